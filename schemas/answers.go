@@ -110,14 +110,14 @@ func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
 	}
 }
 
-// MarshalHandled encodes what a task remembers of a command to an aggregate, and of when it was
-// handled.
+// MarshalHandled encodes a task's stored answer to a command to an aggregate, and the time when it
+// was handled.
 func MarshalHandled(aggregate string, atMillis int64, h domain.CommandHandled) []byte {
 	meta := &kafka.FactMeta{Aggregate: aggregate, AtMillis: atMillis}
 	return pack("CommandHandled", "", factOut(meta, h)).Value
 }
 
-// UnmarshalHandled decodes what a task remembers of a command.
+// UnmarshalHandled decodes a task's stored answer to a command.
 func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
 	var r kafka.CommandHandled
 	err := proto.Unmarshal(value, &r)

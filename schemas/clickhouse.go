@@ -44,8 +44,8 @@ func ClickHouseMigrations() []Migration {
 	return migrations
 }
 
-// statements splits a file. A statement ends with a semicolon at the end of a line, and a
-// comment has a line of its own.
+// statements splits a file. A statement ends with a semicolon at the end of a line, and a comment
+// is on a separate line.
 func statements(file string) []string {
 	var list []string
 	var statement text.Builder

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// Limits of what a dead letter contains of its record. The whole record is at its offset
-// for as long as its topic retains it.
+// Limits of the record data in a dead letter. The whole record is at its offset for as long as its
+// topic retains it.
 const (
 	deadKeyBytes    = 1 << 10
 	deadValueBytes  = 4 << 10

@@ -296,7 +296,7 @@ func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {
 	}
 }
 
-// entryOut is nil where there is no entry, so that facts without one are as they always were.
+// entryOut returns nil without an entry, so that the encoding of facts without one does not change.
 func entryOut(e domain.LogEntry) *kafka.LogEntry {
 	if e.Number == 0 {
 		return nil

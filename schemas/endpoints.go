@@ -139,7 +139,7 @@ func endpointChangeIn(c *kafka.EndpointChange) domain.EndpointChange {
 	return in
 }
 
-// troubleOut writes what an endpoint has met, for states and attempts.
+// troubleOut encodes an endpoint's trouble, for states and attempts.
 func troubleOut(t domain.Trouble) *kafka.Trouble {
 	if t == (domain.Trouble{}) {
 		return nil

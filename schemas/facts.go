@@ -54,9 +54,8 @@ func DecodeFact(m Message) (domain.Fact, error) {
 	return f, err
 }
 
-// DecodeFactInPlace is DecodeFact for who is done with the fact soon: its byte
-// fields may be the record's own, and then they keep in memory what the record
-// was fetched with.
+// DecodeFactInPlace is DecodeFact for a fact that is used only briefly: its byte fields may be the
+// record's own, and then they keep the whole fetch in memory.
 func DecodeFactInPlace(m Message) (domain.Fact, error) {
 	if f, ok := quickFact(m); ok {
 		return f, nil

@@ -194,9 +194,9 @@ func quickName(v []byte) string {
 	return string(v)
 }
 
-// names remembers texts that were read lately, so that one which comes again is not allocated
-// again: of the facts of a block, which wait in memory together, thousands name the same endpoint.
-// Each text has one place, and another of that place takes it over.
+// names interns recently read texts, so that a repeated one is not allocated again: of the facts of
+// a block, which are in memory together, thousands name the same endpoint. Each text has one slot,
+// and another text with the same slot replaces it.
 type names struct {
 	seed   maphash.Seed
 	places [namesPlaces]atomic.Pointer[string]
@@ -204,7 +204,7 @@ type names struct {
 
 const (
 	namesPlaces = 4096
-	// longestName bounds what a place holds.
+	// longestName bounds the size of a slot's text.
 	longestName = 64
 )
 

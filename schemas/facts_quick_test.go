@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// sameAsGenerated checks that the generated code decodes what the quick decoder accepts, to
-// the same fact.
+// sameAsGenerated checks that the generated code decodes everything that the quick decoder accepts,
+// to the same fact.
 func sameAsGenerated(t interface{ Fatalf(string, ...any) }, m Message) (quick bool) {
 	fact, ok := quickFact(m)
 	if !ok {

@@ -95,8 +95,8 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-// neverEncoded reports whether a field is not written down: what an attempt's result has for
-// the decision alone.
+// neverEncoded reports whether a field is not encoded: fields of an attempt's result that only the
+// decision uses.
 func neverEncoded(of reflect.Type, field string) bool {
 	return of == reflect.TypeFor[domain.AttemptResult]() && (field == "RetryAfterMillis" ||
 		field == "BodySHA256" || field == "SignatureSHA256")

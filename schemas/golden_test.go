@@ -142,7 +142,7 @@ var goldenFacts = []domain.FactBody{
 	},
 }
 
-// goldenOrder and goldenAnswer are what engine and mailers tell each other.
+// goldenOrder and goldenAnswer are messages between engine and mailers.
 var (
 	goldenOrder = domain.MailOrder{
 		EndpointID:  "ep_1",
@@ -379,8 +379,8 @@ func TestLaterFactsComeBack(t *testing.T) {
 	}
 }
 
-// TestGoldenFacts reads every golden file, and holds that what is written today
-// is what the file has. A fact type that changes gets a new version and file.
+// TestGoldenFacts reads every golden file, and checks that the current encoding is the file's. A
+// fact type that changes gets a new version and file.
 func TestGoldenFacts(t *testing.T) {
 	for _, body := range goldenFacts {
 		f := domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Cause: "cmd_1", Body: body}
@@ -430,7 +430,7 @@ func goldenOf(t *testing.T, dir string, m schemas.Message) []byte {
 	return golden
 }
 
-// TestGoldenMails holds what engines and mailers of two versions tell each other.
+// TestGoldenMails checks the messages between engines and mailers of two versions.
 func TestGoldenMails(t *testing.T) {
 	order := schemas.EncodeMailOrder(goldenOrder)
 	order.Value = goldenOf(t, "golden/mails", order)
@@ -669,8 +669,8 @@ func TestCommandsGoToTheirAggregate(t *testing.T) {
 	}
 }
 
-// TestAHandOverIsAMatchOfNoLedger: the endpoint takes it like a match, and a
-// follower that reads matches back does not take it for its own.
+// TestAHandOverIsAMatchOfNoLedger: the endpoint takes it like a match, and a follower that reads
+// matches back does not treat it as its own.
 func TestAHandOverIsAMatchOfNoLedger(t *testing.T) {
 	want := domain.MatchInput{
 		AccountID:     "acc_1",

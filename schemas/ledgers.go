@@ -20,7 +20,7 @@ type LedgerRead struct {
 	MatchesOffsets  map[int32]int64 // by partition of "matches": later ledgers come after
 	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise
 	ReadAtMillis    int64
-	// Coverage is what was read up to this ledger.
+	// Coverage lists the ledgers that were read up to this one.
 	Coverage domain.Coverage
 	// From this ledger on balance moves were recorded, without a break; 0: they were not.
 	MovesSince       uint32

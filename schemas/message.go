@@ -22,7 +22,7 @@ type Message struct {
 	Value   []byte
 }
 
-// Headers returns a record's headers by name; empty if there is none.
+// Headers returns a record's headers by name, or an empty text.
 type Headers interface {
 	Header(name string) string
 }

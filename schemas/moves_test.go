@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// A move is read as it was written, and a payment is none.
+// A move is decoded as it was encoded, and a payment is not a move.
 func TestBalanceMovesAreReadAsWritten(t *testing.T) {
 	move := domain.BalanceMove{
 		ID:             domain.MoveID("GA", "XLM", "ab", "operation", 2, 0),

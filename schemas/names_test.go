@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNames: what is read is what was written, whatever shares its place, and what comes again
-// takes no memory.
+// TestNames: a name is returned unchanged, whatever shares its slot, and a repeated name takes no
+// memory.
 func TestNames(t *testing.T) {
 	for round := range 2 {
 		for n := range 3 * namesPlaces {

@@ -18,7 +18,7 @@ var OpenAPI []byte
 var OpenAPIJSON []byte
 
 // SignatureVectors are test vectors for implementations of the signature: inputs with their
-// signatures, and what a receiver accepts.
+// signatures, and the values that a receiver accepts.
 //
 //go:embed vectors/signature.json
 var SignatureVectors []byte
@@ -36,9 +36,9 @@ func DocsStyle() []byte {
 	return style
 }
 
-// Events holds a JSON Schema (draft 2020-12) of each event type, for those who receive
-// deliveries: events/<type>.json, and events/common.json, to which they refer. They allow
-// unknown fields, because fields may be added; what is sent has only fields that they name.
+// Events holds a JSON Schema (draft 2020-12) of each event type, for receivers: events/<type>.json,
+// and events/common.json, to which they refer. They allow unknown fields, because fields may be
+// added. Events have only the fields that they name.
 //
 //go:embed events/*.json
 var Events embed.FS

@@ -129,7 +129,7 @@ func lines(t *testing.T) (all []string) {
 }
 
 // TestTheReleaseBeforeReadsWhatThisProgramWrites: each fact, command and row has a type and version
-// that it accepts, and each field means on the wire what it meant. A release reads a new type or
+// that it accepts, and each field has the same meaning on the wire. A release reads a new type or
 // version before a later one writes it (docs/decisions/upgrades.md).
 func TestTheReleaseBeforeReadsWhatThisProgramWrites(t *testing.T) {
 	if *release {

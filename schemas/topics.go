@@ -1,6 +1,6 @@
 package schemas
 
-// Cleanup is what a topic does with old records.
+// Cleanup says how a topic cleans up old records.
 type Cleanup string
 
 // Forms of cleanup.
@@ -37,19 +37,18 @@ const (
 	// TopicQuarantine holds the transactions that could not be read, by hash. It is
 	// empty as long as this program knows every form of the network.
 	TopicQuarantine = "quarantine"
-	// TopicDeadLetters holds what its readers could not read of the input topics,
-	// with where it stands. It is empty unless something else than this program
-	// writes to them, or a newer version of it.
+	// TopicDeadLetters holds records of the input topics that could not be read, with their
+	// positions. It is empty unless another program writes to them, or a newer version of this one.
 	TopicDeadLetters = "dead-letters"
-	// TopicKeyUses holds when each API key was last used, by key id, to the
-	// minute. It is written by whoever authenticates, and losing it costs nothing.
+	// TopicKeyUses holds when each API key was last used, by key id, to the minute. Every process
+	// that authenticates writes it, and losing it costs nothing.
 	TopicKeyUses = "key-uses"
-	// TopicMails holds the orders of mails about disabled endpoints, by endpoint. An
-	// order may be carried out for [domain.MailOrderFor]; what is older says nothing.
+	// TopicMails holds the orders of mails about disabled endpoints, by endpoint. An order may be
+	// carried out for [domain.MailOrderFor]; older ones have expired.
 	TopicMails = "mails"
-	// TopicSnapshots holds snapshots of the engine's states, one behind the other, in the
-	// partition of their journal. They are chunks, and after them a manifest
-	// (streams/task/snapshot.go); the engine deletes what no restore needs.
+	// TopicSnapshots holds snapshots of the engine's states, one after another, in the partition of
+	// their journal. They are chunks, followed by a manifest (streams/task/snapshot.go). The engine
+	// deletes snapshots that no restore needs.
 	TopicSnapshots = "snapshots"
 )
 
@@ -125,7 +124,7 @@ func Topics() []Topic {
 	}
 }
 
-// requests is a topic of what one part asks of another, and that is done soon.
+// requests returns a topic of requests from one part to another, which are short-lived.
 func requests(name string) Topic {
 	return Topic{
 		Name:            name,

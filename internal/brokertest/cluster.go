@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Patience is how long a test waits for a condition: three brokers, or a machine with a load of
-// 20, take a thousand times as long for a turn as the embedded broker alone.
+// Patience is how long a test waits for a condition: three brokers, or a machine with a load of 20,
+// take a thousand times as long for a turn as the embedded broker alone.
 const Patience = 3 * time.Minute
 
 // Cluster returns the connection settings of the test's Kafka. If log is nil, nothing is

@@ -20,7 +20,7 @@ type Log struct {
 	topics map[string]*topicLog
 }
 
-// topicLog is what was read of a topic so far.
+// topicLog holds the records of a topic that were read so far.
 type topicLog struct {
 	reader  *kafka.Reader
 	records []kafka.Record

@@ -66,7 +66,7 @@ func (cfg *Config) clickhouseClock(ctx context.Context, f *findings) (told int) 
 func (cfg *Config) ledgerClocks(ctx context.Context, f *findings) (told int) {
 	for _, server := range cfg.Clocks {
 		before := cfg.Now()
-		_, _ = server.Source.Report(ctx) // what is wrong with it is another check's
+		_, _ = server.Source.Report(ctx) // its problems are another check's
 		if its, at := server.Clock(); !its.IsZero() {
 			// It was any time of that second.
 			told += skew(server.Name, before, its.Add(time.Second/2), at, f)

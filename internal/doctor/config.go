@@ -11,10 +11,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Config is what is to be checked.
+// Config says what to check.
 type Config struct {
-	What        string   // what is checked, in words
-	Away        error    // why a service of lumenhook run does not run; nil: it does, or is none
+	What string // a description
+	// why a service of lumenhook run does not run; nil: it runs, or this is not one
+	Away        error
 	Faults      []error  // of its settings
 	SecretFiles []string // that others must not read
 
@@ -22,7 +23,7 @@ type Config struct {
 	Embedded bool // broker and database are those of lumenhook run
 	Topology topology.CheckOptions
 
-	ClickHouse   string // DSN; empty: there is none
+	ClickHouse   string // DSN; empty: no database
 	NoClickHouse string // why
 	Ledgers      []config.Server
 	Clocks       []config.Server // the same once more, since each is asked by one goroutine
@@ -42,8 +43,8 @@ type Config struct {
 	Now          func() time.Time
 }
 
-// ofService is a check of what only a service that runs has, or tells of: its addresses, and what
-// it was started with. While it is away the check is left out.
+// ofService is a check of something that only a running service has or reports: its addresses, and
+// its start options. Without the service the check is skipped.
 func (cfg *Config) ofService(run checkFunc) checkFunc {
 	if cfg.Away == nil {
 		return run

@@ -1,21 +1,21 @@
-// Package doctor checks what a service needs around it: it is `lumenhook doctor`.
+// Package doctor checks the environment of a service: it is `lumenhook doctor`.
 //
-// It hides whom each check asks, in what time, and what an answer means to an operator: what
-// is wrong, and what to do.
+// It hides whom each check queries, with what timeout, and what an answer means to an operator:
+// what is wrong, and what to do.
 //
 // Invariants:
 //
-//   - Nothing is changed: no topic, row, mail or request to a receiver is made. A file is
+//   - Nothing is changed: no topic, row, mail or request to a receiver is made. Only a file is
 //     written into the data folder, and removed, to measure the disk.
-//   - A check that gets no answer in its time says so; the others are not held up.
-//   - What cannot be found out is never taken to be well: also what is left out while the service
+//   - A check that times out says so, and does not delay the others.
+//   - An unknown result never counts as good, including checks that are skipped because the service
 //     of a data folder does not run.
 //   - No finding has a secret in it: servers are named by their hosts.
 //
 // File map:
 //
-//	doctor.go      checks, each in its time, and what they find
-//	config.go      what is to be checked
+//	doctor.go      checks, each with its timeout, and their findings
+//	config.go      what to check
 //	settings.go    the configuration, and who may read its files
 //	kafka.go       brokers, topics, transactions, rights
 //	clickhouse.go  servers, tables, rights, lost parts, disks

@@ -12,7 +12,7 @@ import (
 // Status is how a check ended.
 type Status string
 
-// What a check can end with, from good to bad.
+// The results of a check, from good to bad.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning"
@@ -30,7 +30,7 @@ type Finding struct {
 	Do     string `json:"do,omitempty"` // what to do; empty: nothing
 }
 
-// Result is what a check found out.
+// Result is the result of one check.
 type Result struct {
 	Name       string    `json:"name"`
 	Status     Status    `json:"status"` // the worst of its findings
@@ -38,7 +38,7 @@ type Result struct {
 	Findings   []Finding `json:"findings"`
 }
 
-// Report is what all checks found out.
+// Report holds the results of all checks.
 type Report struct {
 	Status Status   `json:"status"` // the worst
 	Checks []Result `json:"checks"`
@@ -74,7 +74,7 @@ type check struct {
 
 type checkFunc func(context.Context, *findings)
 
-// findings collects what a check finds out. It is used by one goroutine.
+// findings collects the findings of a check. It must be used by one goroutine.
 type findings struct {
 	list    []Finding
 	explain func(error) string
@@ -98,7 +98,7 @@ func (f *findings) unknown(err error, do string) {
 	f.add(Unknown, do, "%s", f.explain(err))
 }
 
-// Names are those of all checks, in their order.
+// Names returns the names of all checks, in order.
 func Names() (names []string) {
 	for _, c := range (&Config{}).checks() {
 		names = append(names, c.name)
@@ -140,8 +140,8 @@ func Run(ctx context.Context, cfg Config, ended func(Result)) Report {
 	return report
 }
 
-// one makes one check. One that does not end in its time is left behind: what it asks has times
-// of its own.
+// one runs one check. A check that does not end in time is abandoned: its requests have their own
+// timeouts.
 func (cfg *Config) one(ctx context.Context, c check) Result {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
@@ -165,7 +165,7 @@ func (cfg *Config) one(ctx context.Context, c check) Result {
 	return r
 }
 
-// grace is how long a check has, after its time, to say what it knows.
+// grace is how long a check has, after its timeout, to report its findings.
 const grace = 500 * time.Millisecond
 
 func (cfg *Config) late(ctx context.Context, answer <-chan []Finding) []Finding {

@@ -37,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
 
-// newConfig is what is to be checked, of which a test says what matters to it.
+// newConfig returns a configuration, of which a test sets the relevant parts.
 func newConfig(t *testing.T, only ...string) doctor.Config {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -175,7 +175,7 @@ func TestClickHouseIsAskedWhatItLacks(t *testing.T) {
 	}
 }
 
-// node is a Stellar RPC server that says what it is told to.
+// node is a Stellar RPC server with configurable answers.
 type node struct {
 	passphrase string
 	behind     time.Duration // its newest ledger
@@ -382,7 +382,7 @@ func TestFilesThatOthersMayReadAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, cfg, doctor.OK, "1 files of secrets can be read, and by no others")
-	if err := os.Chmod(file, 0o644); err != nil { // #nosec G302 -- what is to be found
+	if err := os.Chmod(file, 0o644); err != nil { // the finding
 		t.Fatal(err)
 	}
 	holds(t, cfg, doctor.Problem, "has mode 0644", "run `chmod 600 "+file+"`")

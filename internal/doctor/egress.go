@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// nobody is a name that every name server knows to be none (RFC 6761): an answer that there
-	// is no such name is an answer.
+	// nobody is a name that every name server knows not to exist (RFC 6761): the answer that it
+	// does not exist is an answer.
 	nobody = "lumenhook-doctor.invalid"
-	// slowDNS is longer than a lookup may take without being felt in each first attempt.
+	// slowDNS is the duration above which a lookup noticeably delays each first attempt.
 	slowDNS = time.Second
 	// certificateSoon is how long before its end a certificate is warned of.
 	certificateSoon = 14 * 24 * time.Hour

@@ -18,11 +18,11 @@ import (
 
 const (
 	syncs = 5 // that are measured
-	// slowSync is longer than a disk takes that holds no turn up.
+	// slowSync is the duration above which a disk delays turns.
 	slowSync = 50 * time.Millisecond
 	// leastInodes is fewer than any state uses.
 	leastInodes = 10_000
-	// leastMemory is what a process of all roles needs at rest, and some.
+	// leastMemory is the memory of an idle process with all roles, with a margin.
 	leastMemory = 512 << 20
 )
 
@@ -81,7 +81,7 @@ func nearest(dir string) (string, error) {
 	}
 }
 
-// sync writes a file and measures how long it takes until the disk has it.
+// sync writes a file and measures how long it takes until it is on disk.
 func (cfg *Config) sync(ctx context.Context, dir string, f *findings) {
 	took, err := measureSync(ctx, dir)
 	if err != nil {
@@ -148,7 +148,7 @@ func kindOf(number uint32) kind {
 	return kind{name: fmt.Sprintf("a file system of kind %#x", number)}
 }
 
-// limits looks at what the process may have.
+// limits checks the limits of the process.
 func (cfg *Config) limits(_ context.Context, f *findings) {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -179,12 +179,12 @@ func (cfg *Config) limits(_ context.Context, f *findings) {
 // memoryLimit returns the lowest limit of memory that is set; 0: none.
 func memoryLimit(cgroup string) (limit uint64, what string) {
 	if text, err := os.ReadFile(cgroup); err == nil { // #nosec G304 -- of the kernel
-		// "max" is no number, and no limit.
+		// "max" is not a number, and not a limit.
 		limit, _ = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 		what = "its control group"
 	}
 	const unlimited = 1 << 62
-	soft := uint64(max(0, debug.SetMemoryLimit(-1))) // a negative one is not set, but told
+	soft := uint64(max(0, debug.SetMemoryLimit(-1))) // a negative value only reads it
 	if soft < unlimited && (limit == 0 || soft < limit) {
 		return soft, "GOMEMLIMIT"
 	}

@@ -54,8 +54,8 @@ const (
 	leastEndTxn = 5
 )
 
-// broker notes one broker's version. No broker names its release: it is guessed by what it can be
-// asked.
+// broker records one broker's version. A broker does not report its release, so it is guessed from
+// its supported requests.
 func (cfg *Config) broker(b kadm.BrokerApiVersions, login string, f *findings) {
 	if b.Err != nil {
 		f.add(Problem, "start it, or see its log", "broker %d does not answer: %s", b.NodeID,
@@ -106,7 +106,7 @@ func (cfg *Config) parts(ctx context.Context, f *findings, names ...string) (wel
 	return well
 }
 
-// topics holds the topics against what they must be, and looks whether their copies are in step.
+// topics checks the topics against the requirements, and whether their replicas are in sync.
 func (cfg *Config) topics(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return
@@ -181,7 +181,7 @@ func (cfg *Config) transactions(ctx context.Context, f *findings) {
 	}
 }
 
-// rights asks what the user may do in Kafka.
+// rights checks the user's rights in Kafka.
 func (cfg *Config) rights(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return

@@ -117,7 +117,7 @@ func (cfg *Config) agree(latest []uint32, f *findings) {
 	f.ok("%d servers answer, and their newest ledgers are %d apart", len(latest), high-low)
 }
 
-// ledgerServer asks one server which network it serves, and what it has.
+// ledgerServer queries the network and the ledgers of one server.
 func (cfg *Config) ledgerServer(
 	ctx context.Context, server config.Server, f *findings,
 ) (latest uint32) {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// configuration names what is wrong with the settings themselves.
+// configuration reports problems of the settings themselves.
 func (cfg *Config) configuration(_ context.Context, f *findings) {
 	if cfg.Away != nil {
 		f.unknown(cfg.Away, "")
@@ -21,7 +21,7 @@ func (cfg *Config) configuration(_ context.Context, f *findings) {
 	}
 }
 
-// files looks at who may read the files of secrets.
+// files checks who may read the files with secrets.
 func (cfg *Config) files(_ context.Context, f *findings) {
 	well := 0
 	for _, path := range cfg.SecretFiles {

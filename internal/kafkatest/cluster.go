@@ -29,10 +29,10 @@ const (
 type Config struct {
 	Dir     string // empty or absent; the caller removes it
 	Brokers int    // 1 or 3
-	// Secure requires clients to log in over TLS, and an ACL for everything they do.
+	// Secure requires clients to log in over TLS, and an ACL for every operation.
 	Secure bool
-	// Users exist besides Admin, with SASL PLAIN, each with its [Password]. With
-	// OAUTHBEARER every name is accepted: see [Token].
+	// Users exist in addition to Admin, with SASL PLAIN, each with its [Password]. With OAUTHBEARER
+	// every name is accepted: see [Token].
 	Users []string
 	// Tiered gives the brokers a remote storage: the folder [Cluster.RemoteDir].
 	Tiered bool
@@ -45,7 +45,7 @@ type Cluster struct {
 	cfg      Config
 	id       string
 	jars     string
-	tiered   string // folder of the jar with the remote storage; empty: there is none
+	tiered   string // folder of the jar with the remote storage; empty: no remote storage
 	nodes    []*Node
 	security *security // nil: not secure
 }

@@ -111,7 +111,7 @@ func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
 	}
 }
 
-// A secure cluster admits nobody without a password, and permits nothing without an ACL.
+// A secure cluster admits no client without a password, and permits nothing without an ACL.
 func TestASecureClusterAuthenticatesAndAuthorizes(t *testing.T) {
 	c := start(t, kafkatest.Config{Brokers: 1, Secure: true, Users: []string{"writer"}})
 	admin, err := c.AdminClient()

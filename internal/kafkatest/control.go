@@ -18,11 +18,11 @@ import (
 // SocketVariable names the socket of a cluster that test binaries share.
 const SocketVariable = "KAFKATEST_SOCKET"
 
-// controlTimeout bounds one request on the socket: starting a broker does not wait for it,
-// and killing takes moments.
+// controlTimeout bounds one request on the socket: starting a broker does not wait for it, and
+// killing takes moments.
 const controlTimeout = time.Minute
 
-// brokerInfo is what another process needs to know of a broker.
+// brokerInfo is the description of a broker for another process.
 type brokerInfo struct {
 	ID         int
 	Dir        string

@@ -43,7 +43,7 @@ func installTiered(ctx context.Context) (dir string, err error) {
 	return install(ctx, pin.Version+"-tiered", pin)
 }
 
-// install returns a folder of the cache with what is pinned.
+// install returns a folder of the cache with the pinned files.
 func install(ctx context.Context, name string, pin deploy.KafkaPin) (dir string, err error) {
 	root, err := cacheDir()
 	if err != nil {

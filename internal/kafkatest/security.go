@@ -18,7 +18,7 @@ import (
 // Admin is the user of the brokers themselves, which may do everything.
 const Admin = "admin"
 
-// security is what clients need, and brokers have, in a secure cluster.
+// security holds the credentials of clients and brokers in a secure cluster.
 type security struct {
 	ca       *keys.CA
 	clients  *ClientCA

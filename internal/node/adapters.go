@@ -26,7 +26,8 @@ import (
 // The parts do not know each other: the adapters here implement one part's interface with
 // another part.
 
-// publishedKeys shows the API the signing keys: the public half, and what signs what is pulled.
+// publishedKeys gives the API the signing keys: the public half, and the keys that sign pulled
+// events.
 type publishedKeys struct{ ring *keys.SigningRing }
 
 func (p publishedKeys) Signs() bool { return p.ring.Signs() }

@@ -27,12 +27,12 @@ const (
 	endRequestsMax = 5 * time.Second
 )
 
-// ServerConfig is where the API listens, and who may connect.
+// ServerConfig says where the API listens, and who may connect.
 type ServerConfig struct {
 	Listen            string // host:port; port 0 picks a free one
 	CertFile, KeyFile string // turn TLS on; both or none
 	MaxConnsPerClient int
-	Hosts, Origins    []string // besides those of ingress.Guard
+	Hosts, Origins    []string // in addition to those of ingress.Guard
 	FrameAncestors    []string // may show the portal in a frame
 	TrustedProxies    []netip.Prefix
 }
@@ -170,7 +170,7 @@ func (r *apiRole) portalLinks() *portal.Signer {
 	return portal.NewSigner(deriver(r.node.cfg.MasterKey)("portal links"))
 }
 
-// newConsole makes the pages beside the API, which ask it as any client does: the console's, or
+// newConsole creates the pages next to the API, which they call like any client: the console's, or
 // the portal's, which links open.
 func (r *apiRole) newConsole(
 	handler http.Handler, links *portal.Signer,
@@ -200,9 +200,9 @@ func testWait(attempt time.Duration) time.Duration {
 // isWhole reports whether the process is the whole service: it has no list of roles.
 func (n *Node) isWhole() bool { return len(n.cfg.Roles) == 0 }
 
-// apiChecks are the conditions of the API's own /readyz, besides the directory's: those of
-// roles that are started before it. Where there are other processes, the follower is none of
-// them: load balancers ask, and all processes have the same source of ledgers.
+// apiChecks are the conditions of the API's own /readyz, in addition to the directory's: those of
+// roles that are started before it. If there are other processes, the follower is not included:
+// load balancers ask, and all processes have the same source of ledgers.
 func (n *Node) apiChecks() []api.Check {
 	checks := []api.Check{{
 		Name: "disk",

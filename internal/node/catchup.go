@@ -11,7 +11,7 @@ import (
 )
 
 // Catching up is reported when more than this many ledgers are to be read, periodically. The source
-// is asked for its newest ledger less often: with several sources that is a question to all.
+// is asked for its newest ledger less often, because with several sources that queries all of them.
 const (
 	catchUpLedgersMin   = 20
 	catchUpInterval     = time.Second

@@ -57,8 +57,8 @@ func TestCatchingUpIsReported(t *testing.T) {
 	}
 }
 
-// What would take years is a mistake of the source: no time is named. The source is asked for its
-// newest ledger once in ten seconds.
+// A catch-up that would take years is an error of the source, so no time is reported. The source is
+// asked for its newest ledger once in ten seconds.
 func TestCatchingUpToAnImpossibleLedger(t *testing.T) {
 	var told []string
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

@@ -40,7 +40,7 @@ func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
 	to <- l.seconds
 }
 
-// Collect leaves out what is unknown: the broker may be unavailable.
+// Collect omits unknown values: the broker may be unavailable.
 func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue,
 		l.projector.Status().Delay.Seconds())

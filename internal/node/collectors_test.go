@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestEngineStatsAreAddedUp: one partition works, another is half restored, and of those of
-// others one is followed and one is not yet.
+// TestEngineStatsAreAddedUp: one partition works, another is half restored, and of two standbys one
+// is following and the other not yet.
 func TestEngineStatsAreAddedUp(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(engineStats{

@@ -1,32 +1,32 @@
-// Package node assembles the roles of the service: it is the one place that knows
-// how engine, follower, projector, mailer and API are made of their parts, and what
-// they share in a process. `lumenhook run` is a node with embedded parts below it,
-// `lumenhook serve` a node with addresses.
+// Package node assembles the roles of the service: it is the one place that knows how engine,
+// follower, projector, mailer and API are made of their parts, and what they share in a process.
+// `lumenhook run` is a node with embedded parts below it, `lumenhook serve` a node with addresses.
 //
-// An event has one trace, from the ledger that it was found in to its last attempt, days later and
-// by whichever process. Nothing is stored for that: the trace's id, and that of its first span, are
+// An event has one trace, from its ledger to its last attempt, which may be days later and in
+// another process. Nothing is stored for that: the trace's id, and that of its first span, are
 // derived from the event's id ([EventTrace]). So a ledger that is read again, a state that is
 // rebuilt and a partition that moves continue the same trace, and an event's trace can be found by
 // the event's id. Its id also decides whether it is sampled, so all processes decide alike.
 //
 // Invariants:
 //
-//   - A process has one of each part, however many roles use it: one directory,
-//     one client of the engine, one guarded client of receivers.
+//   - A process has one of each part, however many roles use it: one directory, one client of the
+//     engine, one guarded client of receivers.
 //   - Any set of roles makes a node. No role needs another one in its process.
 //   - A role that fails is restarted, with growing waits, is not ready until it has worked again
 //     for a while, and stops no other role. Only Stack.Failed and a panic end the process
 //     (docs/decisions/failing-parts.md).
-//   - Parts are stopped in the reverse order of their start: what a part depends on runs until it
-//     has ended. Stop returns when everything that was started has ended. It may be called again,
-//     and while parts are being started: these are then stopped at once.
-//   - With too little room on the disk no new work is taken, by any role.
+//   - Parts are stopped in the reverse order of their start: the dependencies of a part run until
+//     it has ended. Stop returns when everything that was started has ended. It may be called
+//     again, and while parts are being started: these are then stopped at once.
+//   - With too little room on the disk no role takes new work.
 //   - At most HTTPConfig.MaxConns connections to the API are open, and MaxConnsPerClient from one
 //     address. Package ingress says which of them is closed when there are more.
 //   - The API uses a certificate that changed on disk within a second, and never a broken or
 //     half-written pair: the previous one stays.
-//   - An address whose keys were refused too often waits for every further refusal; how many may
-//     wait is bounded, and the rest are answered 429. An accepted request is never delayed.
+//   - An address whose keys were refused too often waits for every further refusal. The number of
+//     waiting requests is bounded, and the rest are answered 429. An accepted request is never
+//     delayed.
 //   - A request that net/http refuses before any handler sees it is answered in the API's form: a
 //     problem (RFC 9457). The exception is non-HTTP data inside TLS, where net/http requires a
 //     connection of crypto/tls and answers itself.
@@ -34,7 +34,7 @@
 //
 // File map:
 //
-//	node.go       the roles, and what a node is made of; starting roles
+//	node.go       the roles, the configuration of a node; starting roles
 //	shared.go     directory, client of the engine, guarded client
 //	api.go        the API and its sockets
 //	engine.go, follower.go, projector.go, mailer.go
@@ -43,11 +43,11 @@
 //	ledgers.go    how far ledgers were followed, for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
-//	tune.go       Go's runtime for a process that serves; how seldom garbage is collected
+//	tune.go       Go's runtime for a process that serves; how often garbage is collected
 //	metrics.go, collectors.go, kafkametrics.go  the numbers
 //	tracing.go    an event's trace, spans and where they are sent
-//	stack.go, loop.go  starting and stopping parts; restarting what fails
-//	httpserver.go serving the API: what concerns connections rather than requests
+//	stack.go, loop.go  starting and stopping parts; restarting failed ones
+//	httpserver.go serving the API: connections rather than requests
 //	keypair.go    the certificate and its reload
 //	authlimiter.go  delaying refusals of keys
 //	refusals.go   answers to requests that no handler sees

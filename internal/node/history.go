@@ -21,7 +21,7 @@ type History struct {
 	writes atomic.Pointer[written] // nil: there is no history
 }
 
-// written is what is known of how a history is written.
+// written holds the projector and lag of a history.
 type written struct {
 	stuck  func() error // why nothing is written at present
 	lag    func(context.Context) (records int64, err error)
@@ -72,8 +72,8 @@ func (h *History) describe(ctx context.Context) string {
 	return fmt.Sprintf("%d records behind", records)
 }
 
-// check returns an error while there is no history, while nothing writes it, while it lacks
-// rows that it had, and while it is too far behind.
+// check returns an error while there is no history, while nothing writes it, while it lacks rows
+// that it had, and while it is too far behind.
 func (h *History) check(ctx context.Context) error {
 	records, err := h.records(ctx)
 	if err != nil {

@@ -165,8 +165,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheServerAreProblems: requests that net/http refuses by itself, before any
-// handler, are answered in the API's form.
+// TestRefusalsOfTheServerAreProblems: requests that net/http refuses itself, before any handler,
+// are answered in the API's form.
 func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 	plain := serve(t, newEdge(t, func(c *node.HTTPConfig) { c.Server.MaxHeaderBytes = 4096 }))
 	long := func(bytes int) string {
@@ -192,7 +192,8 @@ func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 		"far too long":     {long(200_000), "HEADERS_TOO_LARGE", 431},
 	} {
 		conn := dial(t, plain)
-		go io.WriteString(conn, each.request) // what is not read is refused while it is being sent
+		// a request that is not read is refused while it is being sent
+		go io.WriteString(conn, each.request)
 		checkProblem(t, name, conn, each.status, each.code)
 	}
 	conn := dial(t, plain)
@@ -229,8 +230,8 @@ func checkProblem(t *testing.T, name string, conn net.Conn, status int, code str
 	}
 }
 
-// TestRefusalsOnAPortWithTLS: a request without TLS is told so, and headers that are too
-// long are refused in the API's form in HTTP/1.1 and HTTP/2.
+// TestRefusalsOnAPortWithTLS: a request without TLS gets an answer that says so, and headers that
+// are too long are refused in the API's form in HTTP/1.1 and HTTP/2.
 func TestRefusalsOnAPortWithTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t, t.TempDir())
 	addr := serve(t, newEdge(t, func(c *node.HTTPConfig) {
@@ -280,9 +281,9 @@ func TestAnswersNameNoVersion(t *testing.T) {
 	}
 }
 
-// TestRefusedKeysAreSlowed runs in virtual time: the first refusals are free, the next take
-// longer and longer, more are answered 429, and good keys from the same address are
-// accepted at once all the while.
+// TestRefusedKeysAreSlowed runs in virtual time: the first refusals are free, the next take longer
+// and longer, more are answered 429, and good keys from the same address are always accepted at
+// once.
 func TestRefusedKeysAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
@@ -317,7 +318,7 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 				t.Errorf("a neighbour's: %d after %s", out.Code, took)
 			}
 		}
-		// Many at once: a few wait, the rest are told to retry later.
+		// Many at once: a few wait, the rest are answered to retry later.
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		codes := map[int]int{}

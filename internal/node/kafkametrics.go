@@ -83,14 +83,14 @@ func (m *KafkaMetrics) OnBrokerThrottle(b kgo.BrokerMetadata, wait time.Duration
 	m.counts.OnBrokerThrottle(b, wait, after)
 }
 
-// OnProduceBatchWritten counts what is written to topics.
+// OnProduceBatchWritten counts records written to topics.
 func (m *KafkaMetrics) OnProduceBatchWritten(
 	b kgo.BrokerMetadata, topic string, p int32, w kgo.ProduceBatchMetrics,
 ) {
 	m.counts.OnProduceBatchWritten(b, topic, p, w)
 }
 
-// OnFetchBatchRead counts what is read from topics.
+// OnFetchBatchRead counts records read from topics.
 func (m *KafkaMetrics) OnFetchBatchRead(
 	b kgo.BrokerMetadata, topic string, p int32, r kgo.FetchBatchMetrics,
 ) {

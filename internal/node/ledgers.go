@@ -11,8 +11,8 @@ import (
 // cursorMax is how long reading the cursor may take.
 const cursorMax = 5 * time.Second
 
-// ledgers is the API's view of the follower's cursor. What it tells is never older than the
-// question. One read at a time answers all who asked before it began.
+// ledgers is the API's view of the follower's cursor. Its answer is never older than the call. One
+// read at a time answers all callers that arrived before it began.
 type ledgers struct {
 	newest func(context.Context) (schemas.LedgerRead, bool, error)
 	now    func() time.Time
@@ -28,7 +28,7 @@ func newLedgers(
 	return &ledgers{newest: newest, now: now, turn: make(chan struct{}, 1)}
 }
 
-// Followed returns what the newest cursor that was committed before the call says.
+// Followed returns the newest cursor that was committed before the call.
 func (l *ledgers) Followed(ctx context.Context) (api.Followed, error) {
 	asked := l.now()
 	ctx, cancel := context.WithTimeout(ctx, cursorMax)

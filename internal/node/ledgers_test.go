@@ -10,9 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// A ledger that was read before a question is told in its answer, however soon one question
-// follows another: a statement that ended with an older ledger would leave out a payment whose
-// event was listed before.
+// A ledger that was read before a call is in its answer, however quickly calls follow each other: a
+// statement that ended with an older ledger would miss a payment whose event was listed before.
 func TestTheCursorIsNeverOlderThanTheQuestion(t *testing.T) {
 	committed := uint32(0)
 	l := newLedgers(func(context.Context) (schemas.LedgerRead, bool, error) {

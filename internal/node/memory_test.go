@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHeapOf: the smaller of a container's limit and the machine's memory counts, and what is not
-// known is no limit.
+// TestHeapOf: the smaller of a container's limit and the machine's memory counts, and an unknown
+// value is not a limit.
 func TestHeapOf(t *testing.T) {
 	const machine = "MemTotal:        2097152 kB\nMemFree:          104000 kB\n"
 	for _, c := range []struct {

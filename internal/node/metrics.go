@@ -226,7 +226,7 @@ func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 // restarted counts the restart of a part that failed.
 func (m *Metrics) restarted(part string) { m.restarts.WithLabelValues(part).Inc() }
 
-// turn takes a turn's times.
+// turn records a turn's times.
 func (m *Metrics) turn(t task.TurnStats) {
 	m.turnSeconds.WithLabelValues("decide").Observe(t.Decide.Seconds())
 	m.turnSeconds.WithLabelValues("commit").Observe(t.Commit.Seconds())
@@ -246,7 +246,7 @@ func (m *Metrics) SourceLeft(name, reason string) {
 	m.sourcesLeft.WithLabelValues(name, reason).Inc()
 }
 
-// ledgerRead counts what a ledger brought.
+// ledgerRead counts the content of a ledger.
 func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 	m.ledger.Set(float64(l.Ledger.Sequence))
 	m.ledgerAt.Set(float64(l.Ledger.ClosedAtMillis) / 1000)

@@ -21,8 +21,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Config says what a node is made of. The fields down to Say are required; those
-// below by the roles that they name.
+// Config configures a node. The fields down to Say are required; those below are required by the
+// roles that they name.
 type Config struct {
 	Cluster  kafka.Cluster
 	StateDir string // holds the stores of directory and engine
@@ -33,14 +33,14 @@ type Config struct {
 	Tracing *Tracing // nil: none
 	Now     func() time.Time
 	Logger  *slog.Logger
-	// Say tells a person what happens, in one line.
+	// Say prints one line for the user.
 	Say func(format string, args ...any)
 
-	// Policy is that of all engines of a deployment; the mailer writes of it.
+	// Policy is the policy of all engines of a deployment; the mailer mentions it.
 	Policy         domain.Policy
 	AttemptTimeout time.Duration
 	Passphrase     string // of the network: api, follower
-	// Sealer seals and opens what is secret, MasterKey is its text: api, engine.
+	// Sealer seals and opens secrets, MasterKey is its text: api, engine.
 	Sealer    *keys.Sealer
 	RunDir    string // absolute path of the data folder of a `lumenhook run`, else empty
 	MasterKey []byte
@@ -52,36 +52,36 @@ type Config struct {
 	Engine   EngineConfig
 	Follower FollowerConfig
 	History  HistoryConfig // api, projector
-	// Sender takes mails over: mailer.
+	// Sender sends mails: mailer.
 	Sender mailer.Sender
 }
 
-// APIConfig is what the API is made of.
+// APIConfig configures the API.
 type APIConfig struct {
 	Server    ServerConfig
 	Wallets   api.Wallets
 	RateLimit api.RateLimit
 }
 
-// EngineConfig is what an engine is bounded by.
+// EngineConfig holds the limits of an engine.
 type EngineConfig struct {
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
 	StandbyReplicas     int    // engines that have a copy of each partition
 	Rack                string // of this process; empty: unknown
-	// Keep and KeepBytes are how long, and how many bytes of, records stay in the topics that
-	// nobody needs: topology.RetentionConfig.
+	// Keep and KeepBytes are how long, and how many bytes of, records that are no longer needed
+	// stay in the topics: topology.RetentionConfig.
 	Keep      time.Duration
 	KeepBytes int64
 	OnFact    func(domain.Fact) // may be nil
 }
 
-// FollowerConfig is what a follower reads.
+// FollowerConfig configures a follower.
 type FollowerConfig struct {
 	Live      follower.Source
 	Past      follower.Source               // another one, for backfills
 	Probe     follower.Source               // another one, asked why Live gives nothing
-	Standings func() domain.SourceStandings // how the sources of Live stand
+	Standings func() domain.SourceStandings // the state of the sources of Live
 	Start     follower.Start
 	Trusted   follower.Trusted
 	// CloseInterval is how often the network closes a ledger, where that may be seldom.
@@ -91,9 +91,9 @@ type FollowerConfig struct {
 
 // HistoryConfig is where the history is, and how it is written.
 type HistoryConfig struct {
-	DSN string // empty: there is none, or not yet
-	// OneProcess tells that every reader that shall find new rows soon is in this process:
-	// while none is there, blocks wait longer.
+	DSN string // empty: there is no database, or not yet
+	// OneProcess means that every reader that needs new rows soon is in this process: without
+	// readers, blocks wait longer.
 	OneProcess bool
 	// Keep is after how long rows are deleted, 0 for never; nil: it stays as it is.
 	Keep *time.Duration
@@ -132,8 +132,8 @@ func New(cfg Config, stack *Stack) *Node {
 	return n
 }
 
-// part is what all parts of a node have in common: the node, and a stack of what
-// they have started themselves.
+// part is shared by all parts of a node: the node, and a stack of the things that they have started
+// themselves.
 type part struct {
 	*Stack
 	node *Node
@@ -150,16 +150,16 @@ func (p part) Go(name string, run func(context.Context) error) {
 	p.Stack.Go(name, run)
 }
 
-// clusterOf is the cluster for one of the node's parts. Each has a client id of its
-// own: a quota, or a broker's log, is of one part and not of the whole process.
+// clusterOf returns the cluster for one of the node's parts. Each has its own client id, so that a
+// quota, or a broker's log, is for one part and not the whole process.
 func (p part) clusterOf(name string) kafka.Cluster {
 	cluster := p.node.cfg.Cluster
 	cluster.ClientID += "-" + name
 	return cluster
 }
 
-// mayTakeOver returns what fails when the deployment's topics were closed since the process
-// started, as while it was paused: whoever has closed them has fenced it, too.
+// mayTakeOver returns a check that fails if the deployment's topics were closed since the process
+// started, for example while it was paused: closing them also fenced this process.
 func mayTakeOver(cluster kafka.Cluster) func(context.Context) error {
 	return func(ctx context.Context) error { return topology.CheckOpen(ctx, cluster) }
 }
@@ -181,7 +181,7 @@ func (p part) serve(name string, server *Server, listener net.Listener) {
 // Ready of a part that is ready once it is started.
 func (p part) Ready(context.Context) error { return nil }
 
-// Start starts roles, and what they stand on, in the order of Roles.
+// Start starts roles, and their dependencies, in the order of Roles.
 func (n *Node) Start(ctx context.Context, roles ...Role) error {
 	for _, role := range roles {
 		if err := n.stack.Start(ctx, n.needs(role)...); err != nil {
@@ -191,7 +191,7 @@ func (n *Node) Start(ctx context.Context, roles ...Role) error {
 	return nil
 }
 
-// needs is what a role stands on, and itself.
+// needs returns the dependencies of a role, and the role itself.
 func (n *Node) needs(role Role) []Service {
 	switch role {
 	case RoleProjector:
@@ -243,9 +243,9 @@ func (n *Node) History() *History { return n.history }
 // reads on. The role must be started.
 func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Load().Ready() }
 
-// UseOwnHistory names a ClickHouse that belongs to this service, before the projector is started.
-// Tables that lost rows are rebuilt there without asking: nobody else needs its disk and
-// processors.
+// UseOwnHistory sets a ClickHouse that belongs to this service, before the projector is started.
+// Tables that lost rows are rebuilt there automatically, because no other program needs its disk
+// and processors.
 func (n *Node) UseOwnHistory(dsn string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -258,7 +258,7 @@ func (n *Node) historyDSN() string {
 	return n.cfg.History.DSN
 }
 
-// Role is what a process can do for a deployment.
+// Role is a task of a process in a deployment.
 type Role string
 
 // The roles.

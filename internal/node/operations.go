@@ -14,8 +14,8 @@ import (
 // maxScrapers bounds the connections of clients that read metrics.
 const maxScrapers = 64
 
-// ServeOperations serves /metrics, /healthz, /readyz and /ledger-sources on a listener of their
-// own: they concern the process, and the API's address is public. It returns the address.
+// ServeOperations serves /metrics, /healthz, /readyz and /ledger-sources on a separate listener:
+// they concern the process, and the API's address is public. It returns the address.
 func (n *Node) ServeOperations(listen string) (address string, err error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -56,7 +56,7 @@ func (n *Node) operations() http.Handler {
 	return mux
 }
 
-// LedgerSources is what a process answers operators about its sources of ledgers.
+// LedgerSources is a process's answer to operators about its sources of ledgers.
 type LedgerSources struct {
 	Follower  bool `json:"follower"`  // the process has this role
 	Following bool `json:"following"` // and reads ledgers now; else it is a standby

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// A block of history is written after so many rows, or after a time, which is longer while nobody
-// reads.
+// A block of history is written after so many rows, or after a time, which is longer without
+// readers.
 const (
 	blockRows     = 50_000
 	blockWait     = 200 * time.Millisecond

@@ -11,14 +11,14 @@ const (
 	readyMax = 5 * time.Second
 	// readyInterval is the time between checks while something is not ready.
 	readyInterval = 100 * time.Millisecond
-	// What is not ready is reported after unreadyQuiet, and again each unreadyInterval if
-	// it has changed.
+	// A part that is not ready is reported after unreadyQuiet, and again each unreadyInterval if
+	// that has changed.
 	unreadyQuiet    = 2 * time.Second
 	unreadyInterval = 10 * time.Second
 )
 
-// AwaitReady waits until every part is ready, as for /readyz, and reports meanwhile what is
-// not. It returns whether that happened before ctx ended.
+// AwaitReady waits until every part is ready, as for /readyz, and reports parts that are not. It
+// returns whether all were ready before ctx ended.
 func (n *Node) AwaitReady(ctx context.Context) bool {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()

@@ -38,7 +38,7 @@ func write(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	setHeaders(w.Header(), p, body)
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client may be gone: the error concerns nobody
+		_, _ = w.Write(body) // the client may be gone: the error does not matter
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReceiversDoNotFillTheLog: what is written to the global log, and so what hostile
-// receivers make net/http write there, is logged at the debug level only.
+// TestReceiversDoNotFillTheLog: lines in the global log, which hostile receivers can make net/http
+// write, are logged only at debug level.
 func TestReceiversDoNotFillTheLog(t *testing.T) {
 	out, flags := log.Writer(), log.Flags()
 	t.Cleanup(func() { log.SetOutput(out); log.SetFlags(flags) })

@@ -42,8 +42,8 @@ func (p *directoryPart) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// fill ends the process when the tables were replaced: what is read here must then be read
-// from their beginning, into an empty store, before anyone uses it.
+// fill ends the process if the tables were replaced: the data that is read here must then be read
+// from their beginning, into an empty store, before it is used.
 func (p *directoryPart) fill(ctx context.Context) error {
 	err := p.Run(ctx)
 	if errors.Is(err, directory.ErrRebuild) {

@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// Stack holds what was started. Logger must be set. Its methods may be called from any
-// goroutine.
+// Stack holds the started parts. Logger must be set. It is safe for use by any goroutine.
 type Stack struct {
 	// Failed ends the process: for the few failures after which it cannot continue.
 	Failed    func(error)
@@ -192,9 +191,8 @@ func Run(
 	return err
 }
 
-// quietGlobalLog sends what is written to the standard library's global log to the debug
-// level of ours. net/http writes a line there for each invalid frame of a receiver, which
-// could fill our log.
+// quietGlobalLog sends lines of the standard library's global log to our log at debug level.
+// net/http writes a line there for each invalid frame of a receiver, which could fill our log.
 func quietGlobalLog(logger *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())

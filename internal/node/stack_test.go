@@ -160,7 +160,7 @@ func TestALoopThatEndsIsRestarted(t *testing.T) {
 	})
 }
 
-// TestALoopThatEndsWithoutAnErrorIsRestarted: it has nobody to end for.
+// TestALoopThatEndsWithoutAnErrorIsRestarted: it has no reason to end.
 func TestALoopThatEndsWithoutAnErrorIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, nil)

@@ -34,7 +34,7 @@ type TracingConfig struct {
 	Logger      *slog.Logger
 }
 
-// Tracing makes spans of what a process does. A nil Tracing makes none.
+// Tracing makes spans of a process's work. A nil Tracing makes no spans.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -97,7 +97,7 @@ func (c *complaints) Handle(err error) {
 		"error", err)
 }
 
-// Close sends what is left, for a few seconds at most.
+// Close sends the remaining spans, for a few seconds at most.
 func (t *Tracing) Close() error {
 	if t == nil {
 		return nil
@@ -201,8 +201,7 @@ func ofEvent(ctx context.Context, eventID string) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, EventTrace(eventID))
 }
 
-// ids generates span ids: those of an event's first span are derived, all others are
-// random.
+// ids generates span ids: those of an event's first span are derived, all others are random.
 type ids struct{}
 
 var _ sdktrace.IDGenerator = ids{}

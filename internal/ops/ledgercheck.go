@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// recordedMax bounds the payments of a range that are held in memory.
+	// recordedMax bounds the payments of a range in memory.
 	recordedMax = 5_000_000
 	// readTimeout bounds the reading of one topic.
 	readTimeout = time.Hour
@@ -62,7 +62,7 @@ func (c LedgerCheck) Run(ctx context.Context) (differences int, err error) {
 	return differences, nil
 }
 
-// knownPayments is what the topics say of the range.
+// knownPayments holds the payments of the range according to the topics.
 type knownPayments struct {
 	payments map[string]domain.Payment
 	wallets  map[string]int64 // watched, and since when (Unix milliseconds)
@@ -106,8 +106,8 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 	return all, err
 }
 
-// leaveOut counts a record that does not count, as all who read these topics leave it
-// out. One of a newer program is not left out.
+// leaveOut counts an invalid record, which all readers of these topics skip. A record of a newer
+// program is an error.
 func (k *knownPayments) leaveOut(why error) error {
 	if errors.Is(why, schemas.ErrNewer) {
 		return why
@@ -171,7 +171,7 @@ func (c LedgerCheck) reread(ctx context.Context, all knownPayments) (differences
 	return differences, nil
 }
 
-// differences takes the ledger's payments out of what is known.
+// differences removes the ledger's payments from the known ones, and reports differences.
 func (k knownPayments) differences(l domain.Ledger) (lines []string) {
 	for _, q := range l.Quarantined {
 		lines = append(lines, fmt.Sprintf("ledger %d: transaction %s cannot be read: %s",
@@ -200,7 +200,7 @@ func (k knownPayments) wants(p domain.Payment) bool {
 	return watched && since <= p.ClosedAtMillis && p.AmountStroops > 0 && !p.PaysOneself()
 }
 
-// fieldsThatDiffer names what an event would show otherwise, before and now.
+// fieldsThatDiffer lists the fields in which an event would differ, before and now.
 func fieldsThatDiffer(before, now domain.Payment) (fields []string) {
 	b, n := reflect.ValueOf(domain.ViewPayment(before)), reflect.ValueOf(domain.ViewPayment(now))
 	for i := range b.NumField() {
@@ -212,7 +212,7 @@ func fieldsThatDiffer(before, now domain.Payment) (fields []string) {
 	return fields
 }
 
-// asJSON shows a field as an event does: null where there is none.
+// asJSON formats a field as in an event: null if it is missing.
 func asJSON(field reflect.Value) string {
 	text, err := json.Marshal(field.Interface())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	statementInterval  = 500 * time.Millisecond // between looks at the statement
 	reconcileRoundsMax = 5                      // while balances move that never moved before
-	// codeBehind is of a statement that is not there yet.
+	// codeBehind is the error code of a statement that is not available yet.
 	codeBehind = "HISTORY_BEHIND"
 )
 
@@ -28,7 +28,7 @@ type Reconciliation struct {
 	Source   string // names the source; of an address no more than the host: it may hold a key
 	Wallet   string
 	Asset    string        // only this balance: XLM, CODE:ISSUER, or pool:ID; empty: all
-	Timeout  time.Duration // for the service to read what the source has
+	Timeout  time.Duration // for the service to catch up with the source
 }
 
 // Run reads both sides.
@@ -87,7 +87,7 @@ func (c Reconciliation) balances(s client.Statement) []string {
 func (c Reconciliation) statement(
 	ctx context.Context, to uint32, deadline time.Time,
 ) (client.Statement, error) {
-	// The balances are those of all pages: the moves are not needed.
+	// The balances cover all pages, and the moves are not needed.
 	one := client.Page{Limit: 1}
 	filter := client.StatementFilter{Asset: c.Asset, To: client.Bound{Ledger: to}}
 	tick := time.NewTicker(statementInterval)
@@ -113,7 +113,7 @@ func (c Reconciliation) statement(
 	}
 }
 
-// late says what was waited for in vain.
+// late returns the error for a wait that timed out.
 func (c Reconciliation) late(s client.Statement, to uint32, err error) error {
 	switch {
 	case err != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// ReconcileReport is what the two sides say after one ledger.
+// ReconcileReport holds the balances of the two sides after one ledger.
 type ReconcileReport struct {
 	WalletAddress string              `json:"walletAddress"`
 	Source        string              `json:"source"`
@@ -23,8 +23,8 @@ type ReconcileReport struct {
 	Balances      []ReconciledBalance `json:"balances"`  // XLM first, then by name
 }
 
-// ReconciledBalance is one balance of both. Where no move of it is recorded, the statement knows
-// nothing of it: what comes from there is nil.
+// ReconciledBalance is one balance of both. If no move of it is recorded, the statement does not
+// know it, and its fields are nil.
 type ReconciledBalance struct {
 	Asset       string  `json:"asset"`
 	Opening     *string `json:"opening"`
@@ -39,7 +39,7 @@ type ReconciledBalance struct {
 
 const noAmount = "0.0000000"
 
-// reconcileMoved compares a balance of which moves are recorded.
+// reconcileMoved compares a balance with recorded moves.
 func reconcileMoved(b client.BalanceStatement, heldStroops int64) ReconciledBalance {
 	held := domain.FormatAmount(heldStroops)
 	v := ReconciledBalance{
@@ -51,7 +51,7 @@ func reconcileMoved(b client.BalanceStatement, heldStroops int64) ReconciledBala
 		Unexplained: &b.Unexplained,
 	}
 	closing, err := domain.ParseAmount(b.Closing)
-	if err != nil { // what the API never says
+	if err != nil { // the API never returns that
 		v.finding = fmt.Sprintf("%s: the statement's closing balance %q %v", b.Asset, b.Closing, err)
 		return v
 	}
@@ -71,12 +71,12 @@ func reconcileMoved(b client.BalanceStatement, heldStroops int64) ReconciledBala
 	return v
 }
 
-// Compared reports whether any balance was: one of which moves are recorded.
+// Compared reports whether any balance was compared, because moves of it are recorded.
 func (r ReconcileReport) Compared() bool {
 	return slices.ContainsFunc(r.Balances, func(b ReconciledBalance) bool { return b.Closing != nil })
 }
 
-// Findings is the error of balances that differ or are not explained; nil: there are none.
+// Findings returns the error of balances that differ or are not explained, or nil.
 func (r ReconcileReport) Findings() error {
 	var found []string
 	for _, b := range r.Balances {

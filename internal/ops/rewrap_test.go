@@ -65,8 +65,8 @@ func TestTheReportOfARewrap(t *testing.T) {
 	}
 }
 
-// TestDropLooksAtCommandsThatWait: what no engine has decided yet is in no table, and will
-// be.
+// TestDropLooksAtCommandsThatWait: a command that no engine has decided yet is in no table, and
+// will be.
 func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	cluster := newCluster(t)
 	path := filepath.Join(t.TempDir(), "key")

@@ -83,7 +83,7 @@ func (r RewrapReport) Show(w io.Writer) {
 	}
 }
 
-// Err names the values that no key opens; nil if there are none.
+// Err returns an error that names the values that no key opens, or nil.
 func (r RewrapReport) Err() error {
 	n := r.Secrets.Unopened + r.Headers.Unopened
 	if n == 0 {

@@ -41,7 +41,7 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 	count := func(record kafka.Record) error {
 		c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
 		if err != nil {
-			return nil // the engine says what is wrong with it
+			return nil // the engine reports its problem
 		}
 		for _, sealed := range sealedIn(c.Body) {
 			id, _ := keys.SealedBy(sealed)
@@ -52,8 +52,8 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 	return byKey, w.cluster.ReadBetween(ctx, schemas.TopicCommands, from, ends, pollRecords, count)
 }
 
-// inUse counts the values that a key sealed. Commands that wait are looked at before
-// the table: what is decided between is in the table.
+// inUse counts the values that a key sealed. Pending commands are read before the table: commands
+// decided in between are in the table.
 func (w *walker) inUse(ctx context.Context, id uint32) (int, error) {
 	waiting, err := w.waiting(ctx)
 	if err != nil {

@@ -63,8 +63,8 @@ type rewrapTally struct {
 	byKey            map[uint32]int // values, after the walk
 }
 
-// run walks until nothing is left to do, and returns what the last walk found and what all
-// of them did.
+// run walks until nothing is left to do, and returns the result of the last walk and the total of
+// all walks.
 func (w *walker) run(ctx context.Context) (rewrapTally, error) {
 	var all rewrapTally
 	for n := range passesMax {
@@ -277,7 +277,7 @@ func replacedValues[T any](c domain.ResealSecrets, have []T, sealed func(T) []by
 	return n
 }
 
-// look opens what an older key sealed, seals it again, and counts the values by key.
+// look opens values that an older key sealed, seals them again, and counts the values by key.
 func (w *walker) look(e domain.Endpoint) (domain.ResealSecrets, rewrapTally) {
 	body, found := domain.ResealSecrets{EndpointID: e.ID}, rewrapTally{byKey: make(map[uint32]int)}
 	one := func(what string, sealed []byte, boundTo string, counts *RewrapCounts) {

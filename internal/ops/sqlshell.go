@@ -18,11 +18,11 @@ type SQLSession struct {
 	Console *projections.Console
 	Write   SQLFormat
 	Out     io.Writer // answers
-	Notes   io.Writer // what is said beside them
+	Notes   io.Writer // other output
 	RowsMax int
 }
 
-// Read asks what is typed at a terminal, or what stands in a file.
+// Read runs the queries typed at a terminal, or in a file.
 func (s *SQLSession) Read(ctx context.Context, in io.Reader) error {
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return s.shell(ctx, f)
@@ -48,7 +48,7 @@ func (s *SQLSession) Ask(ctx context.Context, statement string) error {
 	return err
 }
 
-// scriptMaxBytes bounds what is read from standard input.
+// scriptMaxBytes bounds the standard input.
 const scriptMaxBytes = 1 << 20
 
 // script runs the queries of a file, up to the first that fails.
@@ -148,8 +148,8 @@ func shortcut(line string) string {
 	return line
 }
 
-// splitStatements takes whole statements off a text. A semicolon in quotes or in
-// a comment ends none.
+// splitStatements splits off complete statements. A semicolon in quotes or in a comment does not
+// end one.
 func splitStatements(text string) (statements []string, rest string) {
 	begin := 0
 	for i := 0; i < len(text); i++ {

@@ -62,8 +62,8 @@ func writeRecord(w io.Writer, r kafka.Record) error {
 	return encoder.Encode(line)
 }
 
-// snapshotPart returns what a record of a snapshot shows: a manifest as it is, of a chunk, which
-// is compressed, its number and its size. Its kind is empty for other records.
+// snapshotPart returns the display form of a snapshot record: a manifest unchanged; for a chunk,
+// which is compressed, its number and its size. Its kind is empty for other records.
 func snapshotPart(r kafka.Record) (kind string, value any) {
 	if r.Topic != schemas.TopicSnapshots {
 		return "", nil
@@ -138,8 +138,7 @@ func messageFields(m protoreflect.Message) map[string]any {
 	return fields
 }
 
-// fieldValue shows an envelope as JSON, text as text, and what is neither, or
-// sealed, as base64.
+// fieldValue formats an envelope as JSON, text as text, and anything else, or sealed, as base64.
 func fieldValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:

@@ -144,8 +144,8 @@ func (d *demo) startReceiver() (port string, err error) {
 // untilAnswered repeats a request that the service cannot answer yet.
 var untilAnswered = retry.Policy{First: 200 * time.Millisecond, If: client.MayPass}
 
-// prepare creates what the demo needs and does not have yet. A receiver at another address
-// gets a new wallet too: the watch of the former address still exists, and would report
+// prepare creates the objects that the demo needs and does not have yet. A receiver at another
+// address gets a new wallet too: the watch of the former address still exists, and would report
 // each payment a second time, to an address where nothing listens.
 func (d *demo) prepare(ctx context.Context) error {
 	url := d.v.file.Receiver.URL

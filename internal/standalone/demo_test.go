@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client permits it,
-// nobody else can bind it.
+// TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client permits it, no other
+// program can bind it.
 func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	dir, err := runfile.Open(t.TempDir())
 	if err != nil {

@@ -116,7 +116,8 @@ func (s *Flags) ownNetwork() bool {
 	return s.source.Network == "" || s.source.Network == config.Devnet
 }
 
-// otherNetwork returns the passphrase of the network that run follows, or "" of its own.
+// otherNetwork returns the passphrase of the network that run follows, or "" for the development
+// network.
 func (s *Flags) otherNetwork() string {
 	if s.ownNetwork() {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet"
 )
 
-// TestOneMistakeIsOneError: what follows from a fault is no fault of its own.
+// TestOneMistakeIsOneError: a consequence of a fault is not reported as another fault.
 func TestOneMistakeIsOneError(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--network=mainnet", `unknown network "mainnet" (known: pubnet, testnet, devnet; or give the ` +

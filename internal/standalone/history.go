@@ -26,9 +26,8 @@ const (
 	fetchWaitMax = 10 * time.Minute
 )
 
-// startHistory starts ClickHouse and the projector. Without ClickHouse the service still
-// runs, says once what is missing, and starts the history once the engine has been fetched
-// and works.
+// startHistory starts ClickHouse and the projector. Without ClickHouse the service still runs, says
+// once what is missing, and starts the history once the engine has been fetched and works.
 func (v *service) startHistory(ctx context.Context) error {
 	err := v.tryHistory(ctx)
 	if err == nil || ctx.Err() != nil {

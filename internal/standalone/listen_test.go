@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A default port that is taken is replaced, which is printed at once and again with the
-// addresses: what comes between hides it.
+// A default port that is in use is replaced. That is printed at once, and again with the addresses,
+// because the output in between hides it.
 func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -49,7 +49,7 @@ var cancelWords = map[domain.CancelReason]string{
 	"":                    "its endpoint takes nothing more",
 }
 
-// fact prints what a committed fact means for a delivery.
+// fact prints the meaning of a committed fact for a delivery.
 func (p *narrator) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:
@@ -79,7 +79,7 @@ func (p *narrator) attempt(a domain.AttemptMade) {
 	case domain.StateWaiting:
 		p.Say("failed     %s: attempt %d, %s; again at %s",
 			a.EventID, a.Number, got, domain.FormatMillis(a.NextAttemptAtMillis))
-	case domain.StateCancelled: // while it was under way
+	case domain.StateCancelled: // while it was in flight
 		p.Say("cancelled  %s: attempt %d, %s; its endpoint takes nothing more", a.EventID, a.Number, got)
 	default:
 		p.Say("FAILED     %s: attempt %d was the last, %s", a.EventID, a.Number, got)

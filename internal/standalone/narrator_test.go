@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// Why a delivery was cancelled is said as its fact tells it, and no more.
+// The reason of a cancelled delivery is printed as in its fact, and nothing more.
 func TestWhyADeliveryWasCancelledIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		body domain.FactBody

@@ -134,7 +134,7 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 		NativeAddr: v.address("clickhouse-native-listen", v.flags.clickhouseNative),
 		HTTPAddr:   v.address("clickhouse-http-listen", v.flags.clickhouseHTTP),
 		// Its merges come in bursts of several threads, which would delay deliveries. At 10 it gets
-		// so little beside four threads of the service that the history falls behind.
+		// so little next to four threads of the service that the history falls behind.
 		Niceness: 7,
 	})
 	if err != nil {

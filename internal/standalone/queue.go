@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// queueLines bounds what waits to be shown.
+	// queueLines bounds the lines that are not printed yet.
 	queueLines = 4096
 	// closeMax bounds the wait for a blocked terminal.
 	closeMax = 2 * time.Second
@@ -27,7 +27,7 @@ type lineQueue struct {
 	leftOut int
 }
 
-// newLineQueue starts to print what is written. The caller closes it.
+// newLineQueue starts printing written lines. The caller closes it.
 func newLineQueue(to io.Writer) *lineQueue {
 	t := &lineQueue{
 		to:    to,
@@ -72,7 +72,7 @@ func (t *lineQueue) show() {
 	}
 }
 
-// Close prints what waits, unless the terminal does not accept it in time.
+// Close prints the queued lines, unless the terminal does not accept it in time.
 func (t *lineQueue) Close() {
 	t.mu.Lock()
 	t.closed = true

@@ -188,8 +188,8 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	return err
 }
 
-// reachDevnet allows the guarded client to reach this machine if there is a development
-// network, and to trust the run's own authority besides the system's.
+// reachDevnet allows the guarded client to reach this machine if there is a development network,
+// and to trust the run's own authority in addition to the system's.
 func (v *service) reachDevnet(cfg *egress.Config) {
 	if v.flags.ownNetwork() {
 		cfg.Policy.Allow = append(cfg.Policy.Allow, egress.LoopbackPrefixes()...)
@@ -197,7 +197,7 @@ func (v *service) reachDevnet(cfg *egress.Config) {
 	}
 }
 
-// sender returns the mail sender: the configured server, or a folder if there is none.
+// sender returns the mail sender: the configured server, or a folder without one.
 func (v *service) sender() (mailer.Sender, error) {
 	if v.flags.node.Mail.Addr != "" {
 		return v.flags.node.Mail.Sender()

@@ -11,15 +11,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Topics is the broker of a data folder: that of the running service, or one that was
-// started for the purpose.
+// Topics is the broker of a data folder: that of the running service, or one that was started for
+// this purpose.
 type Topics struct {
 	Cluster kafka.Cluster
 	Running bool // a service runs there, and continues to write
 	close   func()
 }
 
-// Close stops what was started.
+// Close stops the broker if it was started here.
 func (t *Topics) Close() { t.close() }
 
 // OpenTopics connects to the broker of a data folder. The caller closes it.
@@ -60,7 +60,7 @@ func startTopics(folder *runfile.Folder, logger *slog.Logger) (*Topics, error) {
 		Listen:   "127.0.0.1:0",
 		User:     logins.Kafka.User,
 		Password: logins.Kafka.Password,
-		Sync:     true, // closing it writes what a service had on the disk
+		Sync:     true, // closing it writes the service's logs
 		Failed:   func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
 		Logger:   logger,
 	})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Programs that are written and run beside each other are never busy.
+// Programs that are written and run concurrently are never busy.
 func TestProgramsAreWrittenBesideOthers(t *testing.T) {
 	dir := t.TempDir()
 	var running sync.WaitGroup

@@ -43,7 +43,7 @@ func EventuallyNil(t testing.TB, what string, holds func() error) {
 	}
 }
 
-// Patience is how long a test waits for what comes true by itself.
+// Patience is how long a test waits for a condition.
 func Patience(t testing.TB) time.Duration {
 	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, ok := run.Deadline(); ok {
@@ -80,9 +80,9 @@ func (b *Buffer) Reset() {
 	b.b.Reset()
 }
 
-// WriteProgram writes a script that is run afterwards. No other goroutine starts a process
-// meanwhile: a child that is just being made would hold the file open for writing, and who
-// runs it would be told that the text file is busy.
+// WriteProgram writes a script that is run afterwards. No other goroutine starts a process in the
+// meantime: a child that is just being created would hold the file open for writing, and running it
+// would fail with "text file busy".
 func WriteProgram(t testing.TB, path, script string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -92,8 +92,8 @@ func WriteProgram(t testing.TB, path, script string) {
 	}
 }
 
-// Long leaves a test out of the short run (go test -short, make check). CONTRIBUTING.md lists what
-// is left out and why. make test runs all of it.
+// Long skips a test in the short run (go test -short, make check). CONTRIBUTING.md lists the
+// skipped tests and the reasons. make test runs all of them.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ProcessorTime is what all threads of this process have used so far. On a busy machine the
-// clock would measure what others do.
+// ProcessorTime returns the processor time of all threads of this process so far. On a busy machine
+// the clock would measure the work of others.
 func ProcessorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -25,7 +25,7 @@ func ProcessorTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// HeapBytes is what this process has in use, without garbage.
+// HeapBytes returns the live heap of this process, without garbage.
 func HeapBytes() float64 {
 	runtime.GC()
 	runtime.GC() // what finalizers have let go
@@ -34,7 +34,7 @@ func HeapBytes() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// FolderBytes is what the files of a folder hold.
+// FolderBytes returns the total size of the files in a folder.
 func FolderBytes(t testing.TB, dir string) (sum float64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -53,7 +53,8 @@ func FolderBytes(t testing.TB, dir string) (sum float64) {
 	return sum
 }
 
-// ProcessorTimeOf is what all threads of another process have used so far, zero if it has ended.
+// ProcessorTimeOf returns the processor time of all threads of another process so far, or zero if
+// it has ended.
 func ProcessorTimeOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	const ticksASecond = 100 // on every Linux that Go runs on

@@ -90,6 +90,14 @@ func (r *Reading) onChain(base *atomic.Uint32) *Reading {
 	return r
 }
 
+// WithPosition returns a reading with another configuration and log that shares this one's
+// position: its backfills go up to it.
+func (r *Reading) WithPosition(config Config, log Log) *Reading {
+	other := NewReading(config, log, r.isElected)
+	other.at, other.done = r.at, r.done
+	return other.onChain(r.base)
+}
+
 // Transactional ids of the deployment's follower, without the prefix.
 const (
 	liveProducer = "follower"

@@ -57,9 +57,9 @@ func (s *story) end(t *testing.T, w *teller, how kgo.TransactionEndTry) {
 	}
 }
 
-// tell writes the story: in each round three producers write to three partitions in turns,
+// writeStory writes the story: in each round three producers write to three partitions alternately,
 // and every second transaction is aborted.
-func tell(t *testing.T) *story {
+func writeStory(t *testing.T) *story {
 	t.Helper()
 	s := &story{addr: start(t, filepath.Join(t.TempDir(), "broker"))}
 	if _, err := kadm.NewClient(newClient(t, s.addr)).CreateTopic(t.Context(), storyPartitions, 1, nil,
@@ -160,7 +160,7 @@ func (s *story) bounds() (all []int32) {
 // cuts the response, the list must be there.
 func TestNoBoundOfAFetchHandsOutAbortedRecords(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := writeStory(t)
 	client := newClient(t, s.addr, kgo.DisableFetchSessions())
 	topicID := topicIDOf(t, client)
 	for _, whole := range s.bounds() {
@@ -230,10 +230,10 @@ func (s *story) fetchAll(
 	return read
 }
 
-// Every client, with fetch sessions or without, reads exactly what is committed.
+// Every client, with fetch sessions or without, reads exactly the committed records.
 func TestNoClientIsHandedAbortedRecords(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := writeStory(t)
 	for _, whole := range []int32{1, 4096, 1 << 20, 50 << 20} {
 		for _, each := range []int32{1, 10_000, 50 << 20} {
 			for how, opts := range map[string][]kgo.Opt{

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// kfake compacts a partition by deleting its files and writing new ones. What is cut short there
-// would lose the partition. So all files of the partitions are linked into a folder before, which
-// is renamed when it is complete, and deleted when the new files are there (and on the disk, with
-// Sync). Nothing else is written meanwhile: compaction runs where no request is handled. A start
-// that finds the folder brings its files back.
+// kfake compacts a partition by deleting its files and writing new ones. An interruption there
+// would lose the partition. Therefore all files of the partitions are first linked into a folder,
+// which is renamed when it is complete, and deleted when the new files exist (and are on disk, with
+// Sync). Nothing else is written in the meantime: compaction runs while no request is handled. A
+// start that finds the folder restores its files.
 const (
 	beforeCompaction = "before-compaction"
 	beforeDraft      = beforeCompaction + ".draft"
@@ -51,8 +51,8 @@ func (b *Broker) linkBefore(draft string) error {
 	return err
 }
 
-// compactBeside compacts while the folder is there. Where it fails, the folder stays for the next
-// start: nothing may be answered any more, which that start would take back.
+// compactBeside compacts while the folder exists. If it fails, the folder stays for the next start:
+// nothing may be acknowledged any more, because that start would undo it.
 func (b *Broker) compactBeside(draft string) error {
 	if err := b.syncChanged(); err != nil { // the files, and their new names
 		return err
@@ -118,7 +118,7 @@ func linkAll(files []string, folder string) error {
 	return nil
 }
 
-// healCompaction brings back what was there before a compaction that was cut short.
+// healCompaction restores the files from before an interrupted compaction.
 func healCompaction(dir string, sync func(path string) error) error {
 	kept, partitions := filepath.Join(dir, beforeCompaction), filepath.Join(dir, "partitions")
 	done := filepath.Join(dir, beforeDone)

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A compaction that is cut short loses nothing of what was there before.
+// An interrupted compaction loses none of the earlier records.
 func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	t.Parallel()
 	first := filepath.Join(t.TempDir(), "broker")
@@ -29,7 +29,7 @@ func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	if err := os.CopyFS(before, os.DirFS(partitions)); err != nil {
 		t.Fatal(err)
 	}
-	// Of one partition nothing is left, of another a part of what was to come.
+	// One partition has no files left, another a part of the new ones.
 	err := errors.Join(
 		os.Remove(filepath.Join(partitions, topic+"-0", "0.dat")),
 		os.Truncate(filepath.Join(partitions, "table-0", "0.dat"), 10),

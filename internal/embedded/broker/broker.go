@@ -1,13 +1,13 @@
-// Package broker runs the Kafka-protocol broker that is embedded in `lumenhook run`:
-// franz-go's kfake on a data folder.
+// Package broker runs the Kafka-protocol broker that is embedded in `lumenhook run`: franz-go's
+// kfake on a data folder.
 //
-// What it acknowledges survives a crash of the process: writes go through the page cache,
-// as Kafka's own do by default. With Sync they survive a crash of the machine too: answers wait
-// for the disk, together (disk.go). A commit that a kill or a power cut interrupts is finished or
-// undone in all partitions by the next start (recover.go).
+// Acknowledged data survives a crash of the process: writes go through the page cache, as Kafka's
+// own do by default. With Sync it also survives a crash of the machine: answers wait for the disk,
+// together (disk.go). A commit that a kill or a power cut interrupts is finished or undone in all
+// partitions by the next start (recover.go).
 //
-// With a user and a password, it answers only ApiVersions to a client that has not logged
-// in; a client that has may do everything.
+// With a user and a password, it answers only ApiVersions to a client that has not logged in. A
+// client that has may do everything.
 package broker
 
 import (
@@ -35,7 +35,7 @@ import (
 type Config struct {
 	Dir    string
 	Listen string // host:port; port 0 picks a free one
-	Sync   bool   // what is answered is on the disk
+	Sync   bool   // acknowledged data is on disk
 	// CompactEvery is how often topics are compacted and their retention is
 	// applied; 0: every hour.
 	CompactEvery time.Duration
@@ -102,7 +102,7 @@ func Start(cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// open has the cluster open its folder and take requests.
+// open makes the cluster open its folder and accept requests.
 func (b *Broker) open(cfg Config) (err error) {
 	if cfg.Sync {
 		if err := b.openDisk(cfg); err != nil {
@@ -131,8 +131,8 @@ func (b *Broker) open(cfg Config) (err error) {
 	return nil
 }
 
-// forgetClose takes the mark of a close in order away, and before it the second names of logs: they
-// are older than what another version of the broker may have written and closed.
+// forgetClose removes the mark of a clean close, and first the second names of logs: they are older
+// than the logs that another version of the broker may have written and closed.
 func (b *Broker) forgetClose() error {
 	if _, err := os.Stat(b.closedFile()); err != nil {
 		return nil // a kill, or a new folder
@@ -150,8 +150,8 @@ func (b *Broker) forgetClose() error {
 	return b.syncNow(b.dir)
 }
 
-// heal mends what a kill or a power cut left of the folder. That it was closed in order is
-// forgotten first: kfake is about to delete what only a close in order writes.
+// heal repairs the folder after a kill or a power cut. It first removes the mark of a clean close,
+// because kfake is about to delete files that only a clean close writes.
 func (b *Broker) heal() (err error) {
 	if err := b.forgetClose(); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (b *Broker) Close() {
 	b.compacting.Unlock()
 	b.cluster.Close()
 	if err := b.closeDisk(); err != nil || b.log.lost.Load() {
-		return // what a close writes may be missing too: the next start checks by itself
+		return // files that a close writes may be missing too: the next start checks them
 	}
 	if err := errors.Join(dropKept(b.dir), b.syncNow(b.dir)); err != nil {
 		return
@@ -284,8 +284,8 @@ func oneListener(l net.Listener) func(string, string) (net.Listener, error) {
 	}
 }
 
-// logger inspects the broker's own log lines. It reports a failed write to the disk only as
-// a warning, while the client is told that the write succeeded.
+// logger inspects the broker's own log lines. The broker reports a failed write to the disk only as
+// a warning, and acknowledges the write to the client.
 type logger struct {
 	slog   *slog.Logger
 	failed func(error)

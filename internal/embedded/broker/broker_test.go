@@ -141,7 +141,7 @@ func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	if got := committed(t, addr); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("after the kill the committed records are %q", got)
 	}
-	// The same producer continues; its next commit must not include what was interrupted.
+	// The same producer continues. Its next commit must not include the interrupted records.
 	if err := write(t, addr, "written again").EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func empty(ctx context.Context, admin *kadm.Client, topic string) error {
 	if err != nil {
 		return err
 	}
-	if err := deleted.Error(); !errors.Is(err, kerr.OffsetOutOfRange) { // of another who deletes
+	if err := deleted.Error(); !errors.Is(err, kerr.OffsetOutOfRange) { // when another client deletes
 		return err
 	}
 	return nil

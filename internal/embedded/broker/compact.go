@@ -18,8 +18,8 @@ import (
 const (
 	kfakeCompactsMillis = "3153600000000" // a hundred years
 	compactEvery        = time.Hour
-	// longestTransaction is the longest timeout that a producer may ask for: the default of
-	// Kafka's clients in Java, and longer than that of others.
+	// longestTransaction is the longest timeout that a producer may request: the default of Kafka's
+	// Java clients, and longer than that of others.
 	longestTransaction = time.Minute
 	// listTimeout bounds a request of a start to its own broker.
 	listTimeout = time.Minute

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// disk makes what the broker answers survive a crash of the machine: an answer leaves only once
-// all that was written before it has been synced. Those that come while files are being synced
-// share the next round of it, so that what many clients wait for is synced at once. kfake's own
-// SyncWrites syncs file by file within its loop, in which everybody waits for everybody's, and
-// does not look at errors.
+// disk makes acknowledged data survive a crash of the machine: an answer is sent only after
+// everything written before it has been synced. Answers that arrive while files are being synced
+// share the next round, so that many clients wait for one sync. kfake's own SyncWrites syncs file
+// by file within its loop, which blocks every client, and ignores errors.
 type disk struct {
 	dir   string // without links
 	watch watcher
@@ -26,10 +25,10 @@ type disk struct {
 	ended chan struct{}
 
 	healed bool          // the logs are whole: a start that fails before that must not keep others
-	files  chan struct{} // has room for who syncs files or replaces them
+	files  chan struct{} // held (by a send) while files are synced or replaced
 
 	mu     sync.Mutex
-	next   *round // the one that begins after the one under way; nil: nobody waits for one
+	next   *round // the one after the current; nil: no answer waits for one
 	failed error  // nothing is answered any more
 }
 
@@ -50,9 +49,9 @@ type round struct {
 // syncedAtOnce bounds how many files are synced at the same time.
 const syncedAtOnce = 16
 
-// newDisk watches a folder. What is in it already is synced before the first answer: after a kill
-// it may be in the page cache alone. If folders cannot be watched here, or files have no second
-// names, the error is errors.ErrUnsupported.
+// newDisk watches a folder. Its existing content is synced before the first answer: after a kill it
+// may be only in the page cache. If folders cannot be watched here, or files have no second names,
+// the error is errors.ErrUnsupported.
 func newDisk(dir string, sync func(string) error, fail func(error)) (*disk, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -99,19 +98,19 @@ func (d *disk) join() (*round, error) {
 	}
 	if d.next == nil {
 		d.next = &round{done: make(chan struct{})}
-		d.wake <- struct{}{} // has room: whoever took the round before has emptied it
+		d.wake <- struct{}{} // has room, because the taker of the previous round has emptied it
 	}
 	return d.next, nil
 }
 
-// close syncs what is left, and ends.
+// close syncs the rest, and ends.
 func (d *disk) close() error {
 	err := d.settle()
 	d.mu.Lock()
 	if d.failed == nil {
 		d.failed = net.ErrClosed
 	}
-	next := d.next // that of somebody who came meanwhile
+	next := d.next // of answers that arrived in the meantime
 	d.mu.Unlock()
 	if next != nil {
 		<-next.done
@@ -160,7 +159,7 @@ func (d *disk) alone(work func()) {
 	work()
 }
 
-// syncChanged syncs what was changed. It is called alone.
+// syncChanged syncs the changed files. It is never called concurrently.
 func (d *disk) syncChanged() error {
 	changed, err := d.watch.Changed()
 	if err != nil {

@@ -91,8 +91,8 @@ func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 	})
 }
 
-// A watcher reports what is there at first and each change, in folders that are made later, too,
-// and whatever may have changed once the kernel's queue has overflowed.
+// A watcher reports the initial content and each change, also in folders that are created later,
+// and everything that may have changed once the kernel's queue has overflowed.
 func TestEachChangeIsSeen(t *testing.T) {
 	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
@@ -238,7 +238,7 @@ func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
 	}
 }
 
-// What was there before a compaction stays until what it was brought back to is on the disk.
+// The copy from before a compaction stays until the restored files are on disk.
 func TestACopyStaysUntilItIsBroughtBack(t *testing.T) {
 	dir := t.TempDir()
 	kept, there := filepath.Join(dir, beforeCompaction, "facts-0"), filepath.Join(dir, "partitions")

@@ -26,7 +26,7 @@ import (
 // which readers pass over.
 const endsFile = "ends.json"
 
-// ends are those of partitions, by the names of their folders.
+// ends are the ends of partitions, by the names of their folders.
 type ends map[string]int64
 
 func folderOf(topic string, partition int32) string {
@@ -161,12 +161,12 @@ func healEnds(dir string, found *scan, logger *slog.Logger) (ends, error) {
 // endAt puts a marker of no producer before an end.
 func (p *partition) endAt(end int64) error {
 	p.end = end
-	// A segment of its own: whatever may be broken at the end of another stays as it is.
+	// A separate segment, so that a damaged end of another one stays unchanged.
 	return os.WriteFile(filepath.Join(p.folder, strconv.FormatInt(end-1, 10)+segmentExt),
 		markerBatch(end-1, -1, -1, true), 0o600)
 }
 
-// commitKind is what the key of a marker says.
+// commitKind is the kind in the key of a commit marker.
 const commitKind = 1
 
 // markerBatch is the marker that ends a transaction.

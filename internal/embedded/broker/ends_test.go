@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// Where a partition ends is known after all of its records were deleted, by a request and by
-// retention; a topic that is made anew begins at its beginning.
+// The end of a partition is known after all of its records were deleted, by a request or by
+// retention. A topic that is recreated starts at 0.
 func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")

@@ -10,5 +10,5 @@ func (b *Broker) BetweenCompactions(f func()) {
 	f()
 }
 
-// Set has kfake use settings of its own.
+// Set overrides settings of kfake.
 func (c *Config) Set(settings map[string]string) { c.settings = settings }

@@ -32,8 +32,8 @@ const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions +
 // in each hook every connection that it met.
 const hookRequests = 4096
 
-// hook calls look for every request of a kind before kfake handles it. If it returns a
-// response, kfake does not handle the request.
+// hook calls look for every request of a kind before kfake handles it. If look returns a response,
+// kfake does not handle the request.
 func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	left := hookRequests
 	b.cluster.ControlKey(kind.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -49,8 +49,8 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake respect the limits above, and compact when possible, and notes what a start
-// needs to know: where partitions end, and the positions of transactions.
+// hooks makes kfake respect the limits above, compact when possible, and record the data that a
+// start needs: where partitions end, and the positions of transactions.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
 	b.hook(kmsg.CreateTopics, b.boundCreated)
@@ -61,9 +61,9 @@ func (b *Broker) hooks() {
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }
 
-// boundFetch divides what a fetch asks for among its partitions. In a session a request
-// names only some of them, so sessions are not supported: a client that asks for one gets
-// none, as from a broker with too many.
+// boundFetch divides the limit of a fetch among its partitions. In a session a request names only
+// some of them, so sessions are not supported: a client that requests one is answered as if there
+// were too many.
 func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 	b.compactWhenCalm()
 	req := r.(*kmsg.FetchRequest)

@@ -10,15 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A hold delays one request before it is handled, so that a test can kill the process, or
-// change something, in a window that is otherwise microseconds long. The file of
-// Config.HoldFile names the next one, and is removed when a request is held. It is one
-// line:
+// A hold delays one request before it is handled, so that a test can kill the process, or change
+// something, in a window that is otherwise microseconds long. The file of Config.HoldFile names the
+// next hold, and is removed when a request is held. It is one line:
 //
-//	append TOPIC DURATION     a write to a topic: what was written before it stands
+//	append TOPIC DURATION     a write to a topic: earlier writes are complete
 //	commit ID DURATION        the end of a transaction of a transactional id: its
 //	                          records are written, and neither committed nor aborted
-//	positions ID DURATION     the input positions of a transaction: as above, sooner
+//	positions ID DURATION     the input positions of a transaction: as above, earlier
 //
 // TOPIC and ID are the end and a part of the name.
 type hold struct {
@@ -71,7 +70,7 @@ func (b *Broker) holdRequests(file string) {
 func (b *Broker) takeHold(file string, req kmsg.Request) (hold, bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return hold{}, false // there is none
+		return hold{}, false // no hold
 	}
 	h, err := parseHold(string(text))
 	if err == nil && !b.concerns(h, req) {

@@ -87,7 +87,7 @@ func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 	}
 }
 
-// A held request is handled when its time is over: the commit then succeeds.
+// A held request is handled when its time is over. The commit then succeeds.
 func TestAHeldCommitSucceedsInTheEnd(t *testing.T) {
 	log := &testkit.Buffer{}
 	addr, file := holding(t, log)

@@ -17,8 +17,8 @@ import (
 // without user and password.
 const mechanism = "SCRAM-SHA-256"
 
-// askWho makes the broker require a password. kfake's stored password of an earlier start
-// is deleted: it would take precedence.
+// askWho makes the broker require a password. It deletes kfake's stored password of an earlier
+// start, which would take precedence.
 func (b *Broker) askWho(user, password string) error {
 	if password == "" {
 		return errors.New("broker: Password must be set where User is")
@@ -40,8 +40,8 @@ func (b *Broker) newClient(opts ...kgo.Opt) (*kgo.Client, error) {
 // affect the answer.
 const newestPlainVersions = 4
 
-// nameFirstHandshake makes the broker list version 0 of SASLHandshake, which kfake does not
-// know, besides version 1. librdkafka, and so kcat, logs in with version 1, but only to a
+// nameFirstHandshake makes the broker list version 0 of SASLHandshake, which kfake does not know,
+// in addition to version 1. librdkafka, and therefore kcat, logs in with version 1, but only to a
 // broker that lists both.
 func (b *Broker) nameFirstHandshake(ctx context.Context) error {
 	client, err := b.newClient()

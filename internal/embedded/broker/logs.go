@@ -11,24 +11,24 @@ import (
 	"path/filepath"
 )
 
-// kfake appends what it knows of groups and of producers to two logs. What a power cut left of an
-// entry, kfake skips when it reads the log, and then appends behind it: at the start after that
-// it would skip all that came since. So the logs are cut to their whole entries before kfake reads
-// them.
+// kfake appends its state of groups and of producers to two logs. When it reads a log, it skips an
+// entry that a power cut left incomplete, and then appends after it. The next start would then skip
+// everything from that entry on. Therefore the logs are truncated to their complete entries before
+// kfake reads them.
 //
-// An entry is the length of what follows its sum, the CRC-32C of that (both little-endian), a
-// version of two bytes, and data.
+// An entry is the length of the part after its checksum, the CRC-32C of that (both little-endian),
+// a version of two bytes, and data.
 const (
 	logHeaderBytes  = 8
 	logVersionBytes = 2
 	logVersion      = 1
 )
 
-// From time to time, and at its end, kfake writes a log anew and renames it into place. With Sync a
-// power cut may leave the name of the new one and not its content. So each log has a second name
-// (.kept), which is given to a new one when that is on the disk, before anything is answered
+// From time to time, and at its end, kfake rewrites a log and renames it into place. With Sync a
+// power cut may leave the name of the new log without its content. So each log has a second name
+// (.kept), which is given to a new log when it is on disk, before anything is acknowledged
 // (disk.keepLogs). A start that finds two files under the two names takes the kept one: nothing was
-// answered since it was replaced.
+// acknowledged since it was replaced.
 const (
 	groupsLog    = "groups.log"
 	producersLog = "pids.log"
@@ -46,9 +46,9 @@ func healLogs(dir string) error {
 	return nil
 }
 
-// bringLogBack renames the kept log into place, unless that is the beginning of the one there, as
-// of a folder that was copied. Afterwards there is no kept one: without Sync nobody cares for it.
-// After a close in order there is none either.
+// bringLogBack renames the kept log into place, unless it is the beginning of the current one, as
+// in a folder that was copied. Afterwards there is no kept log: without Sync it is not needed.
+// After a clean close there is no kept log either.
 func bringLogBack(path string) error {
 	kept, err := os.ReadFile(path + keptSuffix)
 	if errors.Is(err, os.ErrNotExist) {
@@ -67,7 +67,7 @@ func bringLogBack(path string) error {
 	return os.Rename(path+keptSuffix, path)
 }
 
-// dropKept takes the second names of both logs away.
+// dropKept removes the second names of both logs.
 func dropKept(dir string) error {
 	var all error
 	for _, name := range []string{groupsLog, producersLog} {
@@ -79,8 +79,8 @@ func dropKept(dir string) error {
 	return all
 }
 
-// keepLog gives a log its second name, if that is not its own already. It syncs what it names:
-// another log may have been renamed into place since the one there was.
+// keepLog gives a log its second name, unless it already has it. It syncs the file first, because
+// another log may have been renamed into place.
 func keepLog(path string, sync func(path string) error) (replaced bool, err error) {
 	is, err := os.Stat(path)
 	if err != nil {
@@ -117,7 +117,7 @@ func healLog(path string) error {
 	return nil
 }
 
-// eachEntry calls take with the data of each whole entry of a log. A log that does not exist has
+// eachEntry calls take with the data of each complete entry of a log. A log that does not exist has
 // no entries.
 func eachEntry(path string, take func(data []byte)) error {
 	rest, err := os.ReadFile(path)
@@ -135,7 +135,7 @@ func eachEntry(path string, take func(data []byte)) error {
 	return nil
 }
 
-// appendEntries writes entries behind those of a log.
+// appendEntries appends entries to a log.
 func appendEntries(path string, entries []any) (err error) {
 	if len(entries) == 0 {
 		return nil

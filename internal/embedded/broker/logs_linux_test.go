@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// A log that was written anew has its second name once it is on the disk, and a start takes the
-// file of that name where a power cut has left the new one without content.
+// A log that was rewritten has its second name once it is on disk, and a start uses that file if a
+// power cut has left the new one without content.
 func TestALogWhoseContentAPowerCutTookComesBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	cfg := broker.Config{
@@ -103,8 +103,8 @@ func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
 	}
 }
 
-// A start that fails keeps the second names as they were, and after a close in order there are
-// none, so that what another version writes then is taken.
+// A start that fails does not change the second names. After a clean close there are no second
+// names, so that the files of another version are used.
 func TestSecondNamesOfLogsAfterAFailedStartAndAClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	cfg := broker.Config{

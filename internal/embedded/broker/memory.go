@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// streamBytes is how much may be under way in one direction of a connection within the process:
-// about what a socket's buffers hold on a machine's own network.
+// streamBytes is the capacity of one direction of an in-process connection: about that of a
+// socket's buffers on the loopback interface.
 const streamBytes = 64 << 10
 
-// Dial connects a client of this process, whatever address it was told: no socket lies between.
-// Beside the system calls it saves what a socket's reader waits for while all processors are
-// busy: Go looks for what has arrived at sockets when it has nothing else to run.
+// Dial connects a client of this process, whatever address it was given, without a socket. This
+// saves the system calls and, while all processors are busy, latency: Go polls sockets only when it
+// has nothing else to run.
 func (b *Broker) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return b.door.dial(ctx)
 }
@@ -28,7 +28,7 @@ func pipe(address net.Addr) (client, server *memoryConn) {
 		&memoryConn{in: there, out: back, address: address}
 }
 
-// memoryConn is one end of a connection within the process. It behaves as one of TCP does: what
+// memoryConn is one end of an in-process connection. It behaves like a TCP connection: data that
 // was written before the other end closed can still be read.
 type memoryConn struct {
 	in, out *stream
@@ -89,7 +89,7 @@ func (c *memoryConn) SetWriteDeadline(t time.Time) error {
 // stream is one direction of a connection: a ring of bytes.
 type stream struct {
 	mu      sync.Mutex
-	changed sync.Cond // whatever somebody may wait for
+	changed sync.Cond // signals every change
 	alarm   *time.Timer
 	ring    []byte // made by the first write
 	first   int    // of the bytes that can be read
@@ -108,8 +108,8 @@ func newStream() *stream {
 	return s
 }
 
-// wake has whoever waits look again. It may come late, when a deadline was set anew: whoever
-// waits goes by the deadline itself.
+// wake wakes all waiters. It may come late if a deadline was reset: waiters check the deadline
+// themselves.
 func (s *stream) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,8 @@ func (s *stream) limit(deadline *time.Time, to time.Time) {
 // passed reports whether a deadline has.
 func passed(deadline time.Time) bool { return !deadline.IsZero() && time.Until(deadline) <= 0 }
 
-// wait waits for a change, or until the deadline. Only who waits sets the alarm: most writes, and
-// reads of what is there already, do without it.
+// wait waits for a change, or until the deadline. Only a waiter sets the timer: most writes, and
+// reads of available data, do not need it.
 func (s *stream) wait(by *time.Time) {
 	if !by.IsZero() {
 		s.alarm.Reset(time.Until(*by))
@@ -162,7 +162,7 @@ func (s *stream) take(p []byte) int {
 	s.first = (s.first + n) % len(s.ring)
 	s.used -= n
 	if s.used == 0 {
-		s.first = 0 // so that the next piece lies together
+		s.first = 0 // so that the next piece is contiguous
 	}
 	s.changed.Broadcast()
 	return n

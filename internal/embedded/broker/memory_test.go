@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// TestMemoryConn holds the connections within a process to what is asked of every net.Conn:
-// deadlines, closing, and use by several goroutines.
+// TestMemoryConn checks the in-process connections against the contract of net.Conn: deadlines,
+// closing, and use by several goroutines.
 func TestMemoryConn(t *testing.T) {
 	t.Parallel()
 	nettest.TestConn(t, func() (client, server net.Conn, stop func(), err error) {

@@ -15,13 +15,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake has the positions that belong to an open transaction in memory only. A start that finds
-// the transaction committed in part needs them, so they are written to a file before kfake takes
-// them. The file of a transactional id is overwritten by its next transaction: a producer begins
-// that once the one before has ended.
+// kfake holds the positions of an open transaction only in memory. A start that finds the
+// transaction partly committed needs them, so they are written to a file before kfake processes
+// them. The file of a transactional id is overwritten by its next transaction, which a producer
+// begins after the previous one has ended.
 //
 // A hook does not see the answer. So positions that kfake refuses, such as those of a member that
-// has left its group, are noted too. A client that gets an error aborts the transaction.
+// has left its group, are recorded too. A client that gets an error aborts the transaction.
 
 // noteOffsets writes down the positions that a request adds to a transaction.
 func (b *Broker) noteOffsets(r kmsg.Request) kmsg.Response {
@@ -88,8 +88,8 @@ func refusedOffsets(req *kmsg.TxnOffsetCommitRequest) kmsg.Response {
 // leastCommitVersion is the first version of EndTxn that increments the epoch.
 const leastCommitVersion = 5
 
-// refuseOldCommits refuses commits after which the producer would keep its epoch: a start could not
-// tell its transactions apart.
+// refuseOldCommits refuses commits after which the producer would keep its epoch, because a start
+// could not distinguish its transactions.
 func refuseOldCommits(r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.EndTxnRequest)
 	if !req.Commit || req.Version >= leastCommitVersion {

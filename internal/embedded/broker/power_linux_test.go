@@ -24,9 +24,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// platter is what a power cut leaves of a folder: of each file what it had when it was synced last
-// and any part of what was written since, or zeros; and of each name either the file that it named
-// when its folder was synced last, or the one that it names now.
+// platter is the content of a folder after a power cut: each file has its last synced content and
+// any part of later writes, or zeros; and each name refers to the file at the last sync of its
+// folder, or to the current one.
 type platter struct {
 	folder string
 	mu     sync.Mutex
@@ -95,7 +95,7 @@ func namesIn(folder *os.File) (map[string]inode, error) {
 	return names, err
 }
 
-// cut returns a folder with what a power cut leaves.
+// cut returns a folder as after a power cut.
 func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	p.mu.Lock()
@@ -138,7 +138,7 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 			switch random.IntN(3) {
 			case 0: // a part of it
 				content = written[number][:len(content)+some]
-			case 1: // a file that became longer, without its new content
+			case 1: // a file that grew, without its new content
 				content = append(slices.Clip(content), make([]byte, some)...)
 			}
 		}
@@ -309,7 +309,7 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 				t.Errorf("%s is at %d, and %d was answered", group, is, position)
 			}
 		}
-		// It works, and a kill takes nothing of what it has answered since.
+		// It works, and a kill loses nothing that it has acknowledged since.
 		again := newClient(t, addr, kgo.TransactionalID("task-0"), kgo.DefaultProduceTopic(topic))
 		err = errors.Join(produce(t.Context(), again, "afterwards", kgo.TryCommit),
 			commit(t.Context(), kadm.NewClient(again), "task-0", 1<<40))

@@ -12,20 +12,20 @@ import (
 	"strconv"
 )
 
-// kfake ends a transaction by several writes: a marker in each partition, an entry in groups.log
-// for each position, and an entry in pids.log. A kill, or a power cut, leaves some of them. So a
-// start finishes what was begun, before kfake reads the folder:
+// kfake ends a transaction with several writes: a marker in each partition, an entry in groups.log
+// for each position, and an entry in pids.log. A kill, or a power cut, leaves only some of them. So
+// a start completes them before kfake reads the folder:
 //
-//   - A transaction is committed if any of these writes says so. It then gets the markers and
-//     the positions that are missing. Its records are there: the producer has had an answer for
-//     each of them, and for its positions (offsets.go), before it asked for the commit.
+//   - A transaction is committed if any of these writes says so. It then gets the missing markers
+//     and positions. Its records exist: the producer received an answer for each of them, and for
+//     its positions (offsets.go), before it requested the commit.
 //   - All other transactions without a marker are aborted.
 //
-// The producer id and the epoch identify a committed transaction, since every commit increments the
-// epoch (KIP-890): the broker refuses commits that do not (refuseOldCommits). A write of a start
-// only adds evidence for the same decision. So the next start can repeat one that was interrupted.
+// The producer id and the epoch identify a committed transaction, because every commit increments
+// the epoch (KIP-890): the broker refuses commits that do not (refuseOldCommits). The writes of a
+// start only add evidence for the same decision. So the next start can repeat an interrupted one.
 //
-// After a close in order kfake knows the open transactions itself, and they may continue.
+// After a clean close kfake knows the open transactions itself, and they may continue.
 
 // ending is how the newest transaction of a producer ended.
 type ending struct {
@@ -33,11 +33,11 @@ type ending struct {
 	commit bool
 }
 
-// endings are those of producers, by id.
+// endings are the endings of producers, by id.
 type endings map[int64]ending
 
-// note adds an ending, unless a newer one is known. Where a commit and an abort have one epoch, the
-// abort is of a client of before KIP-890, and the older one.
+// note adds an ending, unless a newer one is known. If a commit and an abort have the same epoch,
+// the abort is from a client without KIP-890, and is the older one.
 func (e endings) note(producer int64, is ending) {
 	was, known := e[producer]
 	if !known || is.epoch > was.epoch || is.epoch == was.epoch && is.commit {
@@ -45,10 +45,10 @@ func (e endings) note(producer int64, is ending) {
 	}
 }
 
-// producer is what pids.log says of a producer.
+// producer is a producer's state in pids.log.
 type producer struct {
 	epoch         int16
-	committed     bool   // kfake takes the last transaction for committed
+	committed     bool   // kfake considers the last transaction committed
 	transactional string // id
 	timeoutMillis int32
 }
@@ -131,7 +131,7 @@ func (p *partition) endOpen(ended endings) error {
 		markers = append(markers, markerBatch(p.end, id, epoch, commit)...)
 		p.end++
 	}
-	// A segment of its own: whatever may be broken at the end of another stays as it is.
+	// A separate segment, so that a damaged end of another one stays unchanged.
 	return os.WriteFile(filepath.Join(p.folder, strconv.FormatInt(first, 10)+segmentExt), markers,
 		0o600)
 }
@@ -179,7 +179,7 @@ type position struct {
 	AtMillis  *int64  `json:"lc,omitempty"`
 }
 
-// positionKey is what a position is of.
+// positionKey identifies a position.
 type positionKey struct {
 	group, topic string
 	partition    int32
@@ -190,8 +190,8 @@ func (p position) key() positionKey { return positionKey{p.Group, p.Topic, p.Par
 // positions are the latest of groups.
 type positions map[positionKey]position
 
-// readNoted reads the positions of the last transaction of each transactional id. A file that is
-// not whole is of a transaction that nobody has asked to commit.
+// readNoted reads the positions of the last transaction of each transactional id. An incomplete
+// file belongs to a transaction whose commit was not requested.
 func readNoted(dir string) (all []noted, err error) {
 	files, err := filesIn(filepath.Join(dir, offsetsFolder), ".json")
 	if errors.Is(err, os.ErrNotExist) {

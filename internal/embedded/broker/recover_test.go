@@ -57,7 +57,7 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// entriesOf splits what was appended to a log into its entries.
+// entriesOf splits the data appended to a log into its entries.
 func entriesOf(raw []byte) (entries [][]byte) {
 	for len(raw) > 0 {
 		end := 8 + binary.LittleEndian.Uint32(raw)
@@ -83,7 +83,7 @@ func transact(t *testing.T, c *kgo.Client, value string, positions ...int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for p, position := range positions { // each in a request of its own
+	for p, position := range positions { // each in a separate request
 		req := kmsg.NewPtrTxnOffsetCommitRequest()
 		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = txnTask, txnGroup, id, epoch
 		rt := kmsg.NewTxnOffsetCommitRequestTopic()
@@ -237,7 +237,7 @@ func (c *cutting) check(t *testing.T, dir, name string, committed bool) {
 	}
 }
 
-// checkTwice checks a folder, and then again after another kill, and that the producer goes on.
+// checkTwice checks a folder, then again after another kill, and that the producer continues.
 func (c *cutting) checkTwice(t *testing.T, dir, name string, committed bool) {
 	t.Helper()
 	c.check(t, dir, name, committed)
@@ -317,7 +317,7 @@ func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// The same after a power cut, which leaves of each file any part of what was not synced.
+// The same after a power cut, which leaves any part of the unsynced data of each file.
 func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -382,7 +382,7 @@ func TestAStartThatIsCutIsRepeated(t *testing.T) {
 	}
 }
 
-// What was said of a group since a commit is not undone by the positions of that commit.
+// Group positions that were set after a commit are not undone by the positions of that commit.
 func TestAPositionThatWasSetSinceStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, dir)

@@ -31,7 +31,7 @@ const (
 	flagAt       = 14
 	inTxn        = 1
 
-	// Offsets in a batch, and bits of its attributes. Those of the records are of a marker, which
+	// Offsets in a batch, and bits of its attributes. Those of the records are for a marker, which
 	// is one record with a key of a version and a kind (KIP-98).
 	batchLengthAt     = 8
 	batchEpochAt      = 12
@@ -49,7 +49,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// batch is what a start needs to know of a batch.
+// batch holds the fields of a batch that a start needs.
 type batch struct {
 	end           int64 // the offset after its last record
 	leaderEpoch   uint32
@@ -57,7 +57,7 @@ type batch struct {
 	producer      int64
 	epoch         int16 // of the producer
 	marker        bool
-	commit        bool // what a marker says
+	commit        bool // the kind of a marker
 }
 
 // partition is a folder of segments.
@@ -67,7 +67,7 @@ type partition struct {
 	open   map[int64]int16 // epochs of transactions without a marker, by producer
 }
 
-// scan is what the segments of all partitions hold.
+// scan holds the contents of the segments of all partitions.
 type scan struct {
 	partitions map[string]*partition // by the names of their folders
 	ended      endings               // by markers
@@ -103,7 +103,7 @@ func segmentsIn(folder string) ([]string, error) {
 	return segments, err
 }
 
-// read adds a segment to what was found.
+// read adds a segment to the scan.
 func (s *scan) read(p *partition, segment string) (err error) {
 	file, err := os.Open(segment)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *scan) read(p *partition, segment string) (err error) {
 	return healIndex(strings.TrimSuffix(segment, segmentExt)+indexExt, index)
 }
 
-// eachBatch calls take with each whole batch of a segment. What follows the last one was
+// eachBatch calls take with each complete batch of a segment. Data after the last one was
 // interrupted by a kill.
 func eachBatch(segment *os.File, take func(batch)) error {
 	info, err := segment.Stat()

@@ -75,7 +75,7 @@ func (v *visitor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// allowed checks what was read of a request's start.
+// allowed checks the start of a request.
 func (v *visitor) allowed() bool {
 	switch v.begun {
 	case sizeBytes:

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderWatcher asks the kernel (inotify). An event is in its queue before the call that made the
-// change returns, so reading what is there misses nothing that was written before.
+// folderWatcher uses the kernel (inotify). An event is in its queue before the call that made the
+// change returns, so reading the available events misses no earlier write.
 type folderWatcher struct {
 	fd      int
 	root    string
@@ -27,7 +27,7 @@ const watchedChanges = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE |
 // eventBytes is the size of an event without its name.
 const eventBytes = unix.SizeofInotifyEvent
 
-// errLink is of a link within the folder: what it leads to is not watched.
+// errLink is the error for a symbolic link within the folder: its target is not watched.
 var errLink = errors.New("a symbolic link")
 
 // watchFolder watches a folder and those below, and fails by errors.ErrUnsupported where the kernel
@@ -50,8 +50,8 @@ func watchFolder(root string) (watcher, error) {
 	return w, nil
 }
 
-// add watches a folder and those below. It is watched before it is read: what is made between the
-// two is seen twice. What is in it counts as changed.
+// add watches a folder and those below. It watches before it reads: an entry that is created in
+// between is seen twice. The folder's content counts as changed.
 func (w *folderWatcher) add(folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func (w *folderWatcher) add(folder string) error {
 	})
 }
 
-// Changed returns what was changed since the call before.
+// Changed returns the changes since the previous call.
 func (w *folderWatcher) Changed() (map[string]struct{}, error) {
 	for {
 		n, err := unix.Read(w.fd, w.buffer)
@@ -127,7 +127,7 @@ func (w *folderWatcher) happened(number int32, mask uint32, name string) error {
 	}
 	path := filepath.Join(folder, name)
 	w.changed[path] = struct{}{}
-	if mask&unix.IN_MODIFY == 0 { // a name came or went
+	if mask&unix.IN_MODIFY == 0 { // a name was added or removed
 		w.changed[folder] = struct{}{}
 	}
 	if mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {

@@ -22,8 +22,8 @@ const (
 	childVariable = "LUMENHOOK_CLICKHOUSE_CHILD"
 
 	// childStopMax bounds a graceful stop, which takes 0.1 s without clients. Idle native
-	// connections delay it (by more than 3 s), and a query may run for longer; both are cut
-	// off, which loses nothing that was acknowledged.
+	// connections delay it (by more than 3 s), and a query may run for longer. Both are cut off,
+	// which loses nothing that was acknowledged.
 	childStopMax = time.Second
 )
 

@@ -37,8 +37,8 @@ func hello(database, user, password string) string {
 	return string(b)
 }
 
-// Whatever a client says or however it leaves, the process that serves all others goes on. Each
-// of these ended it when clients reached it directly, but those marked.
+// Whatever a client sends, and however it leaves, the process that serves all clients continues.
+// Each of these ended it when clients connected to it directly, except the marked ones.
 func TestNoClientEndsTheEngine(t *testing.T) {
 	t.Parallel()
 	e := clickhousetest.Start(t)
@@ -112,7 +112,7 @@ func TestNoClientEndsTheEngine(t *testing.T) {
 	}
 }
 
-// converse says something to a port and returns what it answered.
+// converse sends data to a port and returns the answer.
 func converse(
 	addr, says string, reads int, resets bool,
 ) (answer []byte, err error) {

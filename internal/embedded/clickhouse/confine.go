@@ -13,8 +13,8 @@ import (
 // threads.
 const confineArg = "clickhouse-confined"
 
-// confinement is what the engine may access. ClickHouse's own rights do not cover all of
-// it: in `clickhouse local` the function file() reads any file for any user.
+// confinement is the set of files and ports that the engine may access. ClickHouse's own rights do
+// not cover all of it: in `clickhouse local` the function file() reads any file for any user.
 type confinement struct {
 	Write []string `json:"write"` // folders and devices, to read and write
 	Read  []string `json:"read"`  // files and folders, to read and execute

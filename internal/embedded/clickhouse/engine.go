@@ -160,7 +160,7 @@ func (e *Engine) closePorts() {
 	}
 }
 
-// launch starts a child and waits until it serves; on an error there is no child.
+// launch starts a child and waits until it serves. On an error there is no child.
 func (e *Engine) launch(ctx context.Context) (*child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.StartMax,
 		fmt.Errorf("it did not serve within %s", e.cfg.StartMax))
@@ -201,8 +201,8 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 // definition is the file of a table or a database which ClickHouse cannot load.
 var definition = regexp.MustCompile(`\b(?:store/\w+/[\w-]+|metadata)/\w+\.sql\b`)
 
-// setAside moves such a file out of the data, of which the engine would not start. The table is
-// missing then, and the projector makes it again from the topics.
+// setAside moves a file that prevents the engine from starting out of the data folder. Its table is
+// then missing, and the projector recreates it from the topics.
 func (e *Engine) setAside(err error) bool {
 	file := definition.FindString(err.Error())
 	aside := filepath.Join(e.cfg.DataDir, "broken-"+filepath.Base(file))
@@ -353,7 +353,7 @@ func (e *Engine) restarting() retry.Policy {
 	}
 }
 
-// watch returns when the child has died, hangs, or is to be stopped.
+// watch returns when the child has died, hangs, or should stop.
 func (e *Engine) watch(ctx context.Context, c *child) error {
 	tick := time.NewTicker(e.cfg.HealthInterval)
 	defer tick.Stop()
@@ -407,8 +407,8 @@ func (e *Engine) Ready(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server gracefully, by force if that takes more than a few seconds (the
-// error says so), and unlocks the data folder. It may be called more than once.
+// Stop ends the server gracefully, by force if that takes more than a few seconds (the error says
+// so), and unlocks the data folder. It may be called more than once.
 func (e *Engine) Stop() error {
 	e.quit()
 	<-e.done

@@ -50,7 +50,7 @@ func parentMain(lib, dataDir string) int {
 	select {} // until killed
 }
 
-// connect opens clickhouse-go on the native protocol.
+// connect opens clickhouse-go over the native protocol.
 func connect(t *testing.T, dsn string) driver.Conn {
 	t.Helper()
 	opts, err := driver.ParseDSN(dsn)
@@ -219,7 +219,7 @@ func TestNiceness(t *testing.T) {
 		t.Helper()
 		before := nicenesses(t, e.PID())
 		for range 40 {
-			must(t, connect(t, e.DSN()).Ping(ctx)) // each connection has a thread of its own
+			must(t, connect(t, e.DSN()).Ping(ctx)) // each connection has its own thread
 		}
 		after := nicenesses(t, e.PID())
 		want := min(nicenesses(t, os.Getpid())[0]+3, 19) // the lowest priority, setpriority(2)
@@ -239,7 +239,7 @@ func TestNiceness(t *testing.T) {
 	nice()
 }
 
-// nicenesses are those of a process's threads (proc(5), the 19th field of stat).
+// nicenesses returns the nice values of a process's threads (proc(5), the 19th field of stat).
 func nicenesses(t *testing.T, pid int) (out []int) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

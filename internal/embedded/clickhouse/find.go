@@ -12,7 +12,7 @@ import (
 
 const probeMax = 15 * time.Second
 
-// Program is what to run: exactly one of its fields is set.
+// Program is the program to run: exactly one of its fields is set.
 type Program struct {
 	Binary  string // a clickhouse executable
 	Library string // libchdb, loaded by our own re-executed binary
@@ -49,8 +49,8 @@ func Find(ctx context.Context, opts Options) (Program, error) {
 	return Program{Library: lib}, nil
 }
 
-// probeBinary tries the one feature that older binaries lack: opening a port from
-// `clickhouse local`. Nobody else can use that port: see users.go.
+// probeBinary tries the one feature that older binaries lack: opening a port from `clickhouse
+// local`. Other programs cannot use that port: see users.go.
 func probeBinary(ctx context.Context, binary string) (version string, err error) {
 	dir, err := os.MkdirTemp("", "lumenhook-clickhouse-")
 	if err != nil {

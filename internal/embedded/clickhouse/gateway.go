@@ -13,16 +13,16 @@ import (
 const (
 	connectionsMax = 120 // of a port: both together stay below the server's max_connections, 256
 	dialMax        = 5 * time.Second
-	refusedMax     = time.Second // for a client to take its refusal
+	refusedMax     = time.Second // for a client to read its refusal
 	// descriptorShare is for one port. A connection has two descriptors, its client's and the one
 	// to the server.
 	descriptorShare = 1.0 / 64
 )
 
-// handshake reads what a client sends first. An error ends the connection without an answer.
+// handshake reads a client's first data. An error ends the connection without an answer.
 type handshake func(client io.Reader) (opening, error)
 
-// opening is what a client sent first.
+// opening is a client's first data.
 type opening struct {
 	said    []byte // all that was read, which is passed on to the server
 	refusal []byte // the answer to a client that is refused
@@ -32,18 +32,18 @@ type opening struct {
 // gatewayPort relays the connections of a listener to a server.
 //
 // `clickhouse local`, which the embedded server is, was not made for clients: any exception in the
-// handling of a connection ends the whole process. A refused password on the native port is such an
-// exception, bytes that are not its protocol, and a connection that is reset, as every client does
-// that closes with an answer half read. So clients talk to the gateway:
+// handling of a connection ends the whole process. Such exceptions are a refused password on the
+// native port, bytes that are not its protocol, and a connection reset, as from every client that
+// closes with an unread answer. So clients talk to the gateway:
 //
-//   - It refuses a native login itself, in the protocol's own words.
-//   - The server sees a client that leaves, however it does, as an orderly end of input. What the
-//     server still answers is read to its end and dropped.
+//   - It refuses a native login itself, in the server's own protocol.
+//   - The server sees a client that leaves, in whatever way, as an orderly end of input. The rest
+//     of the server's answer is read to its end and dropped.
 //   - Connections are bounded in number, and the first packet or request header in bytes and time.
-//     More connections replace those that have sent no password (package ingress).
+//     New connections replace those that have sent no password (package ingress).
 //
-// It does not read what a client sends after that (on Linux the kernel copies it, splice(2)). HTTP
-// is passed on as it is, with wrong passwords too: its refusals are answers, not exceptions.
+// It does not read later data of a client (on Linux the kernel copies it, splice(2)). HTTP is
+// passed on unchanged, even with wrong passwords: its refusals are answers, not exceptions.
 type gatewayPort struct {
 	listener  *ingress.Listener
 	server    string
@@ -55,7 +55,7 @@ type gatewayPort struct {
 	open     map[*net.TCPConn]*net.TCPConn // clients, and the connections to the server
 }
 
-// serveGateway relays what comes to a TCP listener, of which it becomes the owner, to a server's
+// serveGateway relays the connections of a TCP listener, which it owns from then on, to a server's
 // address, until drain.
 func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
 	p := &gatewayPort{
@@ -122,7 +122,7 @@ func (p *gatewayPort) relay(conn *ingress.Conn) {
 	p.join(client, first.said)
 }
 
-// join passes on what a client said, and then everything between it and the server.
+// join forwards the client's first data, and then everything between the client and the server.
 func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialMax)
 	defer cancel()
@@ -143,16 +143,16 @@ func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
 		_ = server.CloseWrite()
 	})
 	_, _ = io.Copy(client, server)
-	// A client that left does not end the reading: what the server still says is read to its
-	// end, as closing before would reset the connection.
+	// A client that left does not end the reading: the rest of the server's answer is read to its
+	// end, because closing earlier would reset the connection.
 	_, _ = io.Copy(io.Discard, server)
 	_ = client.CloseWrite()
 	_ = client.SetReadDeadline(time.Now())
 	up.Wait()
 }
 
-// refuse answers, and gives the client the time to read it: closing with unread bytes would
-// take the answer away.
+// refuse answers, and gives the client time to read the answer: closing with unread bytes would
+// discard it.
 func refuse(client *net.TCPConn, answer []byte) {
 	_ = client.SetDeadline(time.Now().Add(refusedMax))
 	if _, err := client.Write(answer); err != nil {
@@ -162,8 +162,8 @@ func refuse(client *net.TCPConn, answer []byte) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(client, openingBytesMax))
 }
 
-// drain accepts no further clients and tells the server that those it has will say nothing more,
-// so that it can end in order.
+// drain accepts no more clients and half-closes the existing connections to the server, so that it
+// can end cleanly.
 func (p *gatewayPort) drain() {
 	p.listener.Close()
 	p.mu.Lock()
@@ -178,7 +178,7 @@ func (p *gatewayPort) drain() {
 	}
 }
 
-// close ends what is left, once the server is gone, and returns when nothing is.
+// close closes the remaining connections after the server is gone, and returns when all are closed.
 func (p *gatewayPort) close() {
 	p.drain()
 	p.mu.Lock()

@@ -33,7 +33,7 @@ const (
 	installNeedsBytes = 900 << 20
 )
 
-// Options is where the library is installed and who is told about a download.
+// Options says where the library is installed and where to report a download.
 type Options struct {
 	InstalledOnly bool // Find downloads nothing: ErrNotInstalled
 	// "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
@@ -173,9 +173,9 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 	return in.locate()
 }
 
-// install fetches the package into a folder beside the final one and renames it
-// into place once verified. The caller holds the lock, so folders that other
-// installations of this engine left behind belong to nobody.
+// install fetches the package into a temporary folder next to the final one, and renames it once
+// verified. The caller holds the lock, so temporary folders of other installations of this engine
+// are abandoned.
 func (in *installer) install(ctx context.Context) error {
 	leftovers, _ := filepath.Glob(filepath.Join(in.root, ".install-"+in.name()+"-*"))
 	for _, dir := range leftovers {
@@ -236,8 +236,8 @@ func syncFile(path string) error {
 	return f.Sync()
 }
 
-// record is the result of a full check, so that the next start need not repeat it: hashing
-// 566 MB takes 1.6 s, a stat nothing.
+// record is the result of a full check, so that the next start need not repeat it: hashing 566 MB
+// takes 1.6 s, a stat nothing.
 type record struct {
 	SHA256       string `json:"sha256"`
 	SizeBytes    int64  `json:"sizeBytes"`

@@ -25,8 +25,8 @@ import (
 	"github.com/lumenhook/lumenhook/deploy"
 )
 
-// The tests run the real npm with a registry of their own on loopback, which serves a
-// package of a few bytes in the engine's layout.
+// The tests run the real npm with a registry on loopback that serves a package of a few bytes in
+// the engine's layout.
 
 const testPackage, testVersion, testLibrary = "@chdb/lib-test", "1.2.3", "libchdb.so"
 

@@ -23,8 +23,8 @@ const (
 	codeUnexpectedPacket = 101 // and of its errors, in Common/ErrorCodes.cpp
 )
 
-// nativeHandshake reads the first packet of ClickHouse's native protocol and refuses whoever is not
-// allowed to log in. httpURL is named to those who speak HTTP instead.
+// nativeHandshake reads the first packet of ClickHouse's native protocol and refuses clients that
+// may not log in. It tells clients that speak HTTP to use httpURL.
 func nativeHandshake(allowed func(user, password string) bool, httpURL string) handshake {
 	return func(client io.Reader) (opening, error) {
 		var all bytes.Buffer

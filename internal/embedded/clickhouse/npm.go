@@ -55,8 +55,8 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 	return in.npmError(err, out.String())
 }
 
-// npmError turns npm's output into one line with the fix. npm identifies its errors by a
-// code on a line of its own.
+// npmError turns npm's output into one line with the fix. npm identifies its errors by a code on a
+// separate line.
 func (in *installer) npmError(err error, output string) error {
 	has := func(codes ...string) bool {
 		for _, code := range codes {

@@ -15,8 +15,8 @@ var selfExecutable = func() string {
 	return path
 }()
 
-// processIdentity is unique to a process: its start time with microseconds. It is "" when
-// there is no such process, or a zombie.
+// processIdentity is unique to a process: its start time with microseconds. It is "" if the process
+// does not exist or is a zombie.
 func processIdentity(pid int) string {
 	const zombie = 5 // SZOMB of sys/proc.h
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)

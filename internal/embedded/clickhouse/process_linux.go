@@ -11,8 +11,8 @@ import (
 // selfExecutable is this very binary, even after a newer one took its name.
 const selfExecutable = "/proc/self/exe"
 
-// processIdentity is unique to a process: boot and start time. It is "" when there is no
-// such process, or a zombie.
+// processIdentity is unique to a process: boot and start time. It is "" if the process does not
+// exist or is a zombie.
 func processIdentity(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

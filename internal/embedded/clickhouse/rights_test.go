@@ -235,8 +235,8 @@ func argumentsOf(function string) (arguments string, known bool) {
 	return "", false
 }
 
-// answered are other error codes with which a function that takes a location or a query may
-// fail, and why it reaches nothing all the same.
+// answered returns other error codes with which a function that takes a location or a query may
+// fail, and why it reaches nothing nevertheless.
 func answered(function string) []int {
 	const (
 		noScript     = 1 // user_scripts is a folder that does not exist
@@ -374,8 +374,8 @@ var forbidden = []string{
 	"SELECT demangle(addressToSymbol(1))", "SELECT addressToLine(1)",
 }
 
-// closed are statements that fail for both users for another reason than missing rights:
-// what they need does not exist, and they cannot create it.
+// closed are statements that fail for both users for another reason than missing rights: the
+// objects that they need do not exist, and the users cannot create them.
 var closed = map[string]int{
 	// no backups.allowed_path
 	"RESTORE TABLE $TABLE AS `lumenhook`.restored FROM File('$DIR/backup')": 318,
@@ -386,7 +386,7 @@ var closed = map[string]int{
 	"SELECT file('$FILE')":                      76,   // the kernel refuses it: see confine.go
 	"SELECT file('/etc/passwd')":                76,
 	"SELECT file('/proc/self/../1/environ')":    76,
-	"SELECT file('$DIR/../secret')":             107, // not there
+	"SELECT file('$DIR/../secret')":             107, // does not exist
 	"ALTER TABLE $TABLE FREEZE WITH NAME 'n'":   0,   // a copy within the data folder
 	"ALTER TABLE $TABLE UNFREEZE WITH NAME 'n'": 0,
 }
@@ -425,7 +425,7 @@ var openTables = []string{
 	"user_processes", "iceberg_history", "iceberg_files",
 }
 
-// endless tables are those of infinite numbers.
+// endless lists the tables of infinite numbers.
 var endless = []string{"numbers", "numbers_mt", "zeros", "zeros_mt", "primes"}
 
 func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
@@ -453,8 +453,8 @@ func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
 	}
 }
 
-// Nobody gets in without a password: not as the local user, whose one session is in use,
-// nor as anybody else, over neither protocol; and a refusal changes nothing for others.
+// No client gets in without a password: not as the local user, whose one session is in use, nor as
+// any other user, over either protocol. A refusal does not affect other clients.
 func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s := startStrict(t)
 	logins := map[clickhouse.Login]int{

@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
-// Config is what to run and where. Zero values mean the defaults named.
+// Config says what to run and where. Zero values mean the named defaults.
 type Config struct {
 	Program    Program
 	DataDir    string // created if missing; holds data, log, lock and the record of the child
@@ -225,22 +225,22 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// serverConfig is written again at every start. Its sizes suit a small machine:
-//   - caches are capped far below the defaults, which assume a machine of its own;
-//   - with two merge threads, the defaults that hold merges back until eight are free
-//     would keep large parts from ever merging, so these are lowered;
-//   - parts are merged when together they are ten times the largest of them, in place of five
-//     times, so that a row is merged a third less often until its part has a given size;
-//   - what a user may do is granted by name: sources, table engines and system tables
-//     too, which ClickHouse otherwise gives to everyone (users.go);
-//   - however many parts are broken, the tables are loaded without them: the projector rebuilds
+// serverConfig is rewritten at every start. Its sizes suit a small machine:
+//   - caches are capped far below the defaults, which assume a dedicated machine;
+//   - with two merge threads, the defaults that delay merges until eight are free would keep large
+//     parts from ever merging, so these are lowered;
+//   - parts are merged when together they are ten times the largest of them, instead of five times,
+//     so that a row is merged a third less often until its part has a given size;
+//   - rights are granted by name: also for sources, table engines and system tables, which
+//     ClickHouse otherwise grants to everyone (users.go);
+//   - tables are loaded without their broken parts, however many there are: the projector rebuilds
 //     these from the topics;
-//   - with the macro we can check that it is our child that answers on our port;
-//   - HTTP requests without a user are answered with a hint: as the local user they
-//     would be refused anyway, with 500 and a message about sessions. The user is given in
-//     headers: a rule cannot see parameters, and a password in an address would end up in
-//     logs. The challenge is of no scheme that browsers know: a browser that stored the
-//     password would send it for the pages of other sites too.
+//   - the macro lets us check that our child answers on our port;
+//   - HTTP requests without a user are answered with a hint: as the local user they would be
+//     refused anyway, with 500 and a message about sessions. The user is given in headers: a rule
+//     cannot see parameters, and a password in an address would end up in logs. The challenge has a
+//     scheme that browsers do not know: a browser that stored the password would send it for the
+//     pages of other sites too.
 var serverConfig = parseXML("config", `<clickhouse>
   <path>{{x .Path}}</path>
   <tmp_path>{{x .Path}}tmp/</tmp_path>

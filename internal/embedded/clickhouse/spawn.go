@@ -47,7 +47,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	cmd := exec.Command(selfExecutable, args...)
 	cmd.Dir = string(f)
 	cmd.Env = childEnvironment()
-	// A process group of its own: a terminal's signals go to the parent alone.
+	// A separate process group: a terminal's signals go only to the parent.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c := &child{cmd: cmd, said: &tail{max: stderrMax}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = c.said, c.said
@@ -73,16 +73,16 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	return c, nil
 }
 
-// lower gives all threads of a child, and with them those that they start later, a priority
-// below this process's. It cannot be taken back, and would delay a start on a busy machine: so it
-// is for children that serve. Where a system refuses, the child goes on as it is.
+// lower gives all threads of a child, and the threads that they start later, a priority below this
+// process's. It cannot be undone, and would delay a start on a busy machine, so it is applied after
+// the child serves. If the system refuses, the child continues unchanged.
 func (c *child) lower(niceness int) {
 	if own, err := ownNiceness(); err == nil && niceness > 0 {
 		_ = unix.Setpriority(unix.PRIO_PGRP, c.cmd.Process.Pid, min(own+niceness, maxNiceness))
 	}
 }
 
-// childEnvironment passes on what a process needs and none of our secrets.
+// childEnvironment passes on the variables that a process needs and none of our secrets.
 func childEnvironment() []string {
 	env := []string{childVariable + "=1", "TZ=UTC"}
 	for _, name := range []string{

@@ -29,7 +29,7 @@ func (c Config) allows(user, password string) bool {
 	return same == 1
 }
 
-// complete generates what is missing.
+// complete generates the missing fields.
 func (l Login) complete(user string) Login {
 	return Login{User: cmp.Or(l.User, user), Password: cmp.Or(l.Password, rand.Text())}
 }
@@ -44,7 +44,7 @@ const (
 	// password.
 	localUser = "default"
 
-	readerTimeMaxSeconds = 90_000 // a day and what clients add to their own limit
+	readerTimeMaxSeconds = 90_000 // a day, plus the margin that clients add to their own limit
 	readerMemoryMaxBytes = 1 << 30
 )
 
@@ -63,19 +63,18 @@ func serveStatements(database string) []string {
 	}
 }
 
-// usersConfig is written again at every start.
+// usersConfig is rewritten at every start.
 //
-// The local user is restricted in three ways, because it has no password. It may have one
-// session, which the serving query opens before any port and holds as long as the server
-// lives, so that nobody else gets one. It may make as many queries as the serving query has
-// statements, so that none is left when that session ends before the ports close. And it
-// may do no more than those statements need.
+// The local user is restricted in three ways, because it has no password. It may have one session,
+// which the serving query opens before any port and holds as long as the server lives, so that no
+// other client gets one. It may make as many queries as the serving query has statements, so that
+// none is left if that session ends before the ports close. And it has only the rights that those
+// statements need.
 //
-// The service fills one database, with the table engines that schemas/clickhouse names;
-// neither it nor the reader may use a source (file, url, s3, remote, executable and the
-// like) or create a dictionary, a function, a user or a backup. The disk of a table is the
-// server's own. The reader's few changeable settings are those by which clients bound their
-// own queries.
+// The service fills one database, with the table engines that schemas/clickhouse names. Neither it
+// nor the reader may use a source (file, url, s3, remote, executable and the like) or create a
+// dictionary, a function, a user or a backup. The disk of a table is the server's own. The reader's
+// few changeable settings are those with which clients bound their own queries.
 //
 // The profiler's signals stay off: the process is a Go program too.
 var usersConfig = parseXML("users", `<clickhouse>

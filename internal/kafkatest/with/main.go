@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	go func() { _ = cluster.Serve(l) }() // until the listener is closed
 	defer l.Close()
-	// #nosec G204 G702 -- what is run is what the caller says
+	// #nosec G204 G702 -- the caller chooses the command
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), kafkatest.SocketVariable+"="+socket)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -48,7 +48,7 @@ func deliver(endpoints int, sync bool) func(*lab) metrics {
 
 func usual() full { return full{atLeast: *deliveries, lasts: *fullTime, ahead: *ahead} }
 
-// postFloor measures what a bare net/http client posts to the same receiver.
+// postFloor measures how many requests a bare net/http client posts to the same receiver.
 func (l *lab) postFloor() metrics {
 	l.Helper()
 	post := l.bare()
@@ -172,7 +172,7 @@ func (l *lab) servePast() *service {
 	have, err := s.api().ListEndpoints(l.Context(), client.EndpointFilter{}, client.Page{Limit: 100})
 	must(l, err)
 	s.payments = payments{account: s.run.AccountID}
-	for n, e := range have.Data { // the receiver has another port than that of the last run
+	for n, e := range have.Data { // the receiver has another port than in the previous run
 		_, err := s.api().UpdateEndpoint(l.Context(), e.ID,
 			client.Patch{"url": s.server.URL + "/" + strconv.Itoa(n)})
 		must(l, err)
@@ -201,7 +201,7 @@ func (s *service) settle() {
 	}
 }
 
-// BenchmarkMemory measures the memory of the real program, and how long it takes to start again.
+// BenchmarkMemory measures the memory of the real program, and the time to restart it.
 func BenchmarkMemory(b *testing.B) { measured(memory)(b) }
 
 func memory(l *lab) metrics {

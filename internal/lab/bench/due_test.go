@@ -60,8 +60,8 @@ func (s *secondTime) fact(f domain.Fact) {
 	s.due[made.EventID] = made.NextAttemptAtMillis
 }
 
-// dueBeside has 1,000 deliveries a second come due, whose first attempts were refused ten
-// seconds before, beside those that wait, and reports how late their second attempts begin.
+// dueBeside makes 1,000 deliveries a second due, whose first attempts were refused ten seconds
+// before, in addition to the pending ones, and reports how late their second attempts begin.
 func (r *rig) dueBeside(dir string) {
 	s := &secondTime{due: make(map[string]int64), all: make(chan struct{}), want: 5 * *paced}
 	_, stop := r.runEngineWith(dir, func(c *engine.Config) {
@@ -96,7 +96,7 @@ func (r *rig) dueBeside(dir string) {
 	r.b.ReportMetric(float64(s.want)/appended.Seconds(), "due/s")
 }
 
-// BenchmarkEndpoints measures what an engine takes for each endpoint, in memory and on disk.
+// BenchmarkEndpoints measures an engine's memory and disk usage per endpoint.
 func BenchmarkEndpoints(b *testing.B) {
 	n := *many
 	for b.Loop() {
@@ -112,7 +112,7 @@ func BenchmarkEndpoints(b *testing.B) {
 	}
 }
 
-// engineHeap is what an engine takes of the heap when it has answered on each partition.
+// engineHeap returns the heap of an engine after it has answered on each partition.
 func (r *rig) engineHeap(dir, round string) float64 {
 	before := testkit.HeapBytes()
 	_, stop := r.runEngine(dir, 0)

@@ -113,7 +113,7 @@ func (l *lab) command(args ...string) {
 	must(l, err)
 }
 
-// try runs a command of the program to its end, and returns what it printed.
+// try runs a command of the program to its end, and returns its output.
 func (l *lab) try(args ...string) ([]byte, error) {
 	c := exec.CommandContext(l.Context(), *program, args...)
 	var stderr strings.Builder

@@ -28,8 +28,8 @@ import (
 
 var discarded = slog.New(slog.DiscardHandler)
 
-// payments are payments to 500 wallets, each of which leads to a delivery to the next endpoint.
-// Its texts are as hard to compress as those of the network.
+// payments are payments to 500 wallets, each of which leads to a delivery to the next endpoint. Its
+// texts compress as poorly as those of the network.
 type payments struct {
 	account   string
 	endpoints []string
@@ -48,7 +48,7 @@ func (p payments) match(run string, n int) kafka.Record {
 		message.EachHeader)
 }
 
-// body is what is posted for it: about 880 bytes of JSON.
+// body returns the request body for it: about 880 bytes of JSON.
 func (p payments) body(run string, n int) []byte {
 	return domain.NewPaymentEvent(p.of(run, n), time.Now().UnixMilli()).Body
 }
@@ -121,7 +121,7 @@ func (l *lab) awaitArrivals(n int) time.Time {
 type full struct {
 	atLeast int
 	lasts   time.Duration // at least
-	ahead   int           // how many may be appended ahead of what has arrived
+	ahead   int           // records that may be appended ahead of the arrivals
 }
 
 // append appends matches, and returns how many.
@@ -201,8 +201,8 @@ func (l *lab) postUntil(post post, run string, enough func(n int) bool) int {
 	return int(done.Load())
 }
 
-// pace sends at a rate, and returns when each was sent. None waits for another, so that one that
-// is held up does not hide how long others would have waited.
+// pace sends at a rate, and returns when each was sent. None waits for another, so that a delayed
+// one does not hide how long others would have waited.
 func (l *lab) pace(rate float64, prepare func(n int) (send func() error)) (sent []time.Time) {
 	l.Helper()
 	sent = make([]time.Time, int(rate*paceTime.Seconds()))

@@ -9,9 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// BenchmarkOrdering measures deliveries to an endpoint whose wallets' events come one after
-// another, beside those to one without that order: of the same number of payments to one, a
-// hundred and ten thousand wallets.
+// BenchmarkOrdering measures deliveries to an endpoint that orders events by wallet, compared with
+// one that does not: the same number of payments to one, a hundred and ten thousand wallets.
 func BenchmarkOrdering(b *testing.B) {
 	const events = 10_000
 	for b.Loop() {

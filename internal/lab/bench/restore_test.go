@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkRestore starts a service with many past deliveries, and measures from the start of the
-// process to the first delivery to each endpoint: without the engine's local state (from the
-// snapshots and the journal behind them), with it, and with that of a program that was killed.
+// BenchmarkRestore starts a service with many past deliveries, and measures the time from the start
+// of the process to the first delivery to each endpoint: without the engine's local state (from the
+// snapshots and the journal after them), with it, and with that of a program that was killed.
 func BenchmarkRestore(b *testing.B) { measured(restores)(b) }
 
 func restores(l *lab) metrics {
@@ -26,7 +26,7 @@ func restores(l *lab) metrics {
 	return got
 }
 
-// restored starts the service of before again, and delivers one event to each endpoint.
+// restored restarts the previous service, and delivers one event to each endpoint.
 func (l *lab) restored(before *service) (s *service, seconds float64) {
 	l.Helper()
 	s = l.startRun(before.dir)

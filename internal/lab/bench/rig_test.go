@@ -92,7 +92,7 @@ type rig struct {
 	cluster  kafka.Cluster
 	producer *kafka.Producer
 
-	emptyHeap float64 // what an engine takes that has nothing
+	emptyHeap float64 // heap of an engine without data
 }
 
 func newRig(b *testing.B, sync bool) *rig {

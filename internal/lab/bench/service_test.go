@@ -30,7 +30,7 @@ var program = flag.String("service", "../../../bin/lumenhook", "the program that
 // lookEvery is how often the benchmarks look for progress.
 const lookEvery = 20 * time.Millisecond
 
-// metrics are what a benchmark reports, by unit.
+// metrics are the results of a benchmark, by unit.
 type metrics map[string]float64
 
 // measured makes a benchmark of a measurement.
@@ -50,7 +50,7 @@ type lab struct {
 	testing.TB
 	receiver
 	dir   string
-	runs  int // counts runs, so that each has events of its own
+	runs  int // counts runs, so that each has different events
 	roots string
 }
 
@@ -130,7 +130,7 @@ func (s *service) lastWords() []byte {
 	return text[max(0, len(text)-most):]
 }
 
-// serve starts `lumenhook run` on an empty folder, with so many endpoints.
+// serve starts `lumenhook run` on an empty folder, with that many endpoints.
 func (l *lab) serve(endpoints int, args ...string) *service {
 	l.Helper()
 	s := l.startRun(filepath.Join(l.dir, l.ownName("service")), args...)
@@ -216,7 +216,7 @@ func (s *service) cluster(prefix string) kafka.Cluster {
 	}
 }
 
-// begin remembers what the history holds before anything is delivered.
+// begin records the content of the history before any delivery.
 func (s *service) begin() {
 	s.Helper()
 	rows, err := s.rows()
@@ -283,8 +283,8 @@ func (s *service) ask(query string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// used is the processor time of each process so far, in microseconds. What is measured here too,
-// the load and the receiver, is "load".
+// used returns the processor time of each process so far, in microseconds. The work of this
+// process, the load and the receiver, is "load".
 func (s *service) used() metrics {
 	s.Helper()
 	by := metrics{

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// small makes every measurement take a moment.
+// small makes every measurement short.
 func small(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "lumenhook")

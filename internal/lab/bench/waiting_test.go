@@ -26,13 +26,13 @@ func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
 }
 func (deaf) Disconnect(string) {}
 
-// settled is how long after an engine's first answers what its start left to do is done:
-// compactions, a snapshot, and the flush that comes within a minute, with what it leads to.
+// settled is how long after an engine's first answers its startup work is done: compactions, a
+// snapshot, and the flush within a minute, with its consequences.
 const settled = 75 * time.Second
 
-// BenchmarkWaiting restores a million deliveries that wait for a retry, from the journal alone
-// and from the state on disk, and measures what they cost while they wait, how much memory and
-// disk each takes, and how late others are attempted that are due meanwhile.
+// BenchmarkWaiting restores a million deliveries that wait for a retry, from the journal alone and
+// from the state on disk. It measures their cost while they wait, memory and disk per delivery, and
+// how late other due deliveries are attempted in the meantime.
 func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		r := newRig(b, false)
@@ -49,8 +49,8 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// writeWaiting writes the journal of deliveries that failed once, behind what its first
-// owner wrote: without that, nobody would know how far its inputs were taken.
+// writeWaiting writes the journal of deliveries that failed once, after the record of its first
+// owner: without that, the positions of its inputs would be unknown.
 func (r *rig) writeWaiting(n int) {
 	r.emptyHeap = r.engineHeap(r.b.TempDir(), "first")
 	var records []kafka.Record
@@ -129,7 +129,7 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	return took
 }
 
-// runEngine runs an engine with so many standbys of each partition, until it is stopped.
+// runEngine runs an engine with that many standbys of each partition, until it is stopped.
 func (r *rig) runEngine(dir string, replicas int) (e *engine.Engine, stop func()) {
 	return r.runEngineWith(dir, func(c *engine.Config) { c.StandbyReplicas = replicas })
 }
@@ -228,8 +228,8 @@ func (r *rig) takeOver(replicas int) time.Duration {
 	return time.Since(began)
 }
 
-// BenchmarkFairness paces deliveries to healthy endpoints, alone and beside as
-// many that hang until the attempt's time is over (G6).
+// BenchmarkFairness paces deliveries to healthy endpoints, alone and together with as many that
+// hang until the attempt times out (G6).
 func BenchmarkFairness(b *testing.B) {
 	for b.Loop() {
 		alone50, alone99 := fairness(b, false)

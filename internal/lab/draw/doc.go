@@ -1,10 +1,10 @@
-// Package draw is what the simulator and the trial share: payments and the rules of watches, drawn
-// from a seed; the events that the specification says they make; and the search for a short run
-// that still fails. It imports nothing of the product, so that it shares no mistake with it.
+// Package draw is shared by the simulator and the trial: payments and the rules of watches, drawn
+// from a seed; the events that the specification requires for them; and the search for a shorter
+// run that still fails. It imports nothing of the product, so that it shares no bug with it.
 //
 // File map:
 //
-//	draw.go    what is drawn
+//	draw.go    drawing payments and rules
 //	rules.go   which event a payment makes
-//	shrink.go  leaves out what a failure does not need
+//	shrink.go  removes steps that a failure does not need
 package draw

@@ -11,7 +11,7 @@ const (
 	Rejected = "payment.rejected"
 )
 
-// Payment is what rules look at of a payment.
+// Payment holds the fields of a payment that rules use.
 type Payment struct {
 	Payer   int    // by its number
 	Asset   string // empty: XLM

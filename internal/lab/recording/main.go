@@ -1,10 +1,10 @@
-// Command recording follows the README's first webhook in a shell, on a service that it
-// starts, and draws what the terminal showed as an animated SVG:
+// Command recording follows the README's first webhook in a shell, on a service that it starts, and
+// draws the terminal's content as an animated SVG:
 //
 //	make recording
 //
-// It hides how a block of the README is typed line by line, how it is known that a line has
-// come to its end, and how a terminal is drawn. Ids, times and addresses are of the session.
+// It hides how a block of the README is typed line by line, how the end of a line's output is
+// detected, and how a terminal is drawn. Ids, times and addresses are those of the session.
 //
 // File map: main.go the session; draw.go the picture.
 package main
@@ -127,11 +127,11 @@ type line struct {
 	typed bool
 }
 
-// awaited is what the terminal shows before a block's successor is typed, as a person would
-// wait for it; a block whose text is not here is over when its last line is.
+// awaited lists the output to wait for before the next block is typed, as a user would. A block
+// without a text here ends with its last line.
 var awaited = []string{"listening at", "status code", ": payment.received, ", ""}
 
-// follow types the blocks line by line, and gives what the terminal showed.
+// follow types the blocks line by line, and returns the terminal's content.
 func follow(ctx context.Context, home string, blocks []string) ([]line, error) {
 	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s")
 	c.Dir, c.WaitDelay = home, time.Second
@@ -156,7 +156,7 @@ func follow(ctx context.Context, home string, blocks []string) ([]line, error) {
 	return t.shown, errors.Join(input.Close(), c.Wait())
 }
 
-// terminal is a shell and what it has shown.
+// terminal is a shell and its output.
 type terminal struct {
 	input  io.Writer
 	output *bufio.Scanner
@@ -167,7 +167,7 @@ type terminal struct {
 const over = "---over---"
 
 func (t *terminal) block(text, shows string, history bool) error {
-	if history { // until the history has the event, as a person takes a moment
+	if history { // until the history has the event, like a user who takes a moment
 		text = "until lumenhook events list --watch $WATCH --state DELIVERED --field data.0.id " +
 			">/dev/null 2>&1; do sleep 0.2; done\n" + text
 	}

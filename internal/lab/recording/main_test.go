@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// The picture shows the README's blocks of now: who changes them makes it anew.
+// The picture shows the README's current blocks: after a change to them, make it again.
 func TestThePictureIsOfTheREADME(t *testing.T) {
 	page, err := pages.Read("../../..", "README.md")
 	if err != nil {

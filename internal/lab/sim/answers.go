@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// answered checks that the answer to a command about an endpoint is what the specification
-// says, by the reference model.
+// answered checks that the answer to a command about an endpoint follows the specification, by the
+// reference model.
 func (m *referenceModel) answered(
 	endpointID string, e *referenceEndpoint, h domain.CommandHandled,
 ) error {

@@ -15,9 +15,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// A disaster takes everything but a backup: the topics, the processes, their disks. A backup is
+// A disaster destroys everything but a backup: the topics, the processes, their disks. A backup is
 // written as by lumenhook backup, while the service runs, and later restored as by lumenhook
-// restore, into topics of any partition count. What came after it never was.
+// restore, into topics of any partition count. Everything after the backup is lost.
 
 // disaster is the step in which a backup is written, and the one in which all else is lost.
 type disaster struct{ copied, lost int }
@@ -111,7 +111,8 @@ func (w *World) removeFolders() {
 	w.folders = nil
 }
 
-// loseAll loses everything but the backup, and goes on with what is made of it, some time later.
+// loseAll loses everything but the backup, and continues with the restored deployment, some time
+// later.
 func (w *World) loseAll() {
 	b := w.backup
 	w.note("disasters", "all is lost but a backup")
@@ -197,7 +198,7 @@ func (s served) Replica(
 	return s.replicaOn(servedPartition{copiedPartition{s.Log, cfg.Partition}, s.world}, cfg)
 }
 
-// servedPartition is a partition as a replica reads it beside its owner.
+// servedPartition is a partition that a replica reads while its owner keeps running.
 type servedPartition struct {
 	copiedPartition
 	world *World
@@ -236,7 +237,7 @@ func (c copied) replicaOn(
 	return task.NewReplicaOn(log, cfg)
 }
 
-// copiedRecords returns what a new log has of a topic, which is all copied.
+// copiedRecords returns a new log's records of a topic, which are all copied.
 func (l *Log) copiedRecords(topic string) (all []kafka.Record) {
 	for p := range l.count(topic) {
 		for _, e := range l.partitions[topicPartition{topic, p}].entries {

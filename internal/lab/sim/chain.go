@@ -34,7 +34,7 @@ const networkName = "the network of the simulation"
 
 func newChain(w *World) *chain {
 	c := &chain{world: w, drawn: make(map[string]draw.Payment)}
-	c.close(nil) // the first ledger has none
+	c.close(nil) // the first ledger has no payments
 	return c
 }
 
@@ -49,7 +49,7 @@ func (c *chain) close(payments []domain.Payment) {
 	})
 }
 
-// payments are those of some ledgers, in order.
+// payments returns the payments of some ledgers, in order.
 func (c *chain) payments(from, to uint32) (all []domain.Payment) {
 	for _, l := range c.ledgers[from-1 : to] {
 		all = append(all, l.Payments...)
@@ -115,14 +115,14 @@ func (s source) Continue(sequence uint32, hash string) {
 	}
 }
 
-// lies are errors of a source that the next answer may not repeat.
+// lies are errors of a source that may be gone at the next answer.
 var lies = []domain.LedgerError{
 	domain.ErrForked, domain.ErrBehindRetention, domain.ErrWrongNetwork, domain.ErrUnreadable,
 }
 
-// Next waits for a ledger, and returns some of those after it too. The page is the follower's,
-// which empties it. Now and then it is told something else: an error that sounds final, or
-// another ledger than is due.
+// Next waits for a ledger, and returns some of those after it too. The page belongs to the
+// follower, which empties it. Now and then it returns something else: an error that looks
+// permanent, or another ledger than the expected one.
 func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	c := s.follower.world.chain
 	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {

@@ -21,7 +21,7 @@ type checks struct {
 	matched   map[string][]match   // by event, in the order of the topic
 	took      map[string]string    // the event of a watch for one payment
 	handed    map[deliveryID]match // events that were handed over
-	told      map[string]string    // endpoints that are to be told, by event
+	told      map[string]string    // endpoints to notify, by event
 	observed  map[string]bool      // payments, by their id
 	judged    *judged
 	mails     *mailChecks
@@ -34,8 +34,8 @@ type checks struct {
 	had       map[partID]map[string]bool // events that there were when a part began
 	reread    map[string]uint32          // by watch: how many ledgers its backfill has read
 
-	// For runs with a disaster: what the facts since the last copy were folded onto, these facts
-	// in the order in which they were committed, and the payments that had been observed by then.
+	// For runs with a disaster: the state on which the facts since the last copy were folded, these
+	// facts in commit order, and the payments that had been observed by then.
 	base      timeline
 	committed []kafka.Record
 	since     observed
@@ -81,7 +81,7 @@ func newChecks(w *World) *checks {
 	}
 }
 
-// stands takes note of committed records.
+// stands records committed records.
 func (c *checks) stands(records []kafka.Record) {
 	for _, r := range records {
 		switch r.Topic {
@@ -128,7 +128,7 @@ func (c *checks) checkObserved(log *Log, seen map[string]bool) {
 	}
 }
 
-// checkCoverage checks what a fact says of the ledgers of its watch, before it is folded.
+// checkCoverage checks a fact's coverage of ledgers for its watch, before it is folded.
 func (c *checks) checkCoverage(f domain.Fact) {
 	before := c.model.watches[f.Aggregate]
 	if covered, is := f.Body.(domain.RangeCovered); is {
@@ -241,8 +241,8 @@ func (c *checks) checkCreated(partition int32, b domain.DeliveryCreated) {
 	c.world.violate("G2: the delivery of %s is of no match", b.Event.ID)
 }
 
-// checkTaken checks that a partition takes each hand-over of another one once, in the order
-// of their numbers.
+// checkTaken checks that a partition takes each handover of another one once, in the order of their
+// numbers.
 func (c *checks) checkTaken(partition int32, moved domain.Moved) {
 	if moved.Number == 0 && c.model.wasMoved {
 		return // it was on its way during a move
@@ -255,7 +255,7 @@ func (c *checks) checkTaken(partition int32, moved domain.Moved) {
 	c.routes[route] = moved.Number
 }
 
-// checkAttempt checks that what is recorded happened (G7).
+// checkAttempt checks that a recorded attempt happened (G7).
 func (c *checks) checkAttempt(endpoint string, b domain.AttemptMade) {
 	id := attemptID{deliveryID{endpoint, b.EventID}, b.Number}
 	happened := slices.ContainsFunc(c.started[id],
@@ -306,7 +306,7 @@ func (c *checks) underWay(id deliveryID) bool {
 	return false
 }
 
-// same compares what the history stores of two results.
+// same compares the stored fields of two results.
 func same(a, b domain.AttemptResult) bool {
 	return a.SentAtMillis == b.SentAtMillis && a.DurationMillis == b.DurationMillis &&
 		a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
@@ -367,14 +367,14 @@ func (c *checks) checkTelling(r kafka.Record, in domain.MatchInput) {
 	c.world.count("tellings: " + string(in.Event.Type))
 }
 
-// noteTelling notes whom a fact is to be told to.
+// noteTelling records whom a fact must notify.
 func (c *checks) noteTelling(f domain.Fact) {
 	if telling := f.Telling(); telling.EndpointID != "" {
 		c.told[telling.EventID] = telling.EndpointID
 	}
 }
 
-// allTold checks that whoever was to be told has a delivery of it.
+// allTold checks that every endpoint to notify has a delivery.
 func (c *checks) allTold() {
 	for event, endpoint := range c.told {
 		if c.model.endpointOf[event] != endpoint {
@@ -463,7 +463,7 @@ func (c *checks) checkStart(t *engineTask, a domain.Attempt) {
 	}
 }
 
-// oneOfAWallet checks that no other attempt of a line is under way at its receiver, unless its
+// oneOfAWallet checks that no other attempt of a line is in flight at its receiver, unless its
 // process has died, or another has owned its partition since.
 func (c *checks) oneOfAWallet(a domain.Attempt, line string) {
 	if line == "" {
@@ -482,8 +482,8 @@ func (c *checks) oneOfAWallet(a domain.Attempt, line string) {
 	}
 }
 
-// bounds checks that an endpoint gets no more attempts at once, or in any second, than it
-// may, whichever tasks begin them. Attempts that somebody waits for are exempt.
+// bounds checks that an endpoint gets no more attempts at once, or in any second, than it may,
+// whichever tasks begin them. Attempts that a user waits for are exempt.
 func (c *checks) bounds(t *engineTask, endpoint string, perSecond int) {
 	under := 0
 	for _, u := range t.under {
@@ -506,7 +506,7 @@ func (c *checks) bounds(t *engineTask, endpoint string, perSecond int) {
 	}
 }
 
-// noteEnd records what a receiver saw.
+// noteEnd records a receiver's view of an attempt.
 func (c *checks) noteEnd(f *flight) {
 	id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
 	c.started[id] = append(c.started[id], &sent{f, f.result})
@@ -552,8 +552,8 @@ func (c *checks) checkOutcomes(t *engineTask) {
 	t.taken = nil
 }
 
-// loses notes that an attempt is in no history because its delivery was cancelled, and so
-// many others have settled since, that it is forgotten.
+// loses records that an attempt is in no history because its delivery was cancelled, and forgotten
+// after enough others have settled.
 func (c *checks) loses(id attemptID) {
 	c.lost[id] = true
 	c.world.count("attempts of what was forgotten")
@@ -571,13 +571,12 @@ func (c *checks) owns(t *engineTask) bool {
 	return !t.ended && c.world.log.producers[txnID(t.partition)].epoch == t.epoch
 }
 
-// checkDue checks that nothing that is due waits while there is room for it (G6): a slow
-// neighbour is no reason. It is checked after each turn. A rate limit is a reason for a
-// second.
+// checkDue checks that nothing due waits while there is room for it (G6): a slow neighbour is not a
+// reason. It runs after each turn. A rate limit is a reason for a second.
 func (c *checks) checkDue(t *engineTask, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
-		t.limited = nil // what waits now, waits for another reason
+		t.limited = nil // deliveries now wait for another reason
 		return
 	}
 	probing, sending := 0, make(map[string]bool)
@@ -662,7 +661,7 @@ func (c *checks) checkTests(t *engineTask) {
 	}
 }
 
-// acknowledged checks that what a client was answered is in the journal (G1).
+// acknowledged checks that an answer to a client is in the journal (G1).
 func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	w := c.world
 	if cmd == nil {
@@ -701,8 +700,8 @@ func encoded(commandID string, bodyHash []byte, a domain.Answer) []byte {
 	return schemas.EncodeResult(r).Value
 }
 
-// effect reports whether what was created exists, and what was deleted does not: for endpoints,
-// the reference model checks more.
+// effect reports whether a created object exists, and a deleted one does not. For endpoints, the
+// reference model checks more.
 func (c *checks) effect(body domain.CommandBody) bool {
 	switch b := body.(type) {
 	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
@@ -724,7 +723,7 @@ var askedBy = map[string][]string{
 	"DeliveryRecalled": {"ResendEvent"},
 }
 
-// causes checks that somebody requested a fact that only commands lead to.
+// causes checks that a client requested a fact that only commands lead to.
 func (c *checks) causes(f domain.Fact) error {
 	commands := askedBy[f.Body.FactType()]
 	if b, is := f.Body.(domain.EndpointDisabled); is && b.Reason == domain.DisabledManual {

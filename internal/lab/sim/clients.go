@@ -27,9 +27,9 @@ type issued struct {
 	domain.Command
 	atMillis int64 // by the wall clock
 	asks     int   // repeats without an answer since
-	unsure   bool  // it was asked with a history that did not say that the event went on
+	unsure   bool  // it was requested with a history that did not know that the event had moved
 	answer   *domain.Result
-	lost     bool // it was answered, and a disaster took what it led to
+	lost     bool // it was answered, and a disaster destroyed its effect
 }
 
 // isToldWhere reports whether it is a resend, each of whose records says where the event went.
@@ -38,7 +38,8 @@ func (cmd *issued) isToldWhere() bool {
 	return resends && !cmd.unsure
 }
 
-// account owns what the clients create; stranger is another, for which it must not exist.
+// account owns the objects that the clients create; stranger is another account, for which they
+// must not exist.
 var (
 	account  = domain.DeriveID(domain.AccountPrefix, "holder")
 	stranger = domain.DeriveID(domain.AccountPrefix, "stranger")
@@ -48,8 +49,8 @@ func newClients(w *World) *clients {
 	return &clients{world: w, byID: make(map[string]*issued), from: make(map[topicPartition]int64)}
 }
 
-// restart is the API after a kill: results are read from their ends, and waiting clients
-// are told that the outcome is unknown.
+// restart models the API after a kill: results are read from their ends, and waiting clients learn
+// that the outcome is unknown.
 func (c *clients) restart() {
 	for p := range c.world.setup.partitions {
 		at := topicPartition{schemas.TopicResults, p}
@@ -66,7 +67,7 @@ const repeatsForMillis = 20 * hourMillis
 func (c *clients) old(r kafka.Record) bool {
 	cmd := decode(r, schemas.DecodeCommand)
 	if _, answers := cmd.Body.(domain.RecordMail); answers {
-		return false // what it repeats is of its notice
+		return false // its repeat is part of its notice
 	}
 	return c.tooOld(c.byID[cmd.ID])
 }
@@ -166,7 +167,7 @@ func (c *clients) append(cmd *issued) {
 	w.count("commands")
 }
 
-// tellFor records the commands of a follower, for whose answers nobody waits.
+// tellFor records the commands of a follower, which waits for no answer.
 func (c *clients) tellFor(records []kafka.Record) {
 	for _, r := range records {
 		if r.Topic != schemas.TopicCommands {
@@ -459,7 +460,7 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	}
 	if some := c.forgotten(); len(some) > 0 && w.chance(0.5) {
 		d = some[w.rnd.IntN(len(some))]
-		if w.chance(0.5) { // a history that is behind may lack what became of it
+		if w.chance(0.5) { // a history that is behind may lack its later facts
 			d = some[len(some)-1]
 		}
 		if left, is := pick(w, c.gone(some)); is && w.chance(0.6) {
@@ -507,7 +508,7 @@ func (c *clients) cancelled() (some []deliveryID) {
 	return some
 }
 
-// gone returns those of some deliveries whose events went on elsewhere.
+// gone returns those deliveries whose events have moved elsewhere.
 func (c *clients) gone(some []deliveryID) []deliveryID {
 	return slices.DeleteFunc(slices.Clone(some), func(id deliveryID) bool {
 		return c.world.checks.reference.deliveries[id].next == ""
@@ -537,7 +538,7 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 		if id.endpoint == endpoint && d.State == domain.StateFailed {
 			failed = append(failed, d.CreatedAtMillis)
 		}
-		// Whatever became of them.
+		// Whatever their outcome.
 		if w.setup.options && id.endpoint == endpoint && len(chosen) < 8 && w.chance(0.3) {
 			chosen = append(chosen, id.event)
 		}

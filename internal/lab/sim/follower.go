@@ -51,7 +51,7 @@ type routine struct {
 	next    func() (func() bool, bool) // resumes it; nil when it is not running
 	stop    func()
 	yield   func(func() bool) bool
-	blocked func() bool // what it waits for; nil: nothing
+	blocked func() bool // its wait condition; nil: it does not wait
 	killed  bool
 	lied    bool  // its source gave something else than the ledger that is due
 	failed  error // how it ended
@@ -292,7 +292,7 @@ func (f *followerProcess) work() {
 	}
 }
 
-// config is what its reading and its backfills share.
+// config returns the configuration that its reading and its backfills share.
 func (f *followerProcess) config(r *routine) follower.Config {
 	return follower.Config{
 		Watches:    knownWatches{f.directory, r},
@@ -372,8 +372,8 @@ func (l followerLog) Commit(_ context.Context, records ...kafka.Record) error {
 	return l.r.wait(nil)
 }
 
-// end commits what was written. Backfills are rare, and are interrupted more often, most of
-// all when they have appended matches, which another must read back.
+// end commits the transaction. Backfills are rare, and are interrupted more often, most of all when
+// they have appended matches, which another follower must read back.
 func (l followerLog) end(topic string) error {
 	f := l.f
 	w := f.world
@@ -445,7 +445,7 @@ func (l followerLog) Read(
 	return nil
 }
 
-// knownWatches is what the follower's directory knows.
+// knownWatches is the follower's view of its directory.
 type knownWatches struct {
 	*directory.Directory
 	r *routine

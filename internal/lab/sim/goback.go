@@ -10,11 +10,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A restore goes back in time, and the checkers go with it: to the facts that the backup has. What
-// happened outside stays as it was: attempts that receivers got, mails that a server took, ledgers,
-// what was written into the log. What clients were told of later facts counts no more.
+// A restore goes back in time, and the checkers go with it: to the facts in the backup. External
+// events do not change: attempts that receivers got, mails that a server accepted, ledgers, records
+// that were written into the log. Answers to clients about later facts no longer count.
 
-// timeline is what checkers fold of the journals.
+// timeline is the checkers' fold of the journals.
 type timeline struct {
 	model     *model
 	reference *referenceModel
@@ -22,13 +22,13 @@ type timeline struct {
 	carried   map[string]int
 }
 
-// observed are payments that were observed in logs of before.
+// observed are payments that were observed in former logs.
 type observed struct {
 	ids  map[string]bool
-	logs int // so many of the former ones are in it
+	logs int // number of former logs that it includes
 }
 
-// rebase keeps what the facts that follow are folded onto.
+// rebase stores the state on which the following facts are folded.
 func (c *checks) rebase() {
 	if len(c.world.setup.disasters) == 0 {
 		return
@@ -92,8 +92,8 @@ func cloneNotices(notices map[string]*referenceNotice) map[string]*referenceNoti
 	return clone
 }
 
-// goBack has the checkers go back to what a backup has, of which a new log was made. It checks
-// that what stood when the backup was begun is in it.
+// goBack resets the checkers to the content of a backup, from which a new log was made. It checks
+// that the log includes everything that was committed when the backup began.
 func (c *checks) goBack(b *backup, to *Log) {
 	c.model, c.reference = c.base.model, c.base.reference
 	c.mails.notices, c.carried = c.base.notices, c.base.carried
@@ -165,7 +165,7 @@ func (c *checks) goBackToMatches(b *backup, to *Log) {
 		}
 	}
 	maps.DeleteFunc(c.matched, func(event string, _ []match) bool { return !there[event] })
-	clear(c.told) // what is told anew is checked
+	clear(c.told) // new notifications are checked
 }
 
 // allObserved checks that no payment was observed twice since the last disaster.
@@ -238,7 +238,7 @@ func (j *judged) goBack(m *model, cursor uint32, to *Log) {
 	maps.DeleteFunc(j.gone, func(id string, _ bool) bool { return !m.endpoints[id].Deleted() })
 }
 
-// goBack forgets what clients were told of facts that never were.
+// goBack makes clients forget answers about facts that are lost.
 func (c *clients) goBack(m *model) {
 	for id, cmd := range c.byID {
 		if cmd.answer != nil && !m.tells(id, cmd.answer.Answer) {
@@ -247,15 +247,15 @@ func (c *clients) goBack(m *model) {
 	}
 }
 
-// tells reports whether a command has an answer: one that was handled again, a day later, has
-// another than before.
+// tells reports whether a command has an answer: one that was handled again, a day later, has a new
+// one.
 func (m *model) tells(id string, a domain.Answer) bool {
 	h, is := m.handled[id]
 	return is && bytes.Equal(encoded(id, nil, h.Answer), encoded(id, nil, a))
 }
 
-// askForTheLost has clients repeat what they were told of and is gone: most of it, and always what
-// they need to go on.
+// askForTheLost has clients repeat most of the lost commands, and always those that they need to
+// continue.
 func (c *clients) askForTheLost() {
 	w := c.world
 	for _, cmd := range c.commands {

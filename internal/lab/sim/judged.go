@@ -68,7 +68,7 @@ func (j *judged) shownEndpoint(row kafka.Record) {
 	}
 }
 
-// acknowledged records what a client was told of a watch.
+// acknowledged records an answer about a watch to a client.
 func (j *judged) acknowledged(w domain.Watch) {
 	i := slices.IndexFunc(j.settings[w.ID],
 		func(s domain.Watch) bool { return s.Revision == w.Revision })
@@ -84,7 +84,7 @@ type admission struct {
 }
 
 // asked records the first admission of a watch in the log since it missed a ledger, which names a
-// ledger after those read by then, and what a watch is said to miss.
+// ledger after those read by then, and the ledgers that a watch has missed.
 func (c *checks) asked(r kafka.Record) {
 	if isDamaged(r) {
 		return
@@ -143,7 +143,7 @@ func (j *judged) missing(watchID string, sequence uint32) bool {
 	})
 }
 
-// closed records what the readers of a ledger know at least.
+// closed records the minimum knowledge of a ledger's readers.
 func (j *judged) closed(sequence uint32) {
 	least := make(map[string]int)
 	for id, i := range j.known {
@@ -250,7 +250,7 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 }
 
 // matchPayment returns a watch's match of a payment, and checks that the specification makes the
-// same event of both. What a watch for one payment takes is checked below.
+// same event of both. Watches for one payment are checked below.
 func (c *checks) matchPayment(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
 	m, matches := domain.MatchPayment(watch, p)
 	matches = matches && p.AmountStroops > 0
@@ -274,8 +274,8 @@ func (c *checks) matchPayment(watch domain.Watch, p domain.Payment) (domain.Matc
 	return m, matches
 }
 
-// takes checks that a watch for one payment makes one event, however often ledgers are read and
-// whoever reads them (G2).
+// takes checks that a watch for one payment makes one event, however often and by whichever process
+// ledgers are read (G2).
 func (c *checks) takes(in domain.MatchInput) {
 	if settings := c.judged.settings[in.WatchID]; len(settings) == 0 || !settings[0].Once {
 		return
@@ -341,8 +341,8 @@ func (c *checks) decided(settings domain.Watch, p domain.Payment) domain.Watch {
 	return settings
 }
 
-// checkTime checks that no payment is taken whose ledger closed after all that a watch may have
-// had as its end. What a watch was fulfilled by before that may have changed since.
+// checkTime checks that no payment is matched whose ledger closed after all end times that the
+// watch may have had. An earlier fulfilment may have changed since.
 func (c *checks) checkTime(settings []domain.Watch, p domain.Payment) {
 	late := func(s domain.Watch) bool {
 		return s.ExpiresAtMillis != 0 && p.ClosedAtMillis > s.ExpiresAtMillis
@@ -354,7 +354,7 @@ func (c *checks) checkTime(settings []domain.Watch, p domain.Payment) {
 		p.ID, settings[0].ID, p.Ledger)
 }
 
-// checkNotTheOne checks that a payment of which a watch made no event has not fulfilled it.
+// checkNotTheOne checks that a payment without an event of a watch has not fulfilled it.
 func (c *checks) checkNotTheOne(settings []domain.Watch, p domain.Payment) {
 	id := settings[0].ID
 	over := slices.ContainsFunc(settings, func(s domain.Watch) bool {

@@ -14,16 +14,16 @@ var errFenced = errors.New("sim: another has taken over the transactional id")
 // transactionTimeoutMillis is when the log aborts an open transaction.
 const transactionTimeoutMillis = 10_000
 
-// Log simulates the brokers: topics, transactions and the positions of one group, with
-// Kafka's rules. A transaction writes to several partitions; in each, its records count
-// from its marker on, which is a record that takes an offset.
+// Log simulates the brokers: topics, transactions and the positions of one group, with Kafka's
+// rules. A transaction writes to several partitions. In each, its records count from its marker on,
+// which is a record that takes an offset.
 type Log struct {
 	keyed      int32 // partitions of keyed topics
 	place      func(key string) int32
 	partitions map[topicPartition]*partition
 	positions  map[topicPartition]int64
 	producers  map[string]*producer
-	// stands is called with records in the order in which they are committed.
+	// stands is called with records in commit order.
 	stands func([]kafka.Record)
 }
 
@@ -44,7 +44,7 @@ type entry struct {
 	span    *span // nil: written outside of transactions
 }
 
-// span is what one transaction wrote to one partition.
+// span is the part of one transaction in one partition.
 type span struct {
 	id    string // transactional
 	at    topicPartition

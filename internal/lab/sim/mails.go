@@ -10,23 +10,23 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// mailerProcess is the one process with the role of a mailer. It does what package
-// mailer does, a step each: it takes an order, hands its mail over, records the answer,
-// and then commits its position. A crash between two of them loses what it has in hand.
+// mailerProcess is the one process with the role of a mailer. Like package mailer, it takes an
+// order, sends its mail, records the answer, and then commits its position, one step each. A crash
+// between two steps loses the work in progress.
 type mailerProcess struct {
 	member
 	world  *World
-	next   map[int32]int64 // what it has taken of each partition
+	next   map[int32]int64 // its position in each partition
 	record kafka.Record
 	order  domain.MailOrder // in hand, if its number is not 0
 	answer domain.MailAnswer
-	told   bool // the answer stands in the log
-	// answered is what it remembers of its answers, by order.
+	told   bool // the answer is in the log
+	// answered remembers its answers, by order.
 	answered map[string]domain.MailAnswer
 	crashes  int
 }
 
-// mailAnswers are what the mail server says; in good days it takes everything.
+// mailAnswers are the mail server's answers; without faults it accepts everything.
 var mailAnswers = []domain.MailAnswer{
 	domain.MailTaken, domain.MailTaken, domain.MailDeferred, domain.MailUnserved,
 	domain.MailDeclined,
@@ -89,7 +89,7 @@ func (w *World) workMailer() bool {
 	return true
 }
 
-// take takes an order. One whose time is over is passed by.
+// take takes an order. It skips one that has expired.
 func (m *mailerProcess) take() bool {
 	for p := range m.world.setup.partitions {
 		records, next := m.world.log.read(topicPartition{schemas.TopicMails, p}, m.next[p], 1)
@@ -155,8 +155,8 @@ func (m *mailerProcess) idle() bool {
 	return m.alive && m.order.Number == 0
 }
 
-// mailChecks hold what must become of each disabling that nobody asked for. They keep
-// of it what the journal says, in a plain way of their own, and what the server saw.
+// mailChecks check the outcome of each disabling that no user requested. They record the journal's
+// facts about it, in a simple form, and the mails that the server received.
 type mailChecks struct {
 	notices map[string]*referenceNotice
 	handed  map[string][]handed                 // mails that the server took, by notice
@@ -190,8 +190,8 @@ func noticeID(endpoint string, version uint64) string {
 	return endpoint + "/" + strconv.FormatUint(version, 10)
 }
 
-// handedOver takes note of what the server answered. It is given a mail twice only by a
-// mailer that died in between, or under another order.
+// handedOver records the server's answer. The server gets a mail twice only from a mailer that died
+// in between, or under another order.
 func (c *mailChecks) handedOver(w *World, o domain.MailOrder, answer domain.MailAnswer) {
 	id := noticeID(o.EndpointID, o.Notice)
 	c.answers[mailOrderID{id, o.Number}] = append(c.answers[mailOrderID{id, o.Number}], answer)
@@ -273,7 +273,7 @@ func (n *referenceNotice) attempt(
 	answers := w.checks.mails.answers[mailOrderID{id, b.Number}]
 	had := func(answer domain.MailAnswer) bool { return slices.Contains(answers, answer) }
 	switch b.Outcome {
-	case domain.MailSent: // held by what the server took
+	case domain.MailSent: // bounded by the mails that the server accepted
 	case domain.MailRetried:
 		n.dueAtMillis = b.NextAtMillis
 		wait := b.NextAtMillis - f.AtMillis
@@ -316,7 +316,7 @@ func (c *mailChecks) ordered(w *World, r kafka.Record) {
 	}
 }
 
-// rested reports whether each disabling was told of, or is settled otherwise.
+// rested reports whether each disabling was mailed, or is settled otherwise.
 func (c *mailChecks) rested() bool {
 	for _, n := range c.notices {
 		if n.settled == "" {
@@ -326,7 +326,7 @@ func (c *mailChecks) rested() bool {
 	return true
 }
 
-// noticeState adds to a state what it must hold of the notices of some endpoints.
+// noticeState adds the required entries for the notices of some endpoints to a state.
 func (m *model) noticeState(s map[string]string, ours func(aggregate string) bool) {
 	for id, n := range m.notices {
 		if !n.Exists() || !ours(n.EndpointID) {

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// model is the plain fold of the journal, by package domain alone: what the engine's state
-// must equal (G4), and what its actions are compared with.
+// model is the plain fold of the journal, by package domain alone. The engine's state must equal it
+// (G4), and the engine's actions are compared with it.
 type model struct {
 	accounts   map[string]domain.Account
 	endpoints  map[string]domain.Endpoint
@@ -152,8 +152,8 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 	return nil
 }
 
-// stand has a delivery join its line or leave it, and returns it as it then is. If the head
-// leaves, the next one is the head and due, unless the endpoint is deleted.
+// stand has a delivery join its line or leave it, and returns it as it then is. If the head leaves,
+// the next one is the head and due, unless the endpoint is deleted.
 func (m *model) stand(
 	f domain.Fact, endpoint domain.Endpoint, before, after domain.Delivery,
 ) domain.Delivery {
@@ -182,7 +182,7 @@ func (m *model) stand(
 	return after
 }
 
-// lineState adds what the store has of a line.
+// lineState adds the store's entries of a line.
 func (m *model) lineState(s map[string]string, id lineID, l line) {
 	wallet := id.endpoint + "\x00" + id.wallet
 	for _, member := range l.members {
@@ -240,7 +240,7 @@ func recalls(was, recalled domain.Delivery) error {
 		return fmt.Errorf("G2: %s is recalled for %s, where it never was", recalled.EventID,
 			recalled.EndpointID)
 	}
-	// Neither matters to what may follow.
+	// Neither matters for later steps.
 	recalled.Version, recalled.EndpointEpoch = was.Version, was.EndpointEpoch
 	recalled.RunAttempts = was.RunAttempts
 	recalled.TestCommandID, recalled.TestBodyHash = was.TestCommandID, was.TestBodyHash

@@ -20,12 +20,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// A move brings the deployment to topics of another partition count, as lumenhook repartition
-// does: package transfer reads the old log and fills the new one, after which everything
-// starts on that. Who hung meanwhile goes on while the copy is made, and must be refused.
+// A move brings the deployment to topics of another partition count, like lumenhook repartition:
+// package transfer reads the old log and fills the new one, after which everything starts on that.
+// Processes that hung in the meantime resume while the copy is made, and must be refused.
 
-// movesDrawn are the steps in which a run moves: none in most. They are drawn apart from the
-// other settings.
+// movesDrawn returns the steps in which a run moves: none in most runs. They are drawn separately
+// from the other settings.
 func movesDrawn(seed uint64) []int {
 	if seed/4%4 != 0 {
 		return nil
@@ -66,7 +66,7 @@ func (w *World) openSource(log transfer.Log, scratch string) (*transfer.Source, 
 	})
 }
 
-// place fills a new log with what was captured of another.
+// place fills a new log with the capture of another.
 func (w *World) place(c *transfer.Copy, partitions int32, scratch, what string) *Log {
 	to := newLog(partitions)
 	to.byClient()
@@ -155,7 +155,7 @@ func (e *engineProcess) stop() {
 	}
 }
 
-// goOnAsZombies lets processes that hung write, as they meant to: nothing may stand.
+// goOnAsZombies lets processes that hung write as they intended: nothing may be committed.
 func (w *World) goOnAsZombies() {
 	for _, e := range w.engines {
 		for _, t := range slices.Clone(e.tasks) {
@@ -173,8 +173,8 @@ func (w *World) goOnAsZombies() {
 	}
 }
 
-// goOnWith ends whatever is left of the old deployment. New processes go on with another log, which
-// has the journals of the old one up to some offsets; nil: up to their ends.
+// goOnWith ends the rest of the old deployment. New processes continue with another log, which has
+// the journals of the old one up to some offsets; nil: up to their ends.
 func (w *World) goOnWith(to *Log, until []int64) {
 	for _, e := range w.engines {
 		if e.alive {
@@ -215,7 +215,7 @@ type formerLog struct {
 	until []int64
 }
 
-// byClient places keys as Kafka's clients do, which is what a copy does.
+// byClient partitions keys like Kafka's clients, as a copy does.
 func (l *Log) byClient() {
 	l.place = kafka.PartitionOf(int(l.keyed))
 }
@@ -326,7 +326,7 @@ func (c copiedPartition) ReadSome(
 	return list, next, err
 }
 
-// moved has the checkers expect what a move leaves of numbers and of places.
+// moved updates the checkers' expected numbers and places after a move.
 func (c *checks) moved(from, to *Log) {
 	place := func(id string) int32 { return to.partitionOf(schemas.TopicJournal, id) }
 	clear(c.routes)
@@ -342,9 +342,9 @@ func (c *checks) moved(from, to *Log) {
 	c.model.moved(c.world, from, to)
 }
 
-// moved leaves what the states have of the old journals: neither numbers of hand-overs nor
-// offsets of parts, and of the settled deliveries those that were remembered. They are as many
-// as all partitions remembered that they come from.
+// moved removes from the states what belongs to the old journals: numbers of handovers, offsets of
+// parts, and settled deliveries that are no longer remembered. A partition remembers as many as all
+// partitions from which it was made.
 func (m *model) moved(w *World, from, to *Log) {
 	m.taken = nil
 	for id, watch := range m.watches {

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// A mutant is a defect planted in the code itself. The domain is under the engine
-// and under the model alike, so that a mistake in it cannot be planted at run
-// time: it is compiled in, and the checkers must find it all the same.
+// A mutant is a defect planted in the code itself. The domain is used by the engine and by the
+// model alike, so a bug in it cannot be planted at run time: it is compiled in, and the checkers
+// must find it nevertheless.
 type mutant struct {
 	name  string
 	file  string // in the module
@@ -609,7 +609,7 @@ var mutants = []mutant{
 	},
 }
 
-// planted are defects of what the simulation replaces, and coarse ones of the code.
+// planted are defects in the simulation's replacements, and coarse ones in the code.
 var planted = []mutant{
 	{
 		"attempts start for a disabled endpoint", "streams/engine/scheduler.go",
@@ -741,9 +741,8 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// shownBy are seeds that have shown mutants which a search finds late. A change of what the
-// simulator draws makes them others: then the search finds the next, and its number belongs
-// here.
+// shownBy lists seeds that have shown mutants that a search finds late. A change of the simulator's
+// draws changes them: then the search finds the next seed, and its number belongs here.
 var shownBy = map[string]int{
 	"any history is believed":                                  168,
 	"later ledgers are read back once":                         2651,
@@ -835,8 +834,9 @@ func shrinks(t *testing.T, program string) {
 	}
 }
 
-// isTheSame checks that a program of defects none of which is chosen makes the same runs: one that
-// also changes something while it is not chosen would be found in place of others.
+// isTheSame checks that a program with defects, none of which is chosen, makes the same runs.
+// Otherwise a defect that changes something while it is not chosen would be found instead of
+// others.
 func isTheSame(t *testing.T, program string) {
 	for _, seed := range []uint64{24, 106, 458, 629} {
 		want := fmt.Sprintf("transcript %016x", Run(Options{Seed: seed, Steps: 1500}).Hash)

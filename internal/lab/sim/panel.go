@@ -12,15 +12,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// panel is three sources, two of which must agree. One of them lies, whenever it likes, also in
-// the calm; the others may be away, silent, or wait for a ledger that has closed. What decides is
-// the product's own quorum.Core.
+// panel is three sources, two of which must agree. One of them lies at any time, even without
+// faults; the others may be away, silent, or wait for a ledger that has closed. The product's own
+// quorum.Core decides.
 type panel struct {
 	source
 	core  *quorum.Core
 	due   uint32
-	wake  int64  // when the core is to be asked again, by the steady clock
-	looks []look // under way
+	wake  int64  // when to query the core again, by the steady clock
+	looks []look // in flight
 }
 
 // look is a question to one of the sources, and what its answer will be.
@@ -31,7 +31,7 @@ type look struct {
 	err  error
 }
 
-// sourcesOf is what reads the ledgers for a routine of a follower.
+// sourcesOf returns the source that a routine of a follower reads.
 func (f *followerProcess) sourcesOf(r *routine) follower.Source {
 	one := source{f, r}
 	if !f.world.setup.quorum {
@@ -57,7 +57,7 @@ func (p *panel) Continue(sequence uint32, hash string) {
 	p.core.Continue(sequence, hash)
 }
 
-// Next waits until two sources agree. One that lies must neither be believed nor stop the others.
+// Next waits until two sources agree. The lying one must neither be accepted nor stop the others.
 func (p *panel) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	w := p.follower.world
 	for p.due = sequence; ; {
@@ -85,7 +85,7 @@ func (p *panel) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error
 	}
 }
 
-// dueAt is when the next answer comes, or the core is to be asked again.
+// dueAt returns when the next answer arrives, or when to query the core again.
 func (p *panel) dueAt() int64 {
 	at := p.wake
 	for _, l := range p.looks {
@@ -106,7 +106,7 @@ func (p *panel) read(page []ledger.Raw) (all []domain.Ledger) {
 	return all
 }
 
-// answer draws what a source says.
+// answer draws a source's answer.
 func (p *panel) answer(asked quorum.Look) look {
 	w := p.follower.world
 	l := look{Look: asked, at: w.steady}

@@ -38,7 +38,7 @@ func (f *followerProcess) newFiller() *follower.Backfiller {
 		Commands:    desk{f, &f.past},
 		PartLedgers: uint32(1 + f.world.rnd.IntN(6)),
 	}
-	return follower.NewBackfiller(f.reading.Beside(cfg, log), log)
+	return follower.NewBackfiller(f.reading.WithPosition(cfg, log), log)
 }
 
 // desk submits the reports of backfills, and claims of payments, to the engine.
@@ -184,7 +184,7 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 		w.violate("G2: part %d of watch %s ends twice", covered.Part, before.ID)
 	}
 	if part.MatchesFrom == 0 && len(before.Uncovered(part.Range)) == 0 {
-		return // it is read again, and what it has matched is skipped
+		return // it is read again, and its existing matches are skipped
 	}
 	beyond := part.From
 	if covered.From != 0 {

@@ -32,7 +32,7 @@ type engineProcess struct {
 	standbys []*standby
 	boots    int
 
-	// By partition: what the engine holds of attempts in flight, and our own list.
+	// By partition: the engine's own attempts in flight, and our list of them.
 	flights  map[int32]*engine.Flights
 	inFlight map[int32][]*flight
 }
@@ -79,7 +79,7 @@ func (e *engineProcess) crash() {
 	w.tracef("engine %d is dead", e.id)
 }
 
-// damage is what a crash does to a partition's state.
+// damage applies a crash to a partition's state.
 func (e *engineProcess) damage(p int32) {
 	w := e.world
 	switch draw := w.rnd.IntN(10); {
@@ -131,7 +131,7 @@ func (e *engineProcess) close() {
 	}
 }
 
-// disk is that of a partition's state.
+// disk returns the disk of a partition's state.
 func (e *engineProcess) disk(p int32) *vfs.MemFS {
 	if e.disks[p] == nil {
 		e.disks[p] = vfs.NewMem()
@@ -354,8 +354,8 @@ func storeConfig(fs vfs.FS) store.Config {
 	}
 }
 
-// carried returns what former tasks of a partition have in flight and is still to be
-// recorded: what the next task takes over.
+// carried returns the attempts in flight of former tasks of a partition that are still to be
+// recorded, which the next task takes over.
 func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
 	e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
@@ -451,9 +451,9 @@ func (w *World) coreConfig(
 	}
 }
 
-// alarm is the log of cores: an error means that records were lost, or that a copy has some
-// which were never committed, and a warning that a snapshot is of no use, of which one that
-// was damaged is the only cause, or that a turn failed which wrote a part of one.
+// alarm is the logger of cores. An error means that records were lost, or that a copy has records
+// that were never committed. A warning means that a snapshot is unusable, for which damage is the
+// only cause, or that a turn failed which wrote a part of one.
 type alarm struct {
 	slog.Handler
 	world     *World

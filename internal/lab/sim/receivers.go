@@ -44,7 +44,7 @@ type flight struct {
 	result  domain.AttemptResult
 	due     int64 // by the steady clock
 	done    func(domain.AttemptResult)
-	line    string // wallet in whose line the delivery stood when it began
+	line    string // wallet in whose line the delivery was when it began
 }
 
 // lives reports whether the process that made the attempt still lives.

@@ -12,10 +12,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// referenceModel folds the journal's endpoints and deliveries, independently of package
-// domain. That package folds the same facts for the engine and for the model, and a mistake
-// in it is in both: the reference model uses its types and constants, and calls none of its
-// functions (TestReferenceModelIsIndependent).
+// referenceModel folds the journal's endpoints and deliveries, independently of package domain.
+// That package folds the same facts for the engine and for the model, so a bug in it is in both.
+// The reference model uses its types and constants, and calls none of its functions
+// (TestReferenceModelIsIndependent).
 type referenceModel struct {
 	world      *World
 	endpoints  map[string]*referenceEndpoint
@@ -52,7 +52,7 @@ type referenceDelivery struct {
 	account         string
 	createdAtMillis int64 // of the envelope
 	test            bool
-	notice          bool // tells of another endpoint
+	notice          bool // it notifies of another endpoint
 	sequence        uint64
 	attempts, run   int
 	inRun           int // attempts made in this run
@@ -64,7 +64,7 @@ type referenceDelivery struct {
 	former          []string // endpoints that the event has left
 	movedTo         string   // endpoint that the event was handed over to
 	next            string   // endpoint of the event's next delivery
-	line            string   // wallet in whose line it stands; empty: in none
+	line            string   // wallet of its line; empty: it is in no line
 }
 
 func newReferenceModel(w *World) *referenceModel {
@@ -109,8 +109,8 @@ func (m *referenceModel) overtaken(
 	return deliveryID{}, false
 }
 
-// firstTest reports whether somebody waits for the next attempt, which therefore is sent
-// out of turn.
+// firstTest reports whether a client waits for the next attempt, which is therefore sent ahead of
+// others.
 func (d *referenceDelivery) firstTest() bool { return d.test && d.attempts == 0 }
 
 // signs returns the secrets that sign at a time, newest first.
@@ -249,8 +249,8 @@ func (m *referenceModel) applyEndpoint(
 	return nil
 }
 
-// resealed checks that a resealing replaces what it was asked to, and nothing else: no
-// secret is added, removed or prolonged.
+// resealed checks that a resealing replaces the requested secrets, and nothing else: no secret is
+// added, removed or prolonged.
 func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
 	asked, is := cmd.Body.(domain.ResealSecrets)
 	if !is {
@@ -314,7 +314,7 @@ func (m *referenceModel) create(
 	return m.goesOn(id, body)
 }
 
-// stand has a delivery stand at the end of its wallet's line.
+// stand adds a delivery at the end of its wallet's line.
 func (e *referenceEndpoint) stand(d *referenceDelivery, event, wallet string) {
 	if e.lines == nil {
 		e.lines = make(map[string][]string)
@@ -323,8 +323,7 @@ func (e *referenceEndpoint) stand(d *referenceDelivery, event, wallet string) {
 	e.lines[wallet] = append(slices.Clone(e.lines[wallet]), event)
 }
 
-// ends takes a delivery that has ended out of its line. If it was the first, the next one is
-// due.
+// ends removes an ended delivery from its line. If it was the first, the next one is due.
 func (m *referenceModel) ends(
 	f domain.Fact, event string, e *referenceEndpoint, d *referenceDelivery,
 ) {
@@ -527,9 +526,8 @@ func (e *referenceEndpoint) fails(
 	return nil
 }
 
-// wait returns the bounds of the wait after the n-th attempt of a run: 20% around the
-// schedule's, or what the receiver asked for, at most the schedule's next wait, if that is
-// honoured.
+// wait returns the bounds of the wait after the n-th attempt of a run: 20% around the schedule's,
+// or the receiver's Retry-After if that is honoured, at most the schedule's next wait.
 func (m *referenceModel) wait(before int, asksMillis int64) (least, most int64) {
 	policy := m.world.setup.policy
 	waits := policy.Schedule.WaitsMillis
@@ -610,8 +608,8 @@ func (m *referenceModel) recall(as domain.Delivery, id deliveryID, cmd *issued) 
 	return nil
 }
 
-// isFor reports whether a replay includes a delivery: it FAILED, its envelope's createdAt
-// is in the range, and it is no test.
+// isFor reports whether a replay includes a delivery: it FAILED, its envelope's createdAt is in the
+// range, and it is not a test.
 func isFor(c domain.ReplayEndpoint, d *referenceDelivery) bool {
 	ended := c.UntilMillis != 0 && d.createdAtMillis >= c.UntilMillis
 	return d.state == domain.StateFailed && !d.test && d.createdAtMillis >= c.SinceMillis && !ended

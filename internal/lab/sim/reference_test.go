@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestReferenceModelIsIndependent: the reference model calls no rule of package domain, or
-// it would share mistakes there. The model, which folds as the engine does, shows that
-// calls are detected.
+// TestReferenceModelIsIndependent: the reference model calls no rule of package domain, or it would
+// share its bugs. The model, which folds like the engine, shows that calls are detected.
 func TestReferenceModelIsIndependent(t *testing.T) {
 	for _, file := range []string{"reference.go", "answers.go"} {
 		if called := rulesCalled(t, file); len(called) > 0 {
@@ -27,8 +26,8 @@ func TestReferenceModelIsIndependent(t *testing.T) {
 // noRules may be called all the same: names for messages, and a conversion.
 var noRules = []string{"FactType", "CommandType", "Secret"}
 
-// rulesCalled lists the exported functions and methods that a file calls, except those of
-// the packages, other than domain, that it imports.
+// rulesCalled lists the exported functions and methods that a file calls, except those of the
+// packages, other than domain, that it imports.
 func rulesCalled(t *testing.T, file string) (called []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

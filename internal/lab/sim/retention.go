@@ -19,7 +19,7 @@ const (
 	snapshotChunk = 1024
 )
 
-// snapshotConfig is where the simulation keeps snapshots. Those of a copy are the engine's.
+// snapshotConfig configures the simulation's snapshots. Those of a copy are the engine's.
 func (w *World) snapshotConfig() task.SnapshotConfig {
 	cfg := task.SnapshotConfig{Topic: schemas.TopicSnapshots, Identity: "sim"}
 	if w.setup.isCopied() {
@@ -29,7 +29,7 @@ func (w *World) snapshotConfig() task.SnapshotConfig {
 	return cfg
 }
 
-// retain deletes what a task at work says that no restore needs, or a part of that.
+// retain deletes records that no restore needs according to a running task, or some of them.
 func (w *World) retain() bool {
 	if w.held {
 		return false
@@ -57,7 +57,7 @@ func (w *World) deleteTo(at topicPartition, offset int64) {
 	w.note("deletions from "+at.topic, "%s/%d begins at %d", at.topic, at.partition, offset)
 }
 
-// readKept is read, and fails at what is deleted.
+// readKept is read, and fails for deleted records.
 func (l *Log) readKept(
 	at topicPartition, from int64, most int,
 ) (records []kafka.Record, next int64, err error) {
@@ -143,7 +143,7 @@ func (w *World) damageSnapshot() bool {
 	case 0: // a flipped bit
 		r.Value = slices.Clone(r.Value)
 		r.Value[w.rnd.IntN(len(r.Value))] ^= 1 << w.rnd.IntN(8)
-	case 1: // what an earlier one had there
+	case 1: // an earlier value
 		r.Value = entries[before.chunks[w.rnd.IntN(len(before.chunks))]].record.Value
 	case 2: // it is lost
 		r.Key = []byte("lost")

@@ -29,8 +29,8 @@ type Report struct {
 	Stats     map[string]int
 }
 
-// Run makes one run: a number of steps with faults, and then, without faults, as many as it
-// takes until nothing more happens.
+// Run makes one run: a number of steps with faults, and then steps without faults until nothing
+// more happens.
 func Run(o Options) (r Report) {
 	w := newWorld(o.Seed, o.Lines)
 	defer w.removeFolders()
@@ -98,7 +98,7 @@ func describe(p any) string {
 	return fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 }
 
-// mostCalmSteps bounds how long a run may take to come to rest.
+// mostCalmSteps bounds how long a run may take to settle.
 const mostCalmSteps = 40_000
 
 // comeToRest ends all faults, heals receivers and lets everything happen that still can.
@@ -173,8 +173,8 @@ func (w *World) readRest() bool {
 	return false
 }
 
-// askRest repeats unanswered commands, and enables what is disabled once all are answered:
-// no answer may wait for an enabling. It is called when nothing is in flight.
+// askRest repeats unanswered commands, and enables disabled endpoints once all are answered: no
+// answer may wait for an enabling. It is called when nothing is in flight.
 func (w *World) askRest() bool {
 	if len(w.flights) > 0 || w.steady < w.askAgain {
 		return false

@@ -28,8 +28,8 @@ var (
 		"how long a shorter transcript of a failing seed is looked for")
 )
 
-// TestSeeds tries seeds: the first ones, so that a change is judged by what it does and
-// not by luck, or by `make sim` fresh ones. A change of the product makes other runs of them.
+// TestSeeds runs the first seeds, so that the result depends on the change and not on luck, or with
+// `make sim` new ones. A change of the product changes the runs of the same seeds.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		oneSeed(t)
@@ -133,8 +133,8 @@ func oneSeed(t *testing.T) {
 	}
 }
 
-// TestTwoDays: the full schedule of a delivery that fails takes its ten attempts
-// and two simulated days, in well under a second.
+// TestTwoDays: the full schedule of a delivery that fails takes its ten attempts and two simulated
+// days, in well under a second.
 func TestTwoDays(t *testing.T) {
 	began := time.Now()
 	w := newWorld(3, true)
@@ -191,9 +191,9 @@ func TestASeedRepeats(t *testing.T) {
 	}
 }
 
-// TestEveryFaultHappens checks that the simulation does what it says: each fault, each
-// receiver, each kind of command and each end of a delivery occurs, the rarest of them in one
-// of some thirty runs.
+// TestEveryFaultHappens checks that the simulation covers everything: each fault, each receiver,
+// each kind of command and each end of a delivery occurs, the rarest of them in about one of thirty
+// runs.
 func TestEveryFaultHappens(t *testing.T) {
 	want := []string{
 		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed",

@@ -59,7 +59,7 @@ func (e *engineProcess) standbyOf(p int32) *standby {
 	return nil
 }
 
-// endStandby closes the copy, for whoever opens it next.
+// endStandby closes the copy, so that another user can open it.
 func (e *engineProcess) endStandby(p int32) {
 	if s := e.standbyOf(p); s != nil {
 		s.close()
@@ -144,8 +144,7 @@ func (s *standby) readSnapshots(a task.ReadSnapshots) {
 	s.must(s.core.ReadSnapshots(records, next))
 }
 
-// fallBehind ends a copy that lacks what retention has deleted. The next goes on from a
-// snapshot.
+// fallBehind ends a copy that lacks deleted records. The next one continues from a snapshot.
 func (s *standby) fallBehind(err error) {
 	w := s.process.world
 	w.tracef("the copy of partition %d on engine %d: %v", s.partition, s.process.id, err)
@@ -175,8 +174,8 @@ func (s *standby) noticesAborted() bool {
 	return aborted
 }
 
-// read reads some records; sometimes also what is undecided, as a broker hands it out whose
-// list of aborted transactions is wrong.
+// read reads some records. Sometimes it includes undecided ones, like a broker whose list of
+// aborted transactions is wrong.
 func (s *standby) read(a task.ReadJournal) {
 	w := s.process.world
 	most := math.MaxInt
@@ -219,9 +218,9 @@ func (s *standby) verify() {
 	w.count("standby: copies compared")
 }
 
-// unproved reports whether the copy may have what was never committed, and the journal has
-// nothing yet that would show it: an earlier standby on this disk folded what it was handed,
-// and nobody has written to the journal since.
+// unproved reports whether the copy may have records that were never committed, while the journal
+// does not show it yet: an earlier standby on this disk folded records that it was given, and
+// nothing was written to the journal since.
 func (s *standby) unproved() bool {
 	w := s.process.world
 	records, _ := w.log.read(s.journal(), max(0, s.core.Folded()-1), 1)
@@ -248,7 +247,7 @@ func (l *Log) undecided(at topicPartition, from int64) (records []kafka.Record, 
 	return records, open
 }
 
-// folded is what a process says of its copies when it joins; sometimes it is outdated.
+// folded returns what a process reports about its copies when it joins; sometimes it is outdated.
 func (e *engineProcess) folded() map[int32]int64 {
 	by := make(map[int32]int64)
 	for _, s := range e.standbys {
@@ -310,7 +309,7 @@ func (e *engineProcess) owns() (list []int32) {
 	return list
 }
 
-// follow has a member do what it is assigned.
+// follow has a member follow its assignment.
 func (w *World) follow(
 	e *engineProcess, a kafka.Assignment, members []kafka.GroupMember,
 ) (did bool) {
@@ -332,8 +331,8 @@ func (w *World) follow(
 	return did
 }
 
-// checkAssigned checks that a partition which a member is given is nobody else's, and that
-// nobody else is warm if this one is not.
+// checkAssigned checks that a partition that is assigned to a member has no other owner, and that
+// no other member is warm if this one is not.
 func (w *World) checkAssigned(e *engineProcess, p int32, members []kafka.GroupMember) {
 	var furthest int64
 	for _, m := range members {
@@ -350,8 +349,7 @@ func (w *World) checkAssigned(e *engineProcess, p int32, members []kafka.GroupMe
 	}
 }
 
-// moveStandbys has processes stand by for any partitions, as after assignments that are not
-// drawn.
+// moveStandbys has processes stand by for any partitions, as after assignments that are not drawn.
 func (w *World) moveStandbys() bool {
 	e, ok := pick(w, workers(w.engines))
 	if !ok || w.setup.standbys == 0 {
@@ -367,6 +365,6 @@ func (w *World) moveStandbys() bool {
 	return true
 }
 
-// standbysDrawn is how many standbys each partition has in a run. It is drawn apart from
-// the other settings.
+// standbysDrawn returns the number of standbys of each partition in a run. It is drawn separately
+// from the other settings.
 func standbysDrawn(seed uint64) int { return []int{0, 1, 1, 2}[seed%4] }

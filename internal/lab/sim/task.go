@@ -9,9 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// task is one partition on one process: a task.Core whose owner is the simulation. Each
-// of its actions is a step of its own, a commit is two, so that anything may happen between
-// them. A task that failed is followed by another, which waits first.
+// task is one partition on one process: a task.Core whose owner is the simulation. Each of its
+// actions is a separate step, a commit is two, so that anything may happen between them. A task
+// that failed is followed by another, which waits first.
 type engineTask struct {
 	process   *engineProcess
 	partition int32
@@ -23,7 +23,7 @@ type engineTask struct {
 	written   bool             // the records of the action are written, but not committed
 	next      map[string]int64 // offsets after the last records written, by topic
 	begun     bool             // the owner's own record is committed
-	restored  bool             // from a snapshot, or from what is left without one
+	restored  bool             // from a snapshot, or from the remaining records without one
 	ended     bool
 	draining  bool
 	epoch     int
@@ -53,7 +53,7 @@ type underWay struct {
 	endpoint string
 	number   int
 	probing  bool
-	urgent   bool // somebody waits for it
+	urgent   bool // a client waits for it
 }
 
 // journal returns the partition of the task's journal.
@@ -175,7 +175,7 @@ func (t *engineTask) perform() error {
 	return nil
 }
 
-// must checks that the core accepts what was reported to it.
+// must checks that the core accepts a report.
 func (t *engineTask) must(err error) {
 	if err != nil {
 		t.process.world.violate("G4: the core of partition %d: %v", t.partition, err)
@@ -206,7 +206,7 @@ func (t *engineTask) locateJournal() {
 	t.must(t.core.LocatedJournal(w.bounds(t.journal())))
 }
 
-// bounds are where a journal begins and ends. The end may be one of before.
+// bounds returns where a journal begins and ends. The end may be an earlier one.
 func (w *World) bounds(journal topicPartition) (start, end int64) {
 	start, end = w.log.bounds(journal)
 	if w.fault(0.1) {
@@ -356,7 +356,7 @@ func (t *engineTask) locateInputs() {
 	if t.restored {
 		t.restored = false
 		w.count("states loaded from a snapshot")
-		if w.checks.owns(t) { // else the journal is further than what a paused owner restored
+		if w.checks.owns(t) { // otherwise the journal is further than the state of a paused owner
 			w.verifyTask(t)
 		}
 	}
@@ -368,7 +368,7 @@ func (t *engineTask) start() {
 	t.must(t.core.Start(t.process.world.moment()))
 }
 
-// decide passes the core some of what has arrived, and has it take a turn.
+// decide passes the core some of the arrived records, and has it take a turn.
 func (t *engineTask) decide(a task.Await) {
 	w := t.process.world
 	for i, topic := range engine.Inputs() {
@@ -389,7 +389,7 @@ func (t *engineTask) decide(a task.Await) {
 	t.must(err)
 }
 
-// take records which of the outcomes that are to be recorded the turn has.
+// take records which of the outcomes to be recorded the turn has.
 func (t *engineTask) take(outcomes []engine.Outcome) {
 	for _, o := range outcomes {
 		if u, is := t.under[o.Attempt.EventID]; is && u.number == o.Attempt.Number {

@@ -52,7 +52,7 @@ func timerKey(group string, dueMillis int64, id string) string {
 	return string(append(key, id...))
 }
 
-// state returns what the store of a partition must contain.
+// state returns the required content of a partition's store.
 func (m *model) state(ours func(aggregate string) bool, remembered int) map[string]string {
 	s := make(map[string]string)
 	for id, a := range m.accounts {
@@ -381,7 +381,7 @@ func (w *World) verifyDeadLetters() {
 		records, _ := w.log.read(at, 0, math.MaxInt)
 		for _, r := range records {
 			if w.log.partitions[at].entries[r.Offset].span == nil {
-				continue // copied, of the log of before
+				continue // copied, from the former log
 			}
 			d := decode(r, schemas.DecodeDeadLetter)
 			letters[stand{topicPartition{d.Topic, d.Partition}, d.Offset}]++

@@ -90,7 +90,7 @@ type World struct {
 	leader    *followerProcess
 	flights   []*flight
 	mailer    *mailerProcess
-	// mailServer is what it says to each mail.
+	// mailServer is its answer to each mail.
 	mailServer domain.MailAnswer
 	receivers  map[string]behaviour
 	clients    *clients
@@ -107,11 +107,11 @@ type World struct {
 	latestWall int64 // the latest time of the wall clock
 	// handedOut are the partitions of whose journal a standby was given undecided records.
 	handedOut map[int32]bool
-	// former are the logs that the deployment was moved away from, and copiedTo where what
-	// was copied of inputs ends in the present one.
+	// former are the logs from which the deployment was moved. copiedTo is where the copied inputs
+	// end in the current one.
 	former   []formerLog
 	copiedTo map[topicPartition]int64
-	// backup is the latest one, and held while one is written: nothing is deleted.
+	// backup is the latest one. held is set while one is written: nothing is deleted.
 	backup  *backup
 	held    bool
 	folders []string
@@ -141,7 +141,7 @@ func newWorld(seed uint64, keepLines bool) *World {
 		verifyLeft: 3,
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
-	// Not drawn: the runs without them are what they were before there were any of these.
+	// Not drawn, so that the runs without them stay the same as before they were added.
 	w.setup.options, w.setup.invoices = seed%3 == 0, seed%5 == 2
 	w.setup.notices, w.setup.quorum = seed%16 == 2, seed%8 == 4
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
@@ -473,8 +473,8 @@ func (w *World) bootSomething() bool {
 	return false
 }
 
-// repeatInput appends a record of an input again, at any time later: a command, or a match
-// that hands an event over. Followers append a match once, and nobody else does.
+// repeatInput appends an input again, at any later time: a command, or a match that hands an event
+// over. Followers append a match once, and no other process does.
 func (w *World) repeatInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
@@ -492,8 +492,8 @@ func (w *World) repeatInput() bool {
 	return true
 }
 
-// handOvers returns the hand-overs among matches; those whose delivery is forgotten, if
-// there are any: nothing but their number tells that they come again.
+// handOvers returns the handovers among matches, preferring those whose delivery is forgotten: only
+// their number shows that they are repeats.
 func (w *World) handOvers(matches []kafka.Record) []kafka.Record {
 	var all, forgotten []kafka.Record
 	for _, r := range matches {

@@ -1,5 +1,5 @@
-// Command weigh prints the weight of the repository by area next to budget.txt, and fails where
-// one is over its budget:
+// Command weigh prints the weight of the repository by area next to budget.txt, and fails if one is
+// over its budget:
 //
 //	make weigh
 //
@@ -73,7 +73,7 @@ var (
 	required  = regexp.MustCompile(`(?m)^(?:require |\t)\S+\.\w+/\S+ v\S+$`)
 )
 
-// weigh returns all weights, by name. The laboratory is a module of its own.
+// weigh returns all weights, by name. The laboratory is a separate module.
 func weigh(root string) (map[string]int, error) {
 	w := make(map[string]int)
 	packages := make(map[string]bool)
@@ -117,7 +117,7 @@ func weigh(root string) (map[string]int, error) {
 	return w, surface(w, root)
 }
 
-// leftOut skips other modules, except for the laboratory, and what is no code of ours.
+// leftOut skips other modules, except for the laboratory, and files that are not our code.
 func leftOut(path, name string) error {
 	_, err := os.Stat(filepath.Join(path, "go.mod"))
 	module := err == nil && name != "." && filepath.ToSlash(name) != "internal/lab"

@@ -1,6 +1,6 @@
-// Package openapicheck compares what the API is asked and answers with openapi.yaml. It hides
-// the library that reads the document, and it is stricter than that library: an answer has only
-// the statuses, headers and fields that the document names.
+// Package openapicheck compares requests to the API and its answers with openapi.yaml. It hides the
+// library that reads the document, and it is stricter than that library: an answer has only the
+// statuses, headers and fields that the document names.
 package openapicheck
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// Document loads openapi.yaml. An object that does not say which further fields it has must have
-// none: receivers are to ignore fields that are new, and the tests are to find them.
+// Document loads openapi.yaml. An object that does not declare additional fields must have none:
+// receivers must ignore new fields, and the tests must find them.
 func Document() (*openapi3.T, error) {
 	document, err := openapi3.NewLoader().LoadFromData(schemas.OpenAPI)
 	if err != nil {
@@ -136,7 +136,7 @@ var commonHeaders = []string{
 	"Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
 }
 
-// compareRest finds what the library accepts: a body or a header that is not described.
+// compareRest finds deviations that the library accepts: a body or a header that is not described.
 func compareRest(ref *openapi3.ResponseRef, response *http.Response, got []byte) error {
 	if ref == nil {
 		return errors.New("openapi.yaml does not describe this status")
@@ -156,8 +156,8 @@ func compareRest(ref *openapi3.ResponseRef, response *http.Response, got []byte)
 	return nil
 }
 
-// compareWithProblem is for what no operation describes: unknown paths and methods, and refusals
-// that come before both.
+// compareWithProblem is for answers that no operation describes: unknown paths and methods, and
+// refusals that come before both.
 func (d described) compareWithProblem(
 	request *http.Request, response *http.Response, got []byte,
 ) error {

@@ -50,8 +50,8 @@ func Program(t testing.TB) clickhouse.Program {
 	return p
 }
 
-// Grants are what tests do beside what the service does: they have databases of
-// their own, take tables away and look at what ClickHouse does within.
+// Grants returns the additional rights of tests: they have their own databases, drop tables and
+// read ClickHouse's internals.
 func Grants() []string {
 	return []string{
 		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
@@ -80,7 +80,7 @@ func StartWith(t testing.TB, cfg clickhouse.Config) *clickhouse.Engine {
 		t.Fatalf("starting the ClickHouse engine: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := e.Stop(); err != nil { // a busy machine takes longer than the engine is given
+		if err := e.Stop(); err != nil { // a busy machine takes longer than the engine's timeout
 			t.Logf("stopping the ClickHouse engine: %v", err)
 		}
 	})

@@ -46,11 +46,11 @@ func (s sharing) Run() int {
 	return code
 }
 
-// Database returns the DSN of an empty database of the test's own. Databases whose names begin
-// with its name and "_" are the test's too. All are dropped when the test ends.
+// Database returns the DSN of an empty database for this test. Databases whose names begin with its
+// name and "_" are the test's too. All are dropped when the test ends.
 //
-// The engine is shared: a test that stops or kills it, changes what holds for all of it, or counts
-// what it does, has its own ([Start]).
+// The engine is shared: a test that stops or kills it, changes global settings, or counts its
+// activity, needs its own ([Start]).
 func Database(t testing.TB) string {
 	t.Helper()
 	program := Program(t)

@@ -1,10 +1,9 @@
-// Command table runs Go's benchmarks and makes the table of docs/benchmarks.md from what they
-// report:
+// Command table runs Go's benchmarks and writes the table of docs/benchmarks.md from their results:
 //
 //	make bench LINES=deliver,latency REPS=5
 //
-// Each repetition runs each line once, so that a machine that becomes slower favours no line. What
-// the benchmarks print goes to bench/results/latest.txt, which benchstat reads, the medians to
+// Each repetition runs each line once, so that a machine that becomes slower favours no line. The
+// output of the benchmarks goes to bench/results/latest.txt, which benchstat reads, the medians to
 // latest.json, and the table to latest.md and the standard output.
 //
 // A metric "floor-X" is the floor of the metric X of its benchmark; of BenchmarkX/Y it may also be
@@ -32,7 +31,7 @@ type line struct {
 	pattern string // of go test -bench
 	pkg     string // from the root of the repository
 	flags   []string
-	takes   string // one repetition, on two cores
+	takes   string // time of one repetition, on two cores
 }
 
 const whole = "internal/lab/bench"

@@ -34,8 +34,8 @@ type figure struct {
 	min, max float64
 }
 
-// aim bounds what the median is to reach: the figure, its ratio to the floor, or how far it is
-// above the floor.
+// aim is a bound for the median: for the figure, its ratio to the floor, or its distance above the
+// floor.
 type aim struct {
 	line  *regexp.Regexp
 	unit  string
@@ -91,7 +91,7 @@ var aims = []aim{
 	atMost("TakeOver", "s-by-a-standby", 1, ""),
 }
 
-// floorName finds the benchmark that is the floor of another one, if it is one of its own.
+// floorName finds the benchmark that is the floor of another one, if there is a separate one.
 func floorName(name string) string {
 	if strings.HasPrefix(name, "From") {
 		return "FloorFromXDRBySDK"
@@ -114,7 +114,7 @@ var ignored = regexp.MustCompile(`^((ns|B|allocs)/op|MB/s)$`)
 // nextToNoSync is the rate with --broker-sync, whose floor is the rate without.
 const nextToNoSync = "deliveries/s without sync"
 
-// read reads what the benchmarks printed. Rows are in the order of their first repetition.
+// read reads the output of the benchmarks. Rows are in the order of their first repetition.
 func read(file string) (rows []*row, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -154,7 +154,7 @@ func read(file string) (rows []*row, err error) {
 	return rows, in.Err()
 }
 
-// mainUnits are those of a benchmark's main figure: the first that it reports.
+// mainUnits are the units of a benchmark's main figure, which is the first of them that it reports.
 var mainUnits = []string{"deliveries/s", "p50-ms", "requests/s", "ledgers/s", "payments/s",
 	"facts/s", "s-from-state", "s-cold", "s-warm-start", "s-by-a-standby"}
 
