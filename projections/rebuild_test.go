@@ -566,7 +566,7 @@ func TestRetentionBecomesATTL(t *testing.T) {
 		t.Errorf("%d tables still have the TTL", n)
 	}
 	if err := projections.SetRetention(t.Context(), r.db, time.Hour); err == nil ||
-		!strings.Contains(err.Error(), "at least 168h") {
+		!strings.Contains(err.Error(), "at least 7d") {
 		t.Errorf("a retention of an hour gives %v", err)
 	}
 }

@@ -19,13 +19,16 @@ var ageColumns = map[string]string{
 	"endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
 }
 
-const leastRetention = 7 * 24 * time.Hour // more than the longest schedule of one run
+const (
+	day            = 24 * time.Hour
+	leastRetention = 7 * day // more than the longest schedule of one run
+)
 
 // CheckRetention returns an error if SetRetention would not accept a retention.
 func CheckRetention(retention time.Duration) error {
 	if retention != 0 && retention < leastRetention {
-		return fmt.Errorf("projections: a retention of %s is too short: it must be at least %s, or 0 "+
-			"to keep everything", retention, leastRetention)
+		return fmt.Errorf("projections: a retention of %dd is too short: it must be at least %dd, or 0 "+
+			"to keep everything", retention/day, leastRetention/day)
 	}
 	return nil
 }

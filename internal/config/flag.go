@@ -122,6 +122,15 @@ func Into[F, T any](to *T, parse func(F) (T, error)) func(F) error {
 	}
 }
 
+// Bounded declares a flag of a number or a duration within bounds, which its help names.
+func Bounded[T interface {
+	kind
+	cmp.Ordered
+}](name string, to *T, unset T, help string, low, high T) Flag {
+	help = fmt.Sprintf("%s (%s to %s)", help, bound(low), bound(high))
+	return Value(name, to, unset, help, Between(low, high))
+}
+
 // Between makes a check of bounds.
 func Between[T cmp.Ordered](low, high T) func(T) error {
 	return func(n T) error {

@@ -68,11 +68,11 @@ func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 		Value("ledger-lake", &s.lakeAddress, "", "lake of exported ledgers: a folder, "+
 			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
 			"that the server no longer keeps (default for pubnet, as the source, that of AWS)"),
-		Value("ledger-poll-interval", &s.pollInterval, time.Second,
-			"time between looks for the next ledger", Between(time.Millisecond, time.Minute)),
+		Bounded("ledger-poll-interval", &s.pollInterval, time.Second,
+			"time between looks for the next ledger", time.Millisecond, time.Minute),
 		Value("ledger-quorum", &s.Quorum, 1, "how many servers must name the same hash before a "+
 			"ledger counts; with 2 or more, every server of --stellar-rpc-url and the lake of "+
-			"--ledger-lake take part, whatever --ledger-source is", AtLeast(1)),
+			"--ledger-lake take part, whatever --ledger-source is (1 or more)", AtLeast(1)),
 		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that is known from "+
 			"elsewhere; without --start, following begins after it when nothing was followed yet"),
 		Value("start", &s.start, "latest", "where to begin when nothing was followed yet: "+

@@ -56,7 +56,7 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 			"(OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; empty: none",
 			Optional(checkCollector)),
 		Value("traces-ratio", &s.traces.SampleRatio, 1, "part of the events whose traces are kept, "+
-			"above 0 and up to 1; the same events in every process", checkRatio))
+			"above 0 and at most 1; the same events in every process", checkRatio))
 	s.flags.Group(f, "", "",
 		Value("log-level", new(string), logLevel, "debug, info, warn or error",
 			Into(&s.LogLevel, parseLevel)).Of("debug", "info", "warn", "error"))
@@ -67,15 +67,15 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 	s.flags.Group(f, "API", "api",
 		Value("api-listen", &at.Listen, "127.0.0.1:8080", "address of the API; port 0 picks a free one",
 			cli.CheckAddress),
-		Value("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests a second that the "+
+		Bounded("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests a second that the "+
 			"API keys of one account may make together, and again its portal links, with bursts of "+
-			"twice as many", Between(1, 1_000_000)),
+			"twice as many", 1, 1_000_000),
 		Value("api-tls-cert", &at.CertFile, "", "certificate chain of the API in PEM, "+
 			"which turns TLS on; a renewed file is used without a restart"),
 		Value("api-tls-key", &at.KeyFile, "", "key of that certificate in PEM"),
-		Value("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
+		Bounded("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
 			"connections that the API keeps open to one address that is not a trusted proxy",
-			Between(1, 1_000_000)),
+			1, 1_000_000),
 		Value("allowed-hosts", &at.Hosts, nil, "host names, such as a proxy's, by which requests may "+
 			"call this server; localhost and IP addresses always may (default any name where it listens "+
 			"beyond this machine, none elsewhere)",
@@ -91,19 +91,20 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 
 func (s *Node) registerDelivery(f *pflag.FlagSet) {
 	s.flags.Group(f, "Delivery", "engine",
-		Value("retry-schedule", new(string), defaultSchedule, "waits between attempts, "+
-			"comma-separated; attempts = waits + 1", Into(&s.Set.Policy.Schedule, parseSchedule)),
+		Value("retry-schedule", new(string), defaultSchedule, "at most 100 waits between "+
+			"attempts, of 1ms to 720h, comma-separated; attempts = waits + 1",
+			Into(&s.Set.Policy.Schedule, parseSchedule)),
 		Value("honour-retry-after", &s.Set.Policy.HonourRetryAfter, false, "let a receiver's "+
 			"Retry-After lengthen a wait, at most to the next one of the schedule"),
-		Value("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter, "events in a "+
+		Bounded("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter, "events in a "+
 			"row that used up all attempts before an endpoint is disabled; 0: never",
-			Between(0, 1_000_000)),
-		Value("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second, "time that a receiver has for "+
-			"a complete answer", Between(10*time.Millisecond, time.Hour)),
-		Value("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512, "attempts under way for each "+
-			"partition", Between(1, 10_000)),
-		Value("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128, "attempts under way to "+
-			"one endpoint", Between(1, 10_000)))
+			0, 1_000_000),
+		Bounded("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second, "time that a receiver has for "+
+			"a complete answer", 10*time.Millisecond, time.Hour),
+		Bounded("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512, "attempts under way for each "+
+			"partition", 1, 10_000),
+		Bounded("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128, "attempts under way to "+
+			"one endpoint", 1, 10_000))
 }
 
 func (s *Node) registerEgress(f *pflag.FlagSet) {
@@ -129,14 +130,14 @@ func (s *Node) registerHistory(f *pflag.FlagSet) {
 	to, topics := &s.Set.History, &s.Set.Engine
 	s.flags.Group(f, "History", "api, projector",
 		Value("history-retention", new(string), "", "after how many days rows of the history are "+
-			"deleted, such as 90d; 0 keeps everything. Not given, it stays as it is",
+			"deleted, such as 90d; at least 7d, or 0 to keep everything (default as it was set last)",
 			Optional(Into(&to.Keep, parseHistoryRetention))))
 	s.flags.Group(f, "Topics", "engine",
 		Value("topic-retention", new(string), "0", "how long the topics keep records that are in the "+
 			"history and that no restore needs, such as 90d; 0 keeps everything. What is needed stays",
 			Into(&topics.Keep, cli.ParseDays)),
-		Value("topic-retention-mib", &s.retentionMiB, 0, "how many MiB of such records each partition "+
-			"keeps, and up to a file more; 0: any number", Between[int64](0, 1<<40)))
+		Bounded("topic-retention-mib", &s.retentionMiB, 0, "how many MiB of such records each partition "+
+			"keeps, and up to a file more; 0: any number", 0, 1_000_000_000))
 }
 
 // Check parses the values and returns every fault.

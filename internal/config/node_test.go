@@ -32,7 +32,7 @@ func TestSettingsOfTheHistoryNameTheirFaults(t *testing.T) {
 		"":                         "",
 		"--history-retention=90d":  "",
 		"--history-retention=0":    "",
-		"--history-retention=6d":   "--history-retention \"6d\": projections: a retention of 144h0m0s is too short",
+		"--history-retention=6d":   "--history-retention \"6d\": projections: a retention of 6d is too short",
 		"--history-retention=long": "--history-retention \"long\": must be days such as 90d",
 	} {
 		var s Node

@@ -44,7 +44,7 @@ func (p *Process) Register(f *pflag.FlagSet) {
 	cli.ShareConfig(f)
 	f.StringVar(&p.listen, "metrics-listen", "127.0.0.1:9464", "where the process serves "+
 		"/readyz, as its own flag says; not given, it is asked where the data folder's service does")
-	f.DurationVar(&p.timeout, "timeout", processTimeout, "how long the answer may take")
+	f.DurationVar(&p.timeout, "timeout", processTimeout, "how long the answer may take (1ms to 1m)")
 	p.flags = f
 }
 

@@ -41,7 +41,7 @@ func (c *Checkup) Register(f *pflag.FlagSet) {
 		"which is checked when no --kafka-brokers are named"
 	f.StringSliceVar(&c.only, "only", nil, "only these checks, of "+
 		strings.Join(doctor.Names(), ", "))
-	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "time that each check has")
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "time that each check has (100ms to 5m)")
 	f.StringVar(&c.url, "url", "", "https:// address of a receiver: a connection to it is opened, as "+
 		"an attempt would; nothing is sent to it")
 	c.flags = f

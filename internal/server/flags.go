@@ -53,9 +53,9 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		config.Value(supervisedFlag, &s.supervised, false, "serve in a child process and, when that "+
 			"dies, remove it from its groups at once, so that others take over before its 6 s are over; "+
 			"needs --node-name"),
-		config.Value("standby-replicas", &s.replicas, 0, "engines that keep a copy of each partition "+
+		config.Bounded("standby-replicas", &s.replicas, 0, "engines that keep a copy of each partition "+
 			"beside its own, up to date, and take over at once when that dies",
-			config.Between(0, maxReplicas)),
+			0, maxReplicas),
 		config.Value("rack", &s.rack, "", "rack or zone of this process: copies of its partitions are "+
 			"kept in another, if there is one"),
 		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder of this process' state, which may "+

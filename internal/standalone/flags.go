@@ -54,8 +54,8 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		config.Value("receiver-listen", &s.receiverListen, "127.0.0.1:8444", "address of the demo "+
 			"receiver (HTTPS); 8443 is left to a receiver of yours", cli.CheckAddress),
 		config.Value("no-demo", &s.noDemo, false, "no demo receiver, endpoint, watch and payments"),
-		config.Value("demo-interval", &s.demoInterval, 15*time.Second, "time between the demo's "+
-			"payments", config.Between(10*time.Millisecond, time.Hour)))
+		config.Bounded("demo-interval", &s.demoInterval, 15*time.Second, "time between the demo's "+
+			"payments", 10*time.Millisecond, time.Hour))
 	s.registerNetwork(f)
 	s.source.Register(f, "")
 	s.source.RegisterMoves(f)
@@ -72,8 +72,8 @@ func (s *Flags) registerNetwork(f *pflag.FlagSet) {
 	s.own.Group(f, "Development network", "",
 		config.Value("stellar-listen", &s.stellarListen, "127.0.0.1:8000",
 			"address of the development network's RPC and friendbot", cli.CheckAddress),
-		config.Value("ledger-interval", &s.ledgerInterval, time.Second, "time between ledgers of the "+
-			"development network", config.Between(50*time.Millisecond, time.Hour)),
+		config.Bounded("ledger-interval", &s.ledgerInterval, time.Second, "time between ledgers of the "+
+			"development network", 50*time.Millisecond, time.Hour),
 		config.Value("stellar-faults", new(string), "", "for tests: answers of the development "+
 			"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
 			"behind, reset, frozen, ahead, form, unauthorized, quota and hang",

@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,5 +56,56 @@ func TestDevnetIsTheNetworkThatRunStarts(t *testing.T) {
 	s.source.Network = config.Devnet
 	if err := s.source.CheckNetwork(); err != nil || s.source.Passphrase != devnet.DefaultPassphrase {
 		t.Errorf("%q, %v", s.source.Passphrase, err)
+	}
+}
+
+// TestHelpNamesTheBounds: what a value may be is in its flag's help, before an error says it.
+func TestHelpNamesTheBounds(t *testing.T) {
+	bounds := regexp.MustCompile(`must be (?:from (\S+) to (\S+)|(\d+) or more|at least (\S+),)|` +
+		`(at most 100) waits|must be (above 0 and at most 1)|a wait must be from (\S+) to (\S+)`)
+	tried := map[string][]string{
+		"history-retention": {"1d"},
+		"retry-schedule":    {"1ns", "1000h", strings.Repeat("1s,", 101) + "1s"},
+	}
+	all := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(Flags).Register(all)
+	all.VisitAll(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "duration":
+			tried[f.Name] = []string{"-1s", "999999h"}
+		case "int", "int32", "int64", "float64":
+			tried[f.Name] = []string{"-1", "2000000000"}
+		}
+	})
+	tried["ledger-quorum"] = []string{"-1"} // its upper bound is the number of servers
+	if len(tried) < 12 {
+		t.Fatalf("only %d flags have bounds", len(tried))
+	}
+	for name, values := range tried {
+		for _, value := range values {
+			f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+			var s Flags
+			s.Register(f)
+			args := []string{"--" + name + "=" + value}
+			if strings.HasPrefix(name, "ledger-") && name != "ledger-interval" {
+				args = append(args, "--network=testnet", "--no-demo")
+			}
+			err := f.Parse(args)
+			err = errors.Join(append(s.Check(), err)...)
+			if err == nil {
+				t.Logf("--%s=%s is accepted", name, value)
+				continue
+			}
+			named := bounds.FindStringSubmatch(err.Error())
+			if named == nil {
+				t.Errorf("--%s=%s: the error names no bound: %v", name, value, err)
+				continue
+			}
+			for _, bound := range named[1:] {
+				if !strings.Contains(f.Lookup(name).Usage, bound) {
+					t.Errorf("the help of --%s lacks %s, which is in the error %v", name, bound, err)
+				}
+			}
+		}
 	}
 }
