@@ -50,7 +50,7 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	// SigningKeys are the deployment's keys of signatures by Ed25519; nil: there are none.
+	// SigningKeys are the Ed25519 keys of the deployment and its endpoints; nil: there are none.
 	SigningKeys SigningKeys
 	// Uses is called when keys are used; nil: uses are not recorded.
 	Uses KeyUses
@@ -204,8 +204,7 @@ func (a *API) routes() []route {
 	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
 	const read, write = domain.PermissionRead, domain.PermissionWrite
 	const operate = domain.PermissionOperate
-	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
-	recalled := a.findRecalled
+	endpoint, watch, key, recalled := a.findEndpoint, a.findWatch, a.findKey, a.findRecalled
 	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
 	return []route{
 		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
@@ -257,6 +256,7 @@ func (a *API) routes() []route {
 		{"/docs", get, "", noBody, nil, a.getDocs, 0},
 		{"/docs/signature-vectors.json", get, "", noBody, nil, a.getVectors, 0},
 		{"/.well-known/jwks.json", get, "", noBody, nil, a.getJWKS, 0},
+		{"/.well-known/endpoints/{id}/jwks.json", get, "", noBody, nil, a.getEndpointJWKS, 0},
 		{"/healthz", get, "", noBody, nil, a.getHealth, 0},
 		{"/readyz", get, "", noBody, nil, a.getReadiness, 0},
 	}

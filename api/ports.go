@@ -181,15 +181,20 @@ type Sealer interface {
 	Open(sealed []byte, associatedData string) ([]byte, error)
 }
 
-// SigningKeys are the keys with which the deployment signs for endpoints that ask for it.
+// SigningKeys are the deployment's Ed25519 keys, which sign receipts, and those of its endpoints,
+// which sign what each endpoint gets.
 type SigningKeys interface {
-	// Published returns the public keys, with those that sign later, and those that what they
-	// signed may still be verified with.
+	// Published returns the deployment's public keys, with those that sign later, and those that
+	// verify what they signed earlier.
 	Published() []PublicKey
+	// EndpointPublished returns the same of an endpoint.
+	EndpointPublished(endpointID string) ([]PublicKey, error)
 	// Signs reports whether a key signs now.
 	Signs() bool
-	// Signers returns the private keys that sign at a time, newest first.
+	// Signers returns the deployment's private keys that sign at a time, newest first.
 	Signers(nowMillis int64) ([]domain.Secret, error)
+	// EndpointSigners returns the same of an endpoint.
+	EndpointSigners(endpointID string, nowMillis int64) ([]domain.Secret, error)
 }
 
 // PublicKey is an Ed25519 key.

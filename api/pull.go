@@ -156,8 +156,8 @@ func (a *API) viewPulled(
 	return view, err
 }
 
-// signersOf returns the secrets that sign for an endpoint now, and the deployment's keys if it
-// asks for their signature: it is given nothing without it, as it is sent nothing.
+// signersOf returns the secrets that sign for an endpoint now, and its Ed25519 keys if it asks for
+// their signature: it is given nothing without it, as it is sent nothing.
 func (a *API) signersOf(
 	e domain.Endpoint, nowMillis int64,
 ) (secrets, keys []domain.Secret, err error) {
@@ -173,7 +173,7 @@ func (a *API) signersOf(
 		return secrets, nil, nil
 	}
 	if a.SigningKeys != nil {
-		keys, err = a.SigningKeys.Signers(nowMillis)
+		keys, err = a.SigningKeys.EndpointSigners(e.ID, nowMillis)
 	}
 	if err == nil && len(keys) == 0 {
 		err = errors.New("no key signs now: `lumenhook secrets signing create` makes one")

@@ -27,24 +27,42 @@ type jwksView struct {
 	Keys []jwkView `json:"keys"`
 }
 
-// getJWKS answers with the public keys of signatures by Ed25519, in advance of their use.
+// getJWKS answers with the deployment's public keys, in advance of their use. They check receipts.
 func (a *API) getJWKS(context.Context, *request) (reply, error) {
+	if a.SigningKeys == nil {
+		return jwks(nil), nil
+	}
+	return jwks(a.SigningKeys.Published()), nil
+}
+
+// getEndpointJWKS answers with an endpoint's public keys, in advance of their use. It does not look
+// the endpoint up: who asks needs no API key, and does not learn which ids exist.
+func (a *API) getEndpointJWKS(_ context.Context, r *request) (reply, error) {
+	if !domain.IsID(domain.EndpointPrefix, r.subjectID) {
+		return reply{}, noSuch("endpoint")
+	}
+	if a.SigningKeys == nil {
+		return jwks(nil), nil
+	}
+	keys, err := a.SigningKeys.EndpointPublished(r.subjectID)
+	return jwks(keys), err
+}
+
+func jwks(keys []PublicKey) reply {
 	view := jwksView{Keys: []jwkView{}}
 	caching := "" // an empty set is not kept: the first key signs at once
-	if a.SigningKeys != nil {
-		for _, k := range a.SigningKeys.Published() {
-			caching = jwksCaching
-			view.Keys = append(view.Keys, jwkView{
-				Kty: "OKP",
-				Crv: "Ed25519",
-				X:   base64.RawURLEncoding.EncodeToString(k.Key),
-				Kid: k.ID,
-				Use: "sig",
-				Alg: "EdDSA",
-			})
-		}
+	for _, k := range keys {
+		caching = jwksCaching
+		view.Keys = append(view.Keys, jwkView{
+			Kty: "OKP",
+			Crv: "Ed25519",
+			X:   base64.RawURLEncoding.EncodeToString(k.Key),
+			Kid: k.ID,
+			Use: "sig",
+			Alg: "EdDSA",
+		})
 	}
-	return reply{view: view, contentType: "application/jwk-set+json", caching: caching}, nil
+	return reply{view: view, contentType: "application/jwk-set+json", caching: caching}
 }
 
 // readSignatures reads the names of signatures that an endpoint asks for.

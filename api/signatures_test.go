@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api"
@@ -24,6 +25,18 @@ func (s *signingKeys) Published() []api.PublicKey { return s.public }
 func (s *signingKeys) Signs() bool                { return s.signs }
 
 func (s *signingKeys) Signers(int64) ([]domain.Secret, error) { return s.private, nil }
+
+// An endpoint's keys are those of the deployment here, and are read under its name.
+func (s *signingKeys) EndpointSigners(string, int64) ([]domain.Secret, error) {
+	return s.private, nil
+}
+
+func (s *signingKeys) EndpointPublished(id string) (list []api.PublicKey, err error) {
+	for _, k := range s.public {
+		list = append(list, api.PublicKey{ID: id + k.ID, Key: k.Key})
+	}
+	return list, nil
+}
 
 func wantFault(t *testing.T, got answer, want string) {
 	t.Helper()
@@ -120,6 +133,13 @@ func TestPublishedKeys(t *testing.T) {
 	if len(set.Keys) != 1 || fmt.Sprint(set.Keys[0]) != fmt.Sprint(want) {
 		t.Errorf("published %v, want %v", set.Keys, want)
 	}
+	e := domain.DeriveID(domain.EndpointPrefix, "e")
+	got := wantStatus(t, w.call("GET", "/.well-known/endpoints/"+e+"/jwks.json", "", ""), 200)
+	if !strings.Contains(string(got.body), `"kid":"`+e+kid) ||
+		got.Header.Get("Cache-Control") != "public, max-age=3600" {
+		t.Errorf("of an endpoint: %v %s", got.Header, got.body)
+	}
+	wantProblem(t, w.call("GET", "/.well-known/endpoints/x/jwks.json", "", ""), 404, "NOT_FOUND")
 	w.restart(func(c *api.Config) { c.SigningKeys = nil })
 	if got := read("no-store"); got != `{"keys":[]}` {
 		t.Errorf("of a deployment without keys: %s", got)

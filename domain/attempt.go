@@ -42,7 +42,7 @@ type Attempt struct {
 	Secrets    []Secret     // newest first
 	Body       []byte
 	Signatures Signatures // besides the specification's
-	// SigningKeys are the deployment's private Ed25519 keys that sign now, newest first, where
+	// SigningKeys are the endpoint's private Ed25519 keys that sign now, newest first, where
 	// Signatures ask for one.
 	SigningKeys []Secret
 }

@@ -18,7 +18,7 @@ type Signatures uint8
 const (
 	// StandardWebhooks is "v1": HMAC-SHA256 with the endpoint's own secrets.
 	StandardWebhooks Signatures = 1 << iota
-	// StandardWebhooksEd25519 is "v1a": Ed25519 with the deployment's signing keys.
+	// StandardWebhooksEd25519 is "v1a": Ed25519 with keys of the endpoint that nobody else has.
 	StandardWebhooksEd25519
 
 	everySignature = StandardWebhooks | StandardWebhooksEd25519

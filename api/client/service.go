@@ -48,7 +48,13 @@ func (c *Client) GetSignatureVectors(ctx context.Context) ([]byte, error) {
 	return c.text(ctx, "/docs/signature-vectors.json")
 }
 
-// GetSigningKeys reads the public keys of signatures by Ed25519, as a JWK set (RFC 7517).
+// GetEndpointKeys reads the public keys that check the Ed25519 signatures of an endpoint's
+// webhooks, as a JWK set (RFC 7517).
+func (c *Client) GetEndpointKeys(ctx context.Context, endpointID string) ([]byte, error) {
+	return c.text(ctx, id("/.well-known/endpoints", endpointID, "jwks.json"))
+}
+
+// GetSigningKeys reads the deployment's public keys, which check receipts, as a JWK set (RFC 7517).
 func (c *Client) GetSigningKeys(ctx context.Context) ([]byte, error) {
 	return c.text(ctx, "/.well-known/jwks.json")
 }

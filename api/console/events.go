@@ -268,7 +268,7 @@ func (x *Console) addReceiver(v *visit, view *eventView) error {
 			view.Signed = &pulled.Data[0].Headers
 		}
 	}
-	view.Check = x.viewSignature(view.Signed, view.Body)
+	view.Check = x.viewSignature(view.Signed, view.Body, e.ID)
 	view.Curl = curl(*view)
 	return nil
 }

@@ -33,7 +33,9 @@ type signatureView struct {
 type signatureEntry struct{ Text, Scheme, Key string }
 
 // viewSignature explains headers; nil if there are none.
-func (x *Console) viewSignature(h *client.DeliveryHeaders, body string) *signatureView {
+func (x *Console) viewSignature(
+	h *client.DeliveryHeaders, body, endpointID string,
+) *signatureView {
 	if h == nil {
 		return nil
 	}
@@ -44,7 +46,7 @@ func (x *Console) viewSignature(h *client.DeliveryHeaders, body string) *signatu
 		Start:     signed,
 		Bytes:     len(signed),
 		SHA256:    hex.EncodeToString(sum[:]),
-		Entries:   signatureEntries(h.Signature),
+		Entries:   signatureEntries(h.Signature, endpointID),
 		Tolerance: fmt.Sprintf("%d minutes", domain.SignatureToleranceSeconds/60),
 	}
 	if len(signed) > signedStart {
@@ -58,13 +60,13 @@ func (x *Console) viewSignature(h *client.DeliveryHeaders, body string) *signatu
 }
 
 // signatureEntries takes a Webhook-Signature apart, as receivers do (docs/decisions/signatures.md).
-func signatureEntries(header string) (entries []signatureEntry) {
+func signatureEntries(header, endpointID string) (entries []signatureEntry) {
 	secrets := map[string]int{}
 	add := func(text, scheme string) {
 		key := "the newest secret"
 		switch {
 		case scheme == "v1a":
-			key = "the deployment's public key, at /.well-known/jwks.json"
+			key = "the endpoint's key, at /.well-known/endpoints/" + endpointID + "/jwks.json"
 		case secrets[scheme] > 0:
 			key = "the secret before it, for as long as both are valid"
 		}

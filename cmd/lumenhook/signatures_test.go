@@ -62,8 +62,8 @@ var languages = []language{
 
 // TestLibrariesVerifyWhatIsSent: in five languages the library of Standard Webhooks, unchanged,
 // and the platform's Ed25519 verify what a payment brought to an endpoint that asked for both,
-// with each secret in overlap; and refuse another body, an old timestamp, another secret and
-// another key.
+// with each secret in overlap; and refuse another body, an old timestamp, another secret,
+// another key, and what the same payment brought to another account.
 func TestLibrariesVerifyWhatIsSent(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	root := filepath.Join(s.dir, "receivers")
@@ -85,6 +85,7 @@ func TestLibrariesVerifyWhatIsSent(t *testing.T) {
 				"resigned": {true, true},
 				"old":      {false, false},
 				"early":    {false, false},
+				"mallorys": {false, false},
 			})
 		}
 		other := strings.Replace(p.secrets[0], domain.SecretPrefix, domain.SecretPrefix+"AAAA", 1)
@@ -139,7 +140,8 @@ func (l language) wants(
 type signedPayment struct {
 	received
 	secrets []string // newest first, both in force
-	keys    []string // the deployment's, and one of the test
+	keys    []string // the endpoint's, and one of the test
+	other   received // what the payment brought to another account
 	own     domain.Secret
 }
 
@@ -149,13 +151,7 @@ func (s *testService) signedPayment(t *testing.T) signedPayment {
 	t.Helper()
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms")
 	l := startListener(t, s.dir)
-	if _, err := s.tryCLI("secrets", "signing", "create"); err != nil {
-		t.Fatal(err)
-	}
-	var set struct{ Keys []struct{ X string } }
-	s.eventually("the key is published", func() bool {
-		return json.Unmarshal(s.keySet(), &set) == nil && len(set.Keys) == 1
-	})
+	s.createSigningKey()
 	var e, rotated client.Endpoint
 	s.cli(&e, "endpoints", "create", "--url", l.url, "--signature", "standard-webhooks",
 		"--signature", "standard-webhooks-ed25519")
@@ -167,15 +163,25 @@ func (s *testService) signedPayment(t *testing.T) signedPayment {
 	s.devnet(&wallet, "account", "--json")
 	var watch client.Watch
 	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID)
+	_, mallorys := s.mallory(l.url, wallet.Address)
+	var set struct{ Keys []struct{ X string } }
+	if err := json.Unmarshal(s.endpointKeys(e.ID), &set); err != nil || len(set.Keys) != 1 {
+		t.Fatalf("%v %v", err, set)
+	}
 	var paid struct{ ID string }
 	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "2", "--json")
-	s.eventually("the payment arrived", func() bool { return len(l.of(paid.ID)) == 1 })
+	s.eventually("the payment arrived", func() bool { return len(l.of(paid.ID)) == 2 })
+	got := l.of(paid.ID)
+	if strings.Contains(string(got[0].body), mallorys.ID) {
+		got[0], got[1] = got[1], got[0]
+	}
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return signedPayment{
-		received: l.of(paid.ID)[0],
+		received: got[0],
+		other:    got[1],
 		secrets:  []string{rotated.Secret, e.Secret},
 		keys:     []string{set.Keys[0].X, base64.RawURLEncoding.EncodeToString(public)},
 		own:      domain.Secret(private),
@@ -199,6 +205,7 @@ func (p signedPayment) write(t *testing.T) (dir string) {
 		}
 	}
 	write("payment", maps.Clone(p.header), p.body)
+	write("mallorys", maps.Clone(p.other.header), p.other.body)
 	changed := bytes.Replace(p.body, []byte("2.0000000"), []byte("3.0000000"), 1)
 	if bytes.Equal(changed, p.body) {
 		t.Fatalf("the body has no amount: %s", p.body)

@@ -16,9 +16,11 @@ func newSigningKeys(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "signing",
 		Short: "Look after the keys of signatures by Ed25519",
-		Long: `An endpoint whose signatures contain standard-webhooks-ed25519 gets deliveries that
-are signed with a key of the deployment, which anyone can check with the public
-keys at /.well-known/jwks.json. The private keys are in the file signing-keys beside
+		Long: `These keys sign receipts, which anyone can check with the public keys at
+/.well-known/jwks.json. From each of them, every endpoint has a key of its own:
+if its signatures contain standard-webhooks-ed25519, this key signs its deliveries,
+and /.well-known/endpoints/ENDPOINT_ID/jwks.json publishes it. A rotation here rotates
+the keys of all endpoints. The private keys are in the file signing-keys next to
 the master key's, sealed with it. API and engines need it, the same on each
 machine, and follow it within a second.`,
 	}

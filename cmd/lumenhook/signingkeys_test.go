@@ -12,12 +12,13 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
 // wantStandard verifies a request by the library of Standard Webhooks, with each secret as it
-// was shown, and the signature of the deployment by the keys that it publishes.
+// was shown, and the Ed25519 signature by the keys that are published of its endpoint.
 func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
@@ -34,13 +35,20 @@ func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 			t.Errorf("the library answers %v for another body", err)
 		}
 	}
+	if verified := r.verifiedBy(t, keySet); verified != 1 {
+		t.Errorf("%d signatures of %q verify by %s", verified, r.header.Get("Webhook-Signature"), keySet)
+	}
+}
+
+// verifiedBy counts the Ed25519 signatures of a request that verify by a set of keys.
+func (r received) verifiedBy(t *testing.T, keySet []byte) (verified int) {
+	t.Helper()
 	var set struct{ Keys []struct{ X string } }
 	if err := json.Unmarshal(keySet, &set); err != nil {
 		t.Fatal(err)
 	}
 	message := []byte(r.header.Get("Webhook-Id") + "." + r.header.Get("Webhook-Timestamp") + "." +
 		string(r.body))
-	verified := 0
 	for entry := range strings.SplitSeq(r.header.Get("Webhook-Signature"), " ") {
 		text, ok := strings.CutPrefix(entry, "v1a,")
 		if !ok {
@@ -57,8 +65,80 @@ func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 			}
 		}
 	}
-	if verified != 1 {
-		t.Errorf("%d signatures of %q verify by %s", verified, r.header.Get("Webhook-Signature"), keySet)
+	return verified
+}
+
+// mallory is another account of the service, which has an endpoint with both signatures and watches
+// a wallet that is not hers.
+func (s *testService) mallory(url, wallet string) (client.Endpoint, client.Watch) {
+	s.t.Helper()
+	var account apicli.MadeKey
+	s.cli(&account, "accounts", "create", "--email", "mallory@example.com")
+	c := s.client(account.Key)
+	e, err := c.CreateEndpoint(s.t.Context(), client.EndpointCreate{
+		URL: url, Signatures: []string{"standard-webhooks", "standard-webhooks-ed25519"},
+	})
+	var watch client.Watch
+	if err == nil {
+		watch, err = c.CreateWatch(s.t.Context(), client.WatchCreate{
+			WalletAddress: wallet, EndpointID: e.ID, Assets: []client.Asset{{Code: "XLM"}},
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return e, watch
+}
+
+// endpointKeys reads the published keys of an endpoint, without an API key.
+func (s *testService) endpointKeys(id string) []byte {
+	s.t.Helper()
+	set, err := s.client("").GetEndpointKeys(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
+
+// createSigningKey creates the deployment's first key, and waits until the service has read it.
+func (s *testService) createSigningKey() {
+	s.t.Helper()
+	if _, err := s.tryCLI("secrets", "signing", "create"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the key is published", func() bool {
+		return strings.Contains(string(s.keySet()), `"Ed25519"`)
+	})
+}
+
+// TestAWebhookOfAnotherAccountDoesNotVerify plays Mallory, who has an account of the same service.
+// She watches the victim's wallet, so one payment gives her a webhook with a valid signature, under
+// an event id that the victim has not seen, and forwards it to the victim. It verifies by the keys
+// of her own endpoint, and by none that the victim uses.
+func TestAWebhookOfAnotherAccountDoesNotVerify(t *testing.T) {
+	t.Parallel()
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms")
+	l := startListener(t, s.dir)
+	s.createSigningKey()
+	var victims client.Endpoint
+	s.cli(&victims, "endpoints", "create", "--url", l.url, "--signature", "standard-webhooks-ed25519")
+	wallet := s.watchedWalletOf(victims.ID)
+	mallorys, watch := s.mallory(l.url, wallet)
+	var paid struct{ ID string }
+	s.devnet(&paid, "pay", "--to", wallet, "--amount", "2", "--json")
+	s.eventually("the payment arrived at both", func() bool { return len(l.of(paid.ID)) == 2 })
+	for _, r := range l.of(paid.ID) {
+		own, other := victims.ID, mallorys.ID
+		if strings.Contains(string(r.body), watch.ID) {
+			own, other = mallorys.ID, victims.ID
+		}
+		if n := r.verifiedBy(t, s.endpointKeys(own)); n != 1 {
+			t.Errorf("%d signatures verify by the keys of its endpoint", n)
+		}
+		if n := r.verifiedBy(t, s.endpointKeys(other)) + r.verifiedBy(t, s.keySet()); n != 0 {
+			t.Errorf("%d signatures verify by the keys of another endpoint, or of the deployment", n)
+		}
 	}
 }
 
@@ -83,10 +163,8 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 		!strings.Contains(out, "whpk_") {
 		t.Fatalf("%s, %v", out, err)
 	}
-	var keySet []byte
 	s.eventually("the key is published", func() bool {
-		keySet = s.keySet()
-		return strings.Contains(string(keySet), `"Ed25519"`)
+		return strings.Contains(string(s.keySet()), `"Ed25519"`)
 	})
 	var e client.Endpoint
 	s.cli(&e, asking...)
@@ -102,7 +180,7 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 		}
 		return all[before]
 	}
-	sent().wantStandard(t, keySet, e.Secret)
+	sent().wantStandard(t, s.endpointKeys(e.ID), e.Secret)
 
 	var rotated client.Endpoint
 	if status := s.call("POST", "/v1/endpoints/"+e.ID+"/rotate-secret", struct{}{},
@@ -123,7 +201,7 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 	s.interrupt()
 	s.start("--no-demo", "--egress-ports", "1024-65535")
 	r := sent()
-	r.wantStandard(t, s.keySet(), rotated.Secret, e.Secret)
+	r.wantStandard(t, s.endpointKeys(e.ID), rotated.Secret, e.Secret)
 	r.verify(t, rotated.Secret, e.Secret)
 
 	if _, err := s.tryCLI("endpoints", "update", e.ID, "--signature", ""); err != nil {
@@ -136,7 +214,7 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 	}
 }
 
-// keySet reads the published keys.
+// keySet reads the published keys of the deployment.
 func (s *testService) keySet() []byte {
 	s.t.Helper()
 	set, err := s.client("").GetSigningKeys(s.t.Context())

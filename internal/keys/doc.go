@@ -27,6 +27,8 @@
 //   - A key signs from its time on, and until a day after the next one began to: both sign
 //     that day. A key that follows another begins at least two hours after it was made, so that
 //     every process and every receiver's copy of the published keys has it before.
+//   - The webhooks of an endpoint are signed with its own keys, which are derived from those of the
+//     file: no two endpoints have the same key. The keys of the file themselves sign receipts.
 //   - A key is dropped at the earliest 30 days after it signed last, unless all are replaced, as
 //     after a theft.
 //   - Running processes follow the file within a second. When it cannot be read, they keep the keys

@@ -3,6 +3,7 @@ package keys_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
@@ -324,5 +326,84 @@ func TestNoIDLooksLikeAFlag(t *testing.T) {
 		if err != nil || strings.HasPrefix(k.ID, "-") {
 			t.Fatalf("%q, %v", k.ID, err)
 		}
+	}
+}
+
+// TestEachEndpointHasKeysOfItsOwn: what is signed for one endpoint verifies by no key of another,
+// nor by a key of the deployment. Through a rotation, a key of an endpoint signs and is published
+// for as long as the deployment's key from which it is derived.
+func TestEachEndpointHasKeysOfItsOwn(t *testing.T) {
+	p := newPlace(t)
+	p.create()
+	from := begin.Add(48 * time.Hour)
+	p.rotate(begin.Add(time.Hour), from)
+	r := p.open()
+	mine, others := domain.DeriveID(domain.EndpointPrefix, "victim"),
+		domain.DeriveID(domain.EndpointPrefix, "mallory")
+	published := map[string][]ed25519.PublicKey{}
+	for _, id := range []string{mine, others} {
+		list, err := r.EndpointPublished(id)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%d keys of %s, %v", len(list), id, err)
+		}
+		published[id] = list
+	}
+	for _, k := range r.Published() {
+		published["the deployment"] = append(published["the deployment"], k.Public)
+	}
+	for at, signs := range map[time.Time][]int{ // by the place among the published
+		begin: {0}, from: {1, 0}, from.Add(keys.Overlap): {1},
+	} {
+		for range 2 { // derived, and remembered
+			private, err := r.EndpointSigners(mine, at.UnixMilli())
+			if err != nil || len(private) != len(signs) {
+				t.Fatalf("at %s %d keys sign, %v", at, len(private), err)
+			}
+			for i, key := range private {
+				signature := ed25519.Sign(ed25519.PrivateKey(key), []byte("a webhook"))
+				for of, list := range published {
+					for n, public := range list {
+						verifies := ed25519.Verify(public, []byte("a webhook"), signature)
+						if want := of == mine && n == signs[i]; verifies != want {
+							t.Errorf("at %s key %d of %s verifies it: %v", at, n, of, verifies)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestAnEndpointsKeyNeverChanges: receivers may keep an endpoint's public key. Another program
+// computed the seed (HKDF-SHA256, RFC 5869).
+func TestAnEndpointsKeyNeverChanges(t *testing.T) {
+	p := newPlace(t)
+	seed := make([]byte, ed25519.SeedSize)
+	for i := range seed {
+		seed[i] = byte(i)
+	}
+	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	k := keys.SigningKey{
+		ID: domain.SigningKeyID(public), Public: public, MadeAt: begin, SignsFrom: begin,
+	}
+	var err error
+	if k.Sealed, err = p.sealer.Seal(seed, "signing key "+k.ID); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"keys": []keys.SigningKey{k}})
+	if err == nil {
+		err = os.WriteFile(p.path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := hex.DecodeString(
+		"1058a4419b35bf58d4dc176168a1cfb84785dd34b1d84852c6f1ced746a19e1f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.open().EndpointSigners("ep_4j8g2m1v7q0x9z3k5n6p8r2t4w", begin.UnixMilli())
+	if err != nil || len(got) != 1 || string(got[0]) != string(ed25519.NewKeyFromSeed(want)) {
+		t.Errorf("%d keys, of another seed, %v", len(got), err)
 	}
 }

@@ -26,14 +26,26 @@ import (
 // The parts do not know each other: the adapters here implement one part's interface with
 // another part.
 
-// publishedKeys gives the API the signing keys: the public half, and the keys that sign pulled
-// events.
+// publishedKeys gives the API the signing keys: the public half, and the keys that sign receipts and
+// pulled events.
 type publishedKeys struct{ ring *keys.SigningRing }
 
 func (p publishedKeys) Signs() bool { return p.ring.Signs() }
 
 func (p publishedKeys) Signers(nowMillis int64) ([]domain.Secret, error) {
 	return p.ring.Signers(nowMillis)
+}
+
+func (p publishedKeys) EndpointSigners(id string, nowMillis int64) ([]domain.Secret, error) {
+	return p.ring.EndpointSigners(id, nowMillis)
+}
+
+func (p publishedKeys) EndpointPublished(id string) (public []api.PublicKey, err error) {
+	list, err := p.ring.EndpointPublished(id)
+	for _, key := range list {
+		public = append(public, api.PublicKey{ID: domain.SigningKeyID(key), Key: key})
+	}
+	return public, err
 }
 
 func (p publishedKeys) Published() []api.PublicKey {

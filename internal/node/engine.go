@@ -32,7 +32,7 @@ func (r *engineRole) Start(context.Context) error {
 		Policy:              cfg.Policy,
 		Dispatcher:          egress.NewDispatcher(attempts, r.node.receivers.client, cfg.Now),
 		Unseal:              r.unseal,
-		SigningKeys:         cfg.SigningKeys.Signers,
+		SigningKeys:         cfg.SigningKeys.EndpointSigners,
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
 		StandbyReplicas:     cfg.Engine.StandbyReplicas,

@@ -32,7 +32,7 @@ type core struct {
 	settled     int // settled deliveries that it remembers; 0: the real number
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
-	signingKeys func(nowMillis int64) ([]domain.Secret, error)
+	signingKeys func(endpointID string, nowMillis int64) ([]domain.Secret, error)
 	journal     []kafka.Record // offsets are indexes
 	begins      int64          // the first offset that is not deleted
 	snapshot    []kafka.Record // records in the snapshot topic; none: there is no topic
@@ -63,7 +63,7 @@ func newCore(t *testing.T) *core {
 	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) {
 		return domain.Secret(sealed), nil
 	}
-	c.signingKeys = func(int64) ([]domain.Secret, error) { return nil, nil }
+	c.signingKeys = func(string, int64) ([]domain.Secret, error) { return nil, nil }
 	c.open()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -98,7 +98,9 @@ func (c *core) tryToOpen() error {
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
 			return c.unseal(sealed, boundTo)
 		},
-		SigningKeys: func(nowMillis int64) ([]domain.Secret, error) { return c.signingKeys(nowMillis) },
+		SigningKeys: func(endpointID string, nowMillis int64) ([]domain.Secret, error) {
+			return c.signingKeys(endpointID, nowMillis)
+		},
 		Logger:      slog.New(slog.DiscardHandler),
 		PartitionOf: c.partitionOf,
 	}
@@ -678,19 +680,21 @@ func TestAttemptsCarryTheSignaturesThatAreAskedFor(t *testing.T) {
 		c.attempts[1].Signatures != domain.StandardWebhooks || c.attempts[1].SigningKeys != nil {
 		t.Fatalf("without a key: attempts %+v", c.attempts)
 	}
-	c.signingKeys = func(int64) ([]domain.Secret, error) { return nil, errors.New("it does not open") }
+	c.signingKeys = func(string, int64) ([]domain.Secret, error) {
+		return nil, errors.New("it does not open")
+	}
 	c.now += hour
 	c.turn()
 	if len(c.attempts) != 2 {
 		t.Fatalf("with a key that does not open: attempts %+v", c.attempts)
 	}
-	c.signingKeys = func(at int64) ([]domain.Secret, error) {
-		return []domain.Secret{domain.Secret(strconv.FormatInt(at, 10))}, nil
+	c.signingKeys = func(endpointID string, at int64) ([]domain.Secret, error) {
+		return []domain.Secret{domain.Secret(endpointID + strconv.FormatInt(at, 10))}, nil
 	}
 	c.now += hour
 	c.turn()
 	last := c.attempts[len(c.attempts)-1]
-	now := domain.Secret(strconv.FormatInt(c.now, 10))
+	now := domain.Secret("ep_3" + strconv.FormatInt(c.now, 10))
 	if len(c.attempts) != 3 || last.EndpointID != "ep_3" || last.Signatures != both ||
 		!slices.Equal(last.SigningKeys, []domain.Secret{now}) {
 		t.Errorf("with a key: attempts %+v", c.attempts)

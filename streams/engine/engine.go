@@ -41,9 +41,9 @@ type Config struct {
 	// Unseal opens an endpoint's signing secret, which is bound to the endpoint's id, or the value
 	// of one of its headers, which is bound to domain.Header.SealedFor.
 	Unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	// SigningKeys returns the deployment's private Ed25519 keys that sign at that time, newest
-	// first, for endpoints that ask for such a signature; nil: no keys.
-	SigningKeys func(nowMillis int64) ([]domain.Secret, error)
+	// SigningKeys returns an endpoint's private Ed25519 keys that sign at that time, newest first,
+	// for endpoints that ask for such a signature; nil: no keys.
+	SigningKeys func(endpointID string, nowMillis int64) ([]domain.Secret, error)
 	// AttemptsInFlight bounds the attempts in flight for each partition,
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int

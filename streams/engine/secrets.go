@@ -12,7 +12,7 @@ import (
 // secrets opens sealed values of endpoints, and caches the recently opened ones.
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	keys   func(nowMillis int64) ([]domain.Secret, error) // nil: the deployment has no keys
+	keys   func(endpointID string, nowMillis int64) ([]domain.Secret, error) // nil: there are none
 	// opened is keyed by the binding and the sealed value
 	opened *lru.Cache[string, domain.Secret]
 }
@@ -21,19 +21,19 @@ const cachedSecrets = 4096
 
 func newSecrets(
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error),
-	keys func(nowMillis int64) ([]domain.Secret, error),
+	keys func(endpointID string, nowMillis int64) ([]domain.Secret, error),
 ) *secrets {
 	return &secrets{unseal: unseal, keys: keys, opened: newCache[domain.Secret](cachedSecrets)}
 }
 
-// signing returns the deployment's keys that sign now, newest first: at least one, or an error. An
-// endpoint that asks for their signature gets nothing without it.
+// signing returns the endpoint's Ed25519 keys that sign now, newest first: at least one, or an
+// error. An endpoint that asks for their signature is sent nothing without it.
 func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, error) {
 	var keys []domain.Secret
 	err := errors.New("this engine has no signing key that signs now: make one with " +
 		"`lumenhook secrets signing create`, or bring the file of the others here")
 	if s.keys != nil {
-		if given, keysErr := s.keys(nowMillis); keysErr != nil || len(given) > 0 {
+		if given, keysErr := s.keys(e.ID, nowMillis); keysErr != nil || len(given) > 0 {
 			keys, err = given, keysErr
 		}
 	}

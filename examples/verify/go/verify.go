@@ -21,7 +21,8 @@ func verify(secret string, body []byte, header http.Header) error {
 	return webhook.Verify(body, header)
 }
 
-// verifyPublicly checks v1a with the x of each key at /.well-known/jwks.json.
+// verifyPublicly checks v1a with the x of each key of your endpoint, which are at
+// /.well-known/endpoints/ENDPOINT_ID/jwks.json.
 func verifyPublicly(keys []string, body []byte, header http.Header) error {
 	sent := header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(sent, 10, 64)

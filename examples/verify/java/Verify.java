@@ -17,7 +17,8 @@ final class Verify {
     new Webhook(secret).verify(new String(body, StandardCharsets.UTF_8), headers);
   }
 
-  /** Checks v1a with the x of each key at /.well-known/jwks.json. */
+  /** Checks v1a with the x of each key of your endpoint, which are at
+   * /.well-known/endpoints/ENDPOINT_ID/jwks.json. */
   static void verifyPublicly(List<String> keys, byte[] body, HttpHeaders headers)
       throws GeneralSecurityException {
     long sent = headers.firstValueAsLong("Webhook-Timestamp").orElseThrow();

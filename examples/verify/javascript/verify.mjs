@@ -6,7 +6,8 @@ export function verify(secret, body, headers) {
   new Webhook(secret).verify(body, headers);
 }
 
-// Checks v1a with the x of each key at /.well-known/jwks.json.
+// Checks v1a with the x of each key of your endpoint, which are at
+// /.well-known/endpoints/ENDPOINT_ID/jwks.json.
 export function verifyPublicly(keys, body, headers) {
   const sent = headers["webhook-timestamp"];
   if (!/^\d{1,12}$/.test(sent) || Math.abs(Date.now() / 1000 - Number(sent)) > 300) {

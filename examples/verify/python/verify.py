@@ -12,7 +12,10 @@ def verify(secret: str, body: bytes, headers: dict[str, str]) -> None:
 
 
 def verify_publicly(keys: list[str], body: bytes, headers: dict[str, str]) -> None:
-    """Check v1a with the x of each key at /.well-known/jwks.json. Names are in lower case."""
+    """Check v1a with the x of each key of your endpoint. Names are in lower case.
+
+    The keys are at /.well-known/endpoints/ENDPOINT_ID/jwks.json.
+    """
     sent = headers["webhook-timestamp"]
     if abs(time.time() - int(sent)) > 300:
         raise ValueError("the timestamp is too far from the clock")

@@ -432,7 +432,7 @@ func (c *checks) checkStart(t *engineTask, a domain.Attempt) {
 		w.violate("attempt %d of %s carries another body", a.Number, a.EventID)
 	case !slices.Equal(a.Secrets, to.signs(t.nowMillis)):
 		w.violate("attempt %d of %s is signed with %q", a.Number, a.EventID, a.Secrets)
-	case a.Signatures != to.signatures || !slices.Equal(a.SigningKeys, to.signingKeys()):
+	case a.Signatures != to.signatures || !slices.Equal(a.SigningKeys, to.signingKeys(a.EndpointID)):
 		w.violate("attempt %d of %s has the signatures %q by %q, and was to have %q", a.Number, a.EventID,
 			a.Signatures.Names(), a.SigningKeys, to.signatures.Names())
 	}

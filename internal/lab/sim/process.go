@@ -419,8 +419,10 @@ func (w *World) newCore(
 	return task.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
 }
 
-// signingKeys are the deployment's.
-func signingKeys() []domain.Secret { return []domain.Secret{"a signing key"} }
+// signingKeys are an endpoint's.
+func signingKeys(endpointID string) []domain.Secret {
+	return []domain.Secret{domain.Secret("the key of " + endpointID)}
+}
 
 func (w *World) coreConfig(
 	partition int32, disk vfs.FS, snapshots task.SnapshotConfig,
@@ -434,7 +436,9 @@ func (w *World) coreConfig(
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			return domain.Secret(sealed), nil
 		},
-		SigningKeys: func(int64) ([]domain.Secret, error) { return signingKeys(), nil },
+		SigningKeys: func(endpointID string, _ int64) ([]domain.Secret, error) {
+			return signingKeys(endpointID), nil
+		},
 		PartitionOf: w.partitionOf,
 		OnFact:      w.checks.checkReported,
 		Logger:      slog.New(slog.DiscardHandler),

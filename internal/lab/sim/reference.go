@@ -124,10 +124,10 @@ func (e *referenceEndpoint) signs(nowMillis int64) []domain.Secret {
 	return valid
 }
 
-// signingKeys returns the keys of the deployment that sign for the endpoint.
-func (e *referenceEndpoint) signingKeys() []domain.Secret {
+// signingKeys returns the keys that sign for the endpoint.
+func (e *referenceEndpoint) signingKeys(id string) []domain.Secret {
 	if e.signatures&domain.StandardWebhooksEd25519 != 0 {
-		return signingKeys()
+		return signingKeys(id)
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ pub fn verify(secret: &str, body: &[u8], headers: &HeaderMap) -> Result<(), Webh
     Webhook::new(secret)?.verify(body, headers)
 }
 
-/// Checks v1a with the x of each key at /.well-known/jwks.json.
+/// Checks v1a with the x of each key of your endpoint, which are at
+/// /.well-known/endpoints/ENDPOINT_ID/jwks.json.
 pub fn verify_publicly(keys: &[&str], body: &[u8], headers: &HeaderMap) -> Result<(), String> {
     let header = |name| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
     let sent = header("webhook-timestamp");
