@@ -61,11 +61,6 @@ type Config struct {
 	// answers TRY_AGAIN_LATER. Default 10,000.
 	MaxPendingOperations int
 
-	// LakeDir is a folder to export the ledgers to, as Galexie would; none if empty. Each file holds
-	// LakeLedgersPerFile of them, by default 1.
-	LakeDir            string
-	LakeLedgersPerFile uint32
-
 	// Faults are answers to spoil, for tests of programs that follow the network.
 	Faults []Fault
 
@@ -86,7 +81,6 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Listen, "127.0.0.1:8000")
 	setDefault(&c.CloseInterval, time.Second)
 	setDefault(&c.RetentionLedgers, 120_960)
-	setDefault(&c.LakeLedgersPerFile, 1)
 	setDefault(&c.MaxPendingOperations, 10_000)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -43,7 +43,7 @@
 //   - operations.go, paths.go, claimable.go, contract.go: operations and their results
 //   - state.go: ledger entries, and the layers that change them
 //   - ledger.go: a closed ledger in XDR
-//   - store.go: the folder, and the export of ledgers to a lake
+//   - store.go: the folder
 //   - rpc.go, methods.go, friendbot.go: the HTTP server
 //   - faults.go: answers that are spoiled on demand
 //   - devclient/: paying and creating accounts, from the outside

@@ -2,6 +2,7 @@ package devnet
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -29,7 +30,6 @@ type Network struct {
 	bot      *keypair.Full
 	pages    chan struct{} // slots for answers that hold ledgers
 	stage    stage         // of ordered faults
-	exporter *exporter     // nil: there is no lake
 
 	context context.Context // ends with Close
 	end     context.CancelFunc
@@ -71,12 +71,6 @@ func Open(cfg Config) (*Network, error) {
 		return nil, errors.Join(err, n.store.db.Close())
 	}
 	n.resetQueue()
-	if n.exporter, err = openExporter(cfg); err == nil {
-		err = n.export()
-	}
-	if err != nil {
-		return nil, errors.Join(err, n.store.db.Close())
-	}
 	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot listen on %q for the development network: %w "+
 			"(choose another address, or port 0 for a free one)", cfg.Listen, err), n.store.db.Close())
@@ -224,9 +218,6 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 	if err := n.publish(l, nil); err != nil {
 		return 0, n.breakDown(err)
 	}
-	if err := n.export(); err != nil {
-		return 0, n.breakDown(err)
-	}
 	if dropped := len(n.queue) - len(l.transactions); dropped > 0 {
 		n.cfg.Logger.Warn("transactions expired before their ledger closed", "ledger", n.tip.latest,
 			"count", dropped)
@@ -235,6 +226,15 @@ func (n *Network) CloseNow() (sequence uint32, err error) {
 		"took", time.Since(began))
 	n.resetQueue()
 	return n.tip.latest, nil
+}
+
+// Ledger returns the LedgerCloseMeta of a ledger in XDR.
+func (n *Network) Ledger(sequence uint32) ([]byte, error) {
+	l, err := n.store.ledger(sequence)
+	if err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.DecodeString(l.LedgerMetadata)
 }
 
 func (n *Network) breakDown(err error) error {

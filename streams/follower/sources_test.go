@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,12 +52,10 @@ func (r *rig) busyChain() *busyChain {
 	}
 	c := &busyChain{lakeDir: r.t.TempDir(), last: busyLast}
 	c.network, err = devnet.Open(devnet.Config{
-		Dir:                r.t.TempDir(),
-		Identities:         ids,
-		Listen:             "127.0.0.1:0",
-		CloseInterval:      time.Hour,
-		LakeDir:            c.lakeDir,
-		LakeLedgersPerFile: busyPerFile,
+		Dir:           r.t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -75,6 +74,11 @@ func (r *rig) busyChain() *busyChain {
 	}
 	r.t.Cleanup(func() { _ = traffic.Close() })
 	c.traffic = traffic
+	files, err := lake.NewWriter(c.lakeDir,
+		lake.Layout{LedgersPerFile: busyPerFile, FilesPerPartition: 1000}, c.network.Passphrase())
+	if err = errors.Join(err, traffic.ExportTo(files)); err != nil {
+		r.t.Fatal(err)
+	}
 	for sequence := 4; sequence <= busyLast; sequence++ {
 		if err := traffic.Step(r.t.Context(), sequence); err != nil {
 			r.t.Fatal(err)

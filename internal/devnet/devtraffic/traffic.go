@@ -12,6 +12,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 )
 
 // Traffic sends transactions to one network. It is for one goroutine, which also closes the
@@ -28,6 +29,10 @@ type Traffic struct {
 	next    map[string]int64 // sequence numbers
 	balance string           // a claimable balance to claim
 	round   uint64           // how often every kind was sent before: muxed ids begin at 0
+
+	latest   uint32       // ledger
+	lake     *lake.Writer // nil: none
+	exported uint32       // the last ledger in the lake
 }
 
 var lumens = txnbuild.NativeAsset{}
@@ -47,11 +52,12 @@ var Kinds = len(kinds)
 // New creates the wallet that is paid, in a ledger of its own.
 func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*Traffic, error) {
 	t := &Traffic{
-		network: network,
-		rpc:     rpcclient.NewClient(network.RPCURL(), nil),
-		payer:   keypair.MustParseFull(ids.PayerSeed),
-		issuer:  keypair.MustParseFull(ids.IssuerSeed),
-		next:    map[string]int64{},
+		network:  network,
+		rpc:      rpcclient.NewClient(network.RPCURL(), nil),
+		payer:    keypair.MustParseFull(ids.PayerSeed),
+		issuer:   keypair.MustParseFull(ids.IssuerSeed),
+		next:     map[string]int64{},
+		exported: 1, // which no network serves
 	}
 	t.demo = txnbuild.CreditAsset{Code: devnet.DemoAssetCode, Issuer: t.issuer.Address()}
 	var err error
@@ -68,8 +74,34 @@ func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*
 	if err != nil {
 		return nil, err
 	}
-	_, err = network.CloseNow()
+	_, err = t.closeLedger()
 	return t, err
+}
+
+// ExportTo writes all ledgers that are there, and each that a later step closes, to a lake.
+func (t *Traffic) ExportTo(w *lake.Writer) error {
+	t.lake = w
+	return t.export()
+}
+
+func (t *Traffic) export() error {
+	for ; t.lake != nil && t.exported < t.latest; t.exported++ {
+		meta, err := t.network.Ledger(t.exported + 1)
+		if err == nil {
+			err = t.lake.Add(t.exported+1, meta)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Traffic) closeLedger() (sequence uint32, err error) {
+	if t.latest, err = t.network.CloseNow(); err != nil {
+		return 0, err
+	}
+	return t.latest, t.export()
 }
 
 // Wallet is the address that is paid, and signs some of the transactions.
@@ -86,7 +118,7 @@ func (t *Traffic) Step(ctx context.Context, n int) error {
 			return fmt.Errorf("step %d, kind %d: %w", n, kind, err)
 		}
 	}
-	_, err := t.network.CloseNow()
+	_, err := t.closeLedger()
 	return err
 }
 
@@ -97,7 +129,7 @@ func (t *Traffic) Burst(ctx context.Context, payments int) (ledger uint32, err e
 			return 0, err
 		}
 	}
-	return t.network.CloseNow()
+	return t.closeLedger()
 }
 
 func (t *Traffic) payLumens(ctx context.Context, n int) error {

@@ -41,12 +41,10 @@ func open(t *testing.T, change func(*devnet.Config)) *chain {
 	}
 	c := &chain{lakeDir: t.TempDir()}
 	config := devnet.Config{
-		Dir:                t.TempDir(),
-		Identities:         ids,
-		Listen:             "127.0.0.1:0",
-		CloseInterval:      time.Hour,
-		LakeDir:            c.lakeDir,
-		LakeLedgersPerFile: 8,
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
 	}
 	if change != nil {
 		change(&config)
@@ -65,6 +63,11 @@ func open(t *testing.T, change func(*devnet.Config)) *chain {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.traffic.Close() })
+	w, err := lake.NewWriter(c.lakeDir, lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1000},
+		c.network.Passphrase())
+	if err = errors.Join(err, c.traffic.ExportTo(w)); err != nil {
+		t.Fatal(err)
+	}
 	c.last = firstLedger + 1
 	return c
 }

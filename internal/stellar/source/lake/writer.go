@@ -1,12 +1,10 @@
 package lake
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -22,43 +20,24 @@ type Writer struct {
 	batch   [][]byte
 }
 
-// NewWriter opens or makes a lake. One that is there keeps its layout and
-// network, which must be these.
+// NewWriter makes a lake, or continues one of this layout and network.
 func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
-	if err := layout.check(); err != nil {
-		return nil, fmt.Errorf("lake: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("lake: making its folder: %w", err)
-	}
-	want := manifest{
+	raw, err := json.Marshal(manifest{
 		NetworkPassphrase: passphrase,
 		Version:           manifestVersion,
 		Compression:       compressionZstd,
 		LedgersPerFile:    layout.LedgersPerFile,
 		FilesPerPartition: layout.FilesPerPartition,
+	})
+	var encoder *zstd.Encoder
+	if err == nil {
+		encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	}
-	path := filepath.Join(dir, manifestName)
-	raw, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if raw, err = json.Marshal(want); err == nil {
-			err = os.WriteFile(path, raw, 0o600)
-		}
-	case err == nil:
-		have, parseErr := parseManifest(raw)
-		if err = parseErr; err == nil && have != want {
-			err = fmt.Errorf("the folder holds a lake of another network or layout (%+v): "+
-				"use another folder",
-				have)
-		}
+	if err = errors.Join(err, layout.check(), os.MkdirAll(dir, 0o750)); err == nil {
+		err = os.WriteFile(filepath.Join(dir, manifestName), raw, 0o600)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lake: %w", err)
-	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, fmt.Errorf("lake: %w", err)
+		return nil, fmt.Errorf("lake: making a lake in %s: %w", dir, err)
 	}
 	return &Writer{dir: dir, layout: layout, encoder: encoder}, nil
 }
@@ -84,20 +63,6 @@ func (w *Writer) Add(sequence uint32, ledger []byte) error {
 	}
 	w.batch = nil
 	return w.write(w.layout.Key(first), w.encoder.EncodeAll(raw, nil))
-}
-
-// Next returns the next ledger to add to a lake filled in order, and 0 for an empty one. Files are
-// written atomically.
-func (w *Writer) Next() (uint32, error) {
-	keys, err := folder{w.dir}.First(context.Background(), 1)
-	if err != nil || len(keys) == 0 {
-		return 0, err
-	}
-	last, ok := parseKey(keys[0])
-	if !ok {
-		return 0, fmt.Errorf("lake: %s in %s is no file of a lake", keys[0], w.dir)
-	}
-	return last + 1, nil
 }
 
 // write puts a file into place by rename: readers see all of it or nothing.
