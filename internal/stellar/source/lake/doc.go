@@ -19,5 +19,5 @@
 //	store.go   Store, and the one that is a folder
 //	source.go  Source: ledgers in order
 //	object.go  S3 and GCS
-//	writer.go  writes a lake to a folder, like the one that devnet exports
+//	writer.go  makes a lake in a folder, for tests
 package lake
