@@ -119,6 +119,7 @@ func TestUnitsAreConfined(t *testing.T) {
 		"KillSignal": "SIGTERM", "Restart": "always", "RestartPreventExitStatus": "2",
 		"KillMode":  "mixed", // a supervisor and its child would have two orders to end otherwise
 		"OOMPolicy": "continue",
+		"LimitCORE": "0", "LimitNOFILE": "65536",
 	} {
 		if got := service["Service."+name]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, not %q", name, got, want)
