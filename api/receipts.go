@@ -41,8 +41,8 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	}
 	view := receipt.Receipt{Format: receipt.Format, EventID: r.subjectID}
 	for len(logged) > 0 {
-		of := logged[:sameLog(logged)]
-		logged = logged[len(of):]
+		var of []readmodel.Attempt
+		of, logged = splitLog(logged)
 		log, err := a.prove(ctx, r, of, earlier, keys)
 		if err != nil {
 			return reply{}, err
@@ -77,14 +77,17 @@ func loggedAttempts(e readmodel.Event, number uint64) (logged []readmodel.Attemp
 	return logged[max(0, len(logged)-receipt.MaxAttempts):]
 }
 
-// sameLog counts the attempts at the beginning that are in one log.
-func sameLog(logged []readmodel.Attempt) int {
-	for i, attempt := range logged {
-		if attempt.EndpointID != logged[0].EndpointID || attempt.Entry.From != logged[0].Entry.From {
-			return i
+// splitLog takes the attempts in the log of the first one. An event that was handed over and came
+// back has attempts of other logs between them.
+func splitLog(logged []readmodel.Attempt) (of, others []readmodel.Attempt) {
+	for _, attempt := range logged {
+		if attempt.EndpointID == logged[0].EndpointID && attempt.Entry.From == logged[0].Entry.From {
+			of = append(of, attempt)
+		} else {
+			others = append(others, attempt)
 		}
 	}
-	return len(logged)
+	return of, others
 }
 
 // prove proves attempts of one log.

@@ -16,17 +16,23 @@ func (w *world) logAttempts(eventID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := w.history[eventID]
-	endpoint := domain.Endpoint{ID: of.record.EndpointID, Version: 4, Status: domain.StatusActive}
-	delivery := domain.Delivery{EventID: eventID, EndpointID: endpoint.ID, Version: 1, Run: 1}
-	w.logs = map[string]map[uint64][]byte{endpoint.ID: {}}
+	endpoints := make(map[string]domain.Endpoint)
+	delivery := domain.Delivery{EventID: eventID, Version: 1, Run: 1}
+	w.logs = make(map[string]map[uint64][]byte)
 	for i, a := range of.record.Attempts {
-		delivery.State = domain.StateQueued
+		endpoint, known := endpoints[a.EndpointID]
+		if !known {
+			endpoint = domain.Endpoint{ID: a.EndpointID, Version: 4, Status: domain.StatusActive}
+			w.logs[endpoint.ID] = make(map[uint64][]byte)
+		}
+		delivery.State, delivery.EndpointID = domain.StateQueued, endpoint.ID
 		body, signature := sha256.Sum256(of.record.Body), sha256.Sum256([]byte("v1=…"))
 		a.Result.BodySHA256, a.Result.SignatureSHA256 = body[:], signature[:]
 		made := domain.DecideAttempt(endpoint, delivery, a.Number, a.Result, domain.Policy{},
 			0)[0].(domain.AttemptMade)
 		endpoint, delivery = domain.EvolveEndpoint(endpoint, delivery,
 			domain.Fact{Aggregate: endpoint.ID, Version: endpoint.Version + 1, Body: made})
+		endpoints[endpoint.ID] = endpoint
 		w.logs[endpoint.ID][made.Entry.Number] = made.Entry.Hashes
 		made.Entry.Hashes = nil
 		of.record.Attempts[i].Entry = made.Entry
@@ -77,6 +83,15 @@ func TestReceipts(t *testing.T) {
 		t.Errorf("%s: %v", one.body, err)
 	}
 	wantProblem(t, w.call("GET", path+"?attempt=4", k, ""), 404, "NO_RECEIPT")
+
+	// an event that was handed over and came back has each log once
+	w.history[event.ID].record.Attempts[1].EndpointID = w.newEndpoint(k)
+	w.logAttempts(event.ID)
+	back := w.call("GET", path, k, "")
+	proved, err = receipt.Verify(back.body, published)
+	if err != nil || len(proved.Logs) != 2 || len(proved.Logs[0].Attempts) != 2 {
+		t.Errorf("%s: %v", back.body, err)
+	}
 	wantProblem(t, w.call("GET", path+"?attempt=x", k, ""), 400, "INVALID_PARAMETER")
 	theirs := w.newKey(account("b"), domain.PermissionRead)
 	wantProblem(t, w.call("GET", path, theirs, ""), 404, "NOT_FOUND")

@@ -234,6 +234,50 @@ func TestNothingOfAReceiptCanBeChanged(t *testing.T) {
 	}
 }
 
+// TestNothingCountsTwice: valid proofs that occur twice, out of order, or below names that occur
+// twice or in other letters, would let a reader count or see what was not proved.
+func TestNothingCountsTwice(t *testing.T) {
+	l, keys := newLog(t, 11), keysOf(t, private)
+	text := string(l.receipt(t, 0, 3, 9))
+	var whole receipt.Receipt
+	if err := json.Unmarshal([]byte(text), &whole); err != nil {
+		t.Fatal(err)
+	}
+	log := whole.Logs[0]
+	third, ninth := log.Attempts[0], log.Attempts[1]
+	of := func(attempts ...receipt.Attempt) receipt.Log {
+		return receipt.Log{Checkpoint: log.Checkpoint, Attempts: attempts}
+	}
+	made := func(logs ...receipt.Log) string {
+		text, err := json.Marshal(receipt.Receipt{Format: whole.Format, EventID: eventID, Logs: logs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for what, c := range map[string][2]string{
+		"an attempt twice":        {made(of(third, third, ninth)), "attempt 3 occurs twice"},
+		"an attempt twice, later": {made(of(third, ninth, third)), "attempt 3 occurs twice"},
+		"a log twice":             {made(of(third), of(ninth)), "the log " + name.String() + " occurs twice"},
+		"a whole log twice":       {made(log, log), "occurs twice"},
+		"another order":           {made(of(ninth, third)), "not in the order"},
+		"a name twice": {
+			strings.Replace(text, `"number":3`, `"number":4,"number":3`, 1), "duplicate",
+		},
+		"a name in other letters": {
+			strings.Replace(text, `"number":3`, `"Number":4,"number":3`, 1), "unknown",
+		},
+		"two receipts": {text + text, "after top-level value"},
+	} {
+		if _, err := receipt.Verify([]byte(c[0]), keys); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := receipt.Verify([]byte(made(of(third, ninth))), keys); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhoseSignatureCounts(t *testing.T) {
 	text := newLog(t, 3).receipt(t, 0, 1)
 	if _, err := receipt.Verify(text, keysOf(t, stranger)); err == nil ||

@@ -2,11 +2,10 @@ package receipt
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -43,7 +42,29 @@ func Verify(text []byte, keys Keys) (Proved, error) {
 			return Proved{}, err
 		}
 	}
-	return p, nil
+	return p, p.countsOnce()
+}
+
+// countsOnce refuses a log or an attempt that occurs twice, and attempts of a log that are not in
+// its order. An event numbers its attempts across all logs.
+func (p Proved) countsOnce() error {
+	logs, numbers := make(map[Name]bool), make(map[int]bool)
+	for _, log := range p.Logs {
+		if logs[log.Log] {
+			return fmt.Errorf("the log %s occurs twice", log.Log)
+		}
+		logs[log.Log] = true
+		for i, a := range log.Attempts {
+			switch {
+			case numbers[a.Number]:
+				return fmt.Errorf("attempt %d occurs twice", a.Number)
+			case i > 0 && (a.Leaf <= log.Attempts[i-1].Leaf || a.Number < log.Attempts[i-1].Number):
+				return fmt.Errorf("attempt %d is not in the order of the log %s", a.Number, log.Log)
+			}
+			numbers[a.Number] = true
+		}
+	}
+	return nil
 }
 
 // parse refuses what it does not know: nothing would prove it.
@@ -54,13 +75,10 @@ func parse(text []byte) (r Receipt, err error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return r, fmt.Errorf("%w: it is empty", ErrNoReceipt)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
+	// A name that occurs twice, or in other letters, is refused too: another reader might take
+	// the value that was not verified.
+	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrNoReceipt, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return r, fmt.Errorf("%w: something stands behind it", ErrNoReceipt)
 	}
 	attempts := 0
 	for _, log := range r.Logs {
