@@ -26,6 +26,7 @@
 //     result of rebinding.
 //   - A request that a page of another origin sent is refused with 403. Requests of programs have
 //     neither Origin nor Sec-Fetch-Site and are let through.
+//   - A path that two parts may read differently, such as one with %2F, is refused with 404.
 //   - A refused request reaches no handler, and its body is not read.
 //   - An answer reveals nothing to another origin: only configured origins get permission to read
 //     it (CORS).

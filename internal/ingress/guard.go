@@ -74,6 +74,10 @@ type guard struct {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	origin := r.Header.Get("Origin")
 	switch {
+	case ambiguous(strings.ToLower(r.URL.EscapedPath())):
+		refuse(w, http.StatusNotFound, "NOT_FOUND", "urn:lumenhook:problem:not-found",
+			"No path of this server has an encoded slash, backslash or dot, an empty segment, or a "+
+				"segment of dots. Send the path without them.")
 	case !g.named(r.Host):
 		refuse(w, http.StatusMisdirectedRequest, "HOST_NOT_ALLOWED",
 			"urn:lumenhook:problem:host-not-allowed",
@@ -88,6 +92,17 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.next.ServeHTTP(w, r)
 	}
+}
+
+// ambiguous reports whether a proxy, a router and a handler may disagree about what a path names:
+// one takes %2F as a part of a name, the next as a slash.
+func ambiguous(path string) bool {
+	for _, form := range []string{"%2f", "%5c", "%2e", "//", "/./", "/../"} {
+		if strings.Contains(path, form) {
+			return true
+		}
+	}
+	return strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
 }
 
 // named reports whether Host is an address or a name of this server.

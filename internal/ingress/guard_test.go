@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -335,6 +336,51 @@ func TestCheckNamesEveryFault(t *testing.T) {
 	} {
 		if ingress.CheckNames(nil, []string{bad}) == nil {
 			t.Errorf("the origin %q is taken", bad)
+		}
+	}
+}
+
+// A path that two parts may read differently reaches no handler: not as an encoded slash that a
+// router takes as a part of an id and the next one as a slash.
+func TestNoPathIsReadInTwoWays(t *testing.T) {
+	c := ingress.Guard{Listen: loopback}
+	for path, want := range map[string]int{
+		"/":                              200,
+		"/v1/endpoints/ep_1":             200,
+		"/v1/endpoints/ep%5F1":           200,
+		"/.well-known/jwks.json":         200,
+		"/console/":                      200,
+		"/a..b/c.":                       200,
+		"/v1/events?next=%2F..%2F":       200,
+		"/portal/endpoints/ep_1%2Ftest":  404,
+		"/portal/endpoints/ep_1%2ftest":  404,
+		"/portal%2Fendpoints":            404,
+		"/portal/%2e%2e/v1/endpoints":    404,
+		"/portal/.%2E/v1/endpoints":      404,
+		"/portal/..%5Cv1":                404,
+		"/portal\\v1":                    404,
+		"/portal/../v1/endpoints":        404,
+		"/portal/./endpoints":            404,
+		"/portal/..":                     404,
+		"/portal/.":                      404,
+		"/portal//endpoints":             404,
+		"//portal":                       404,
+		"/portal//":                      404,
+		"/v1/endpoints/ep_1%252F":        200, // a percent sign: no id has it
+		"http://127.0.0.1:8080/portal/x": 200,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		target, err := url.ParseRequestURI(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL, r.Host = target, loopback
+		out := httptest.NewRecorder()
+		c.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("let in"))
+		})).ServeHTTP(out, r)
+		if letIn := out.Body.String() == "let in"; out.Code != want || letIn != (want == 200) {
+			t.Errorf("%s: %d %s", path, out.Code, out.Body)
 		}
 	}
 }

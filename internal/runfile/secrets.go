@@ -25,7 +25,7 @@ func (d *Folder) CheckSecrets() error {
 	}
 	var needed []string
 	if id, err := d.Account(); err != nil || id == "" { // else a start creates another key for it
-		needed = []string{d.apiKeyPath()}
+		needed = []string{d.APIKeyPath()}
 	}
 	if _, elsewhere := d.MasterKey().FromVariable(); !elsewhere {
 		needed = append([]string{d.MasterKey().Path()}, needed...)
@@ -39,7 +39,8 @@ func (d *Folder) CheckSecrets() error {
 	return nil
 }
 
-func (d *Folder) apiKeyPath() string { return d.Join("secrets", "api-key") }
+// APIKeyPath is the file of the API key of the folder's service.
+func (d *Folder) APIKeyPath() string { return d.Join("secrets", "api-key") }
 
 func (d *Folder) accountPath() string { return d.Join("secrets", "account") }
 
@@ -64,12 +65,12 @@ func (d *Folder) SetAccount(id string) error {
 // APIKey reads the API key of the folder's service, or generates it: one for the public
 // network is marked as live.
 func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
-	data, err := os.ReadFile(d.apiKeyPath())
+	data, err := os.ReadFile(d.APIKeyPath())
 	if err == nil {
 		key := strings.TrimSpace(string(data))
 		if !domain.WellFormedAPIKey(key) {
 			return "", false, fmt.Errorf("%s does not hold an API key: restore it, "+
-				"or use another --data-dir", d.apiKeyPath())
+				"or use another --data-dir", d.APIKeyPath())
 		}
 		return key, false, nil
 	}
@@ -79,13 +80,13 @@ func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	var entropy [32]byte
 	rand.Read(entropy[:])
 	key = domain.NewAPIKey(live, entropy)
-	return key, true, WriteFile(d.apiKeyPath(), []byte(key+"\n"))
+	return key, true, WriteFile(d.APIKeyPath(), []byte(key+"\n"))
 }
 
 // ErrUnknownKey is the error of a start with an API key that its account does not have.
 func (d *Folder) ErrUnknownKey() error {
 	return fmt.Errorf("the API key in %s is unknown, revoked or expired: put a valid key of the "+
-		"service's account there, or remove the file and start again to get a new key", d.apiKeyPath())
+		"service's account there, or remove the file and start again to get a new key", d.APIKeyPath())
 }
 
 // ReplaceAPIKey writes the key that replaced the key of a running service: commands on its
@@ -97,7 +98,7 @@ func ReplaceAPIKey(dir, id, key string) error {
 	}
 	d := Folder{path: dir}
 	run.APIKey, run.APIKeyID = key, id
-	return errors.Join(WriteFile(d.apiKeyPath(), []byte(key+"\n")), d.Publish(run))
+	return errors.Join(WriteFile(d.APIKeyPath(), []byte(key+"\n")), d.Publish(run))
 }
 
 // Logins are the passwords of the embedded broker and the embedded ClickHouse. They are

@@ -32,7 +32,7 @@ func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 		out:   &narrator{out: &out},
 		dir:   dir,
 	}
-	v.file.KafkaBrokers = []string{"127.0.0.1:9092"}
+	v.file.KafkaBrokers, v.file.APIKey = []string{"127.0.0.1:9092"}, "the-api-key"
 	at := v.address("api-listen", taken.Addr().String())
 	note := taken.Addr().String() + " is taken: --api-listen is " + at + " this time"
 	if said := out.String(); at == taken.Addr().String() || !strings.Contains(said, note) {
@@ -40,7 +40,9 @@ func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 	}
 	v.sayAddresses()
 	if said := out.String(); strings.Count(said, note) != 2 ||
-		!strings.Contains(said, "/console   (sign in with the key)") {
+		!strings.Contains(said, "/console   (sign in with the key)") ||
+		!strings.Contains(said, "key in "+dir.Join("secrets", "api-key")) ||
+		strings.Contains(said, v.file.APIKey) {
 		t.Errorf("with the addresses it printed\n%s", said)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
@@ -50,7 +51,8 @@ type service struct {
 	node     *node.Node
 	demo     *demo // nil with --no-demo
 
-	consoleLink string // signs in, once
+	person      bool   // the output is a terminal, which no log keeps
+	consoleLink string // signs in, once; only for a terminal
 
 	mu        sync.Mutex // holds moved, published, and file once that is set
 	moved     []string   // notices of default addresses that were taken
@@ -69,6 +71,7 @@ func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	told := &narrator{out: shown}
 	start := func(ctx context.Context, stack *node.Stack) error {
 		v := &service{Stack: stack, flags: flags, terminal: shown, out: told}
+		v.person = cli.IsTerminal(out)
 		return v.start(ctx)
 	}
 	return node.Run(ctx, logger, told.Say, start)
@@ -300,7 +303,9 @@ func (v *service) ready(ctx context.Context) error {
 		v.out.Say("started, and says ready when it is")
 		v.Go("readiness", v.readyLater)
 	}
-	v.consoleLink = v.node.ConsoleLink(v.file.APIKey)
+	if v.person {
+		v.consoleLink = v.node.ConsoleLink(v.file.APIKey)
+	}
 	v.sayAddresses()
 	return nil
 }
@@ -332,7 +337,7 @@ func (v *service) sayReady() {
 }
 
 func (v *service) sayAddresses() {
-	v.out.Say("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	v.out.Say("  API        %s   key in %s", v.file.APIURL, v.dir.APIKeyPath())
 	v.sayConsole()
 	if v.file.MetricsURL != "" {
 		v.out.Say("  metrics    %s", v.file.MetricsURL)
@@ -353,7 +358,7 @@ func (v *service) sayAddresses() {
 
 // sayConsole says where the console is, with a link that signs in.
 func (v *service) sayConsole() {
-	if v.consoleLink == "" {
+	if v.consoleLink == "" { // or the output is a file, a pipe or a log, where others may read it
 		v.out.Say("  console    %s%s   (sign in with the key)", v.file.APIURL, console.Path)
 		return
 	}
