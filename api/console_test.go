@@ -497,6 +497,45 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	}
 }
 
+// TestConsoleShowsInvisibleCharacters: those that reverse a text or hide in it are shown by their
+// escapes, and a form keeps them, so that saving another field does not change them.
+func TestConsoleShowsInvisibleCharacters(t *testing.T) {
+	const hidden = "\u009b2J\u202egpj\u2066\u200b\U000e0041\u2028"
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	made := wantStatus(t, w.call("POST", "/v1/endpoints", k,
+		`{"url":"https://a.example","description":"d\u202egpj\u200b"}`), 201)
+	e := decode[endpointAnswer](t, made.body).ID
+	watch := decode[struct{ ID string }](t, wantStatus(t, w.call("POST", "/v1/watches", k,
+		watchBody(e, `,"label":"l\u202egpj\u200b"`)), 201).body)
+	event := w.delivered(account("a"), e, domain.StateFailed,
+		domain.AttemptResult{StatusCode: 500, ResponseBody: []byte("b" + hidden)})
+	for path, want := range map[string]string{
+		"/endpoints":                        `d\u202egpj\u200b`,
+		"/endpoints/" + e:                   `d\u202egpj\u200b`,
+		"/watches":                          `l\u202egpj\u200b`,
+		"/watches/" + watch.ID:              `l\u202egpj\u200b`,
+		"/watches/" + watch.ID + "/delete":  `l\u202egpj\u200b`,
+		"/watches/" + watch.ID + "/history": `l\u202egpj\u200b`,
+		"/events":                           `\u2028`,
+		"/events/" + event.ID:               `b\u009b2J\u202egpj\u2066\u200b\udb40\udc41\u2028`,
+		"/watches/" + watch.ID + "/edit":    `value="l` + "\u202egpj\u200b",
+		"/endpoints/" + e + "/edit":         `value="d` + "\u202egpj\u200b",
+	} {
+		text := d.get("/console" + path).text
+		raw := strings.ContainsAny(text, "\u009b\u202e\u2066\u200b\u2028")
+		if !strings.Contains(text, want) || raw != strings.HasSuffix(path, "/edit") {
+			t.Errorf("%s: %q is missing in %q", path, want, text)
+		}
+	}
+	at := "/console/watches/" + watch.ID + "/delete"
+	token := d.get(at).form(t, at)
+	token.Set("name", `l\u202egpj\u200b`)
+	if s := d.do("POST", at, token); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("the name as it is shown: %d %s", s.StatusCode, s.text)
+	}
+}
+
 // TestConsoleSaysHowManyOneReplayQueues where more failed than one replay queues.
 func TestConsoleSaysHowManyOneReplayQueues(t *testing.T) {
 	w := newWorld(t)

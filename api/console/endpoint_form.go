@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
 // endpointFormView is the form that makes or changes an endpoint.
@@ -145,7 +146,8 @@ func (c confirmView) page() page { return page{"confirm", c.Title, c.Section, c}
 
 // confirmed reports whether the name was written, and has it asked again if not.
 func (v *visit) confirmed(c *confirmView) bool {
-	if c.form = v.posted(); c.text("name") == c.Name {
+	c.form = v.posted()
+	if name := c.text("name"); name == c.Name || name == printable.Text(c.Name) {
 		return true
 	}
 	c.fault("name", "This is not its name: write it as it stands above.")

@@ -5,16 +5,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"html/template"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
 // errNoPage is for an address of the console at which there is nothing.
@@ -331,8 +334,23 @@ func (x *Console) write(
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(out.Bytes()) // the browser may be gone: the error concerns nobody
+		_, _ = io.WriteString(w, shown(out.String())) // the browser may be gone
 	}
+}
+
+// kept are the texts of a page that a form posts back, and that must not change by that.
+var kept = regexp.MustCompile(`value="[^"]*"|<textarea[^>]*>[^<]*`)
+
+// shown makes a page whose texts of strangers change nothing around them, such as its
+// direction, and hide nothing.
+func shown(page string) string {
+	var out strings.Builder
+	from := 0
+	for _, at := range kept.FindAllStringIndex(page, -1) {
+		out.WriteString(printable.Text(page[from:at[0]]) + page[at[0]:at[1]])
+		from = at[1]
+	}
+	return out.String() + printable.Text(page[from:])
 }
 
 // fail answers when no page can be made.

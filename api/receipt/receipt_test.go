@@ -269,7 +269,8 @@ func TestNothingCountsTwice(t *testing.T) {
 		},
 		"two receipts": {text + text, "after top-level value"},
 	} {
-		if _, err := receipt.Verify([]byte(c[0]), keys); err == nil || !strings.Contains(err.Error(), c[1]) {
+		_, err := receipt.Verify([]byte(c[0]), keys)
+		if err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -54,7 +54,7 @@ statement begins with the first ledger that the oldest active watch of the accou
 				fmt.Fprintln(cmd.ErrOrStderr(), note)
 			}
 			if out := cmd.OutOrStdout(); asCSV {
-				err = apicli.WriteStatement(out, read)
+				err = apicli.WriteStatement(cli.Exact(out), read)
 			} else {
 				err = a.Print(out, read, func(w io.Writer) { apicli.ShowStatement(w, read, filter) })
 			}

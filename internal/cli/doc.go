@@ -32,6 +32,7 @@
 //	explain.go      refusals of the API and dead connections, in words
 //	output.go       tables, JSON, one member of an answer; flags of lists
 //	rows.go         the lines of an answer in columns
+//	plain.go        output that gives a terminal no commands
 //	table.go        a table with numbers at the right, for many rows
 //	fields.go       flags of the fields of the API client's structs
 //	progress.go     the progress of long work, on a terminal and in a log

@@ -57,6 +57,9 @@ func (e endsWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
 // Execute executes a command line, prints its error, and returns the exit code.
 func Execute(ctx context.Context, line Line) int {
+	line.Root.SetOut(Plain(line.Root.OutOrStdout()))
+	line.Root.SetErr(Plain(line.Root.ErrOrStderr()))
+	line.Stderr = Plain(line.Stderr)
 	began := false // an error before that is one of the command line
 	line.prepare(&began)
 	command, err := line.Root.ExecuteContextC(ctx)

@@ -59,7 +59,7 @@ func Before(c *cobra.Command, check func() error) {
 func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 	switch {
 	case o.Field != "":
-		err := o.member(w, answer)
+		err := o.member(Exact(w), answer)
 		if err == nil || !o.changes {
 			return err
 		}

@@ -13,6 +13,12 @@ import (
 
 // IsTerminal reports whether a reader or writer is a terminal.
 func IsTerminal(stream any) bool {
+	if p, is := stream.(*plain); is {
+		stream = p.below
+	}
+	if _, edits := stream.(*term.Terminal); edits {
+		return true
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -41,7 +47,11 @@ type Progress struct {
 
 // NewProgress shows it on out. Its time begins with the first Show.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: IsTerminal(out), now: time.Now}
+	b := &Progress{out: out, terminal: IsTerminal(out), now: time.Now}
+	if p, is := out.(*plain); is {
+		b.out = p.below // the line begins again by a control character
+	}
+	return b
 }
 
 // Show reports how many records are done, of how many. Both may grow.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
 // Row writes one line of a table.
@@ -41,7 +43,7 @@ func ShowFields(w io.Writer, of any, except ...string) {
 }
 
 // OneLine formats a value as a cell: a pointer as what it points to, nil as a
-// dash, and without control characters.
+// dash, on one line, and with [printable.Text].
 func OneLine(v any) string {
 	if v == nil {
 		return "-"
@@ -72,10 +74,10 @@ func OneLine(v any) string {
 	if text == "" {
 		return "-"
 	}
-	return strings.Map(func(c rune) rune {
+	return printable.Text(strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return ' '
 		}
 		return c
-	}, text)
+	}, text))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
 const (
@@ -62,7 +63,8 @@ func (a *answer) result() (*mcp.CallToolResult, error) {
 		return nil, fmt.Errorf("the answer has %d bytes, and at most %d are given: ask for less, by a "+
 			"lower limit, a filter or a shorter span", text.Len(), answerMaxBytes)
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text.String()}}}, nil
+	content := &mcp.TextContent{Text: printable.Text(text.String())}
+	return &mcp.CallToolResult{Content: []mcp.Content{content}}, nil
 }
 
 // call is one call of a tool: the structs that hold its arguments, with their defaults, and what
@@ -106,7 +108,7 @@ func add(to *mcp.Server, name, description string, begin func() call) {
 		var found *answer
 		if err == nil {
 			if found, err = one.answer(ctx); err != nil {
-				err = errors.New(cli.Explain(err, noFlags))
+				err = errors.New(printable.Text(cli.Explain(err, noFlags)))
 			}
 		}
 		result := &mcp.CallToolResult{}

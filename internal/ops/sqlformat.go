@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/printable"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -56,12 +57,12 @@ func isNumber(v any) bool {
 }
 
 func cell(v any) string {
-	text := strings.Map(func(r rune) rune {
+	text := printable.Text(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '·'
 		}
 		return r
-	}, strings.ToValidUTF8(textOf(v), "\uFFFD"))
+	}, strings.ToValidUTF8(textOf(v), "\uFFFD")))
 	if v == nil {
 		return "NULL"
 	}
@@ -153,7 +154,7 @@ func jsonValue(v any) any {
 }
 
 func writeCSV(w io.Writer, a projections.Answer) error {
-	out := csv.NewWriter(w)
+	out := csv.NewWriter(cli.Exact(w))
 	if err := out.Write(a.Columns); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -84,7 +85,7 @@ func (s *SQLSession) shell(ctx context.Context, in *os.File) error {
 	if width, height, err := term.GetSize(int(in.Fd())); err == nil {
 		_ = screen.SetSize(width, height)
 	}
-	s.Out, s.Notes = screen, screen
+	s.Out, s.Notes = cli.Plain(screen), cli.Plain(screen)
 	if _, err := io.WriteString(screen, shellHelp); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (s *SQLSession) converse(ctx context.Context, screen lineReader) error {
 		}
 		for _, statement := range statements {
 			if err := s.Ask(ctx, statement); err != nil {
-				fmt.Fprintln(screen, err)
+				fmt.Fprintln(s.Notes, err)
 			}
 		}
 		prompt := "lumenhook> "

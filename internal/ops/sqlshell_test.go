@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/projections"
 )
 
 func TestStatementsEndAtTheirSemicolon(t *testing.T) {
@@ -57,5 +60,25 @@ func TestShellAsksForWholeStatements(t *testing.T) {
 	}
 	if got := shortcut(`\d attempts`); !strings.Contains(got, "table = 'attempts'") {
 		t.Errorf(`\d gives %s`, got)
+	}
+}
+
+// A cell, the name of a column and an answer on a terminal give it no commands.
+func TestAnAnswerGivesATerminalNoCommands(t *testing.T) {
+	const hostile = "x\u009b2J\u202e\u200b"
+	answer := projections.Answer{Columns: []string{hostile}, Rows: [][]any{{hostile}}}
+	for name, write := range SQLFormats {
+		var out bytes.Buffer
+		if err := write(cli.Plain(&out), answer); err != nil {
+			t.Fatal(err)
+		}
+		if raw := strings.ContainsAny(out.String(), "\u009b\u202e\u200b"); raw != (name == "csv") {
+			t.Errorf("%s: %q", name, &out)
+		}
+	}
+	var out bytes.Buffer
+	err := writeTable(&out, answer)
+	if err != nil || strings.Count(out.String(), `x\u009b2J\u202e`) != 2 {
+		t.Errorf("a table is %q, %v", &out, err)
 	}
 }

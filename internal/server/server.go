@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -41,7 +42,7 @@ func Run(ctx context.Context, flags *Flags) error {
 
 func (s *Flags) logger() *slog.Logger {
 	options := slog.HandlerOptions{Level: s.node.LogLevel}
-	return slog.New(slog.NewJSONHandler(os.Stderr, &options))
+	return slog.New(slog.NewJSONHandler(cli.Plain(os.Stderr), &options))
 }
 
 // assemble makes the node. It does not connect yet.
