@@ -41,6 +41,7 @@ func newConsole(
 	config := console.Config{
 		API:          w.api,
 		Keys:         w,
+		Sessions:     w,
 		Entropy:      rand.Reader,
 		Now:          w.config.Now,
 		Log:          w.api.Log,
@@ -273,11 +274,107 @@ func TestConsoleSessionsEnd(t *testing.T) {
 	})
 	t.Run("by time", func(t *testing.T) {
 		d, _ := signedIn(t, w, domain.PermissionRead)
-		w.now = w.now.Add(8*time.Hour - time.Second)
+		for range 8*4 - 1 { // a page every quarter of an hour, all day
+			w.now = w.now.Add(15*time.Minute - time.Second)
+			d.open("/console")
+		}
+		w.now = w.now.Add(10 * time.Minute)
 		d.open("/console")
-		w.now = w.now.Add(time.Second)
+		w.now = w.now.Add(5*time.Minute + 32*time.Second)
 		if s := d.get("/console"); s.StatusCode != http.StatusSeeOther {
 			t.Errorf("%d", s.StatusCode)
+		}
+	})
+}
+
+// TestConsoleSessionsEndForACopyToo: who has a copy of the cookie is out as well, at every node,
+// after a sign-out, after a time without a person, and when the key is rolled.
+func TestConsoleSessionsEndForACopyToo(t *testing.T) {
+	copied := func(w *world) (d, thief, elsewhere *desk, k string) {
+		d, k = signedIn(t, w, domain.Permissions()...)
+		elsewhere, thief = newDesk(t, w), &desk{}
+		*thief = *d
+		thief.browser = newBrowser(t)
+		at, err := url.Parse(d.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := url.Parse(elsewhere.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		thief.browser.Jar.SetCookies(at, d.browser.Jar.Cookies(at))
+		elsewhere.browser.Jar.SetCookies(there, d.browser.Jar.Cookies(at))
+		thief.open("/console/endpoints")
+		elsewhere.open("/console/endpoints")
+		return d, thief, elsewhere, k
+	}
+	isOut := func(d *desk) {
+		t.Helper()
+		if s := d.get("/console/endpoints"); s.StatusCode != http.StatusSeeOther {
+			t.Errorf("%d %s", s.StatusCode, s.text)
+		}
+	}
+	t.Run("signed out", func(t *testing.T) {
+		d, thief, elsewhere, k := copied(newWorld(t))
+		d.press("/console", "/console/sign-out")
+		isOut(thief)
+		isOut(elsewhere)
+		d.signIn(k) // the key is good, and another session
+		d.open("/console")
+	})
+	t.Run("signed out, and the others do not know", func(t *testing.T) {
+		w := newWorld(t)
+		d, thief, elsewhere, _ := copied(w)
+		w.endErr = io.ErrUnexpectedEOF
+		s := d.press("/console", "/console/sign-out")
+		if s.StatusCode != http.StatusServiceUnavailable || !strings.Contains(s.text, "other nodes") {
+			t.Errorf("%d %s", s.StatusCode, s.text)
+		}
+		isOut(d)
+		isOut(thief)
+		elsewhere.open("/console")
+	})
+	t.Run("idle", func(t *testing.T) {
+		w := newWorld(t)
+		d, thief, elsewhere, _ := copied(w)
+		w.now = w.now.Add(10 * time.Minute)
+		d.open("/console")
+		s := thief.do("GET", "/console", nil, "Sec-Fetch-Mode", "cors") // a script of an open page
+		if s.StatusCode != http.StatusOK || len(s.Cookies()) > 0 {
+			t.Errorf("%d %v", s.StatusCode, s.Cookies())
+		}
+		w.now = w.now.Add(5 * time.Minute)
+		isOut(thief)
+		isOut(elsewhere)
+		d.open("/console")
+	})
+	t.Run("rolled", func(t *testing.T) {
+		w := newWorld(t)
+		d, thief, elsewhere, k := copied(w)
+		path := "/v1/api-keys/" + domain.DeriveID(domain.KeyPrefix, k) + "/roll"
+		wantStatus(t, w.call("POST", path, k, `{"graceSeconds":3600}`), 201)
+		isOut(d)
+		isOut(thief)
+		isOut(elsewhere)
+		if s := d.signIn(k); s.StatusCode != http.StatusUnauthorized ||
+			!strings.Contains(s.text, "rolled") {
+			t.Errorf("%d %s", s.StatusCode, s.text)
+		}
+		wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200) // until its grace is over
+	})
+	t.Run("what is remembered ends", func(t *testing.T) {
+		w := newWorld(t)
+		d, _, _, k := copied(w)
+		d.press("/console", "/console/sign-out")
+		if len(w.used) != 2 { // with the key's own use
+			t.Errorf("%v", w.used)
+		}
+		w.now = w.now.Add(9 * time.Hour)
+		d.signIn(k)
+		d.press("/console", "/console/sign-out")
+		if len(w.used) != 2 {
+			t.Errorf("%v", w.used)
 		}
 	})
 }

@@ -205,6 +205,28 @@ func TestPortalEnds(t *testing.T) {
 	}
 }
 
+// TestPortalSignsOutACopyToo: what is closed at one node is closed at all of them.
+func TestPortalSignsOutACopyToo(t *testing.T) {
+	w := newWorld(t, withLinks)
+	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)
+	elsewhere := newDesk(t, w, asPortal)
+	at, err := url.Parse(d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := url.Parse(elsewhere.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Path, there.Path = "/portal", "/portal"
+	elsewhere.browser.Jar.SetCookies(there, d.browser.Jar.Cookies(at))
+	elsewhere.open("/portal/events")
+	d.press("/portal", "/portal/sign-out")
+	if s := elsewhere.get("/portal/events"); s.StatusCode != http.StatusForbidden {
+		t.Errorf("%d %s", s.StatusCode, s.text)
+	}
+}
+
 // TestPortalFrames: the operator says who may frame the portal, nobody by default; the console
 // nobody may frame, ever. The cookie goes into a frame of another site only where there may be one.
 func TestPortalFrames(t *testing.T) {

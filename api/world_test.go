@@ -72,7 +72,7 @@ type world struct {
 	statement  readmodel.Statement
 	statements []readmodel.StatementFilter // that were asked for
 
-	catchUpErr, freshErr, submitErr, historyErr, directoryErr error
+	endErr, catchUpErr, freshErr, submitErr, historyErr, directoryErr error
 	// the engine acts, its answer is lost
 	loseAnswer bool
 	gate       chan struct{}
@@ -460,6 +460,13 @@ func (w *world) Used(id string, atMillis int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used[id] = atMillis
+}
+
+func (w *world) EndSession(_ context.Context, id string, untilMillis int64) error {
+	if w.endErr == nil {
+		w.Used(id, untilMillis)
+	}
+	return w.endErr
 }
 
 func (w *world) Forget(id string) {

@@ -40,8 +40,9 @@ const (
 	// TopicDeadLetters holds records of the input topics that could not be read, with their
 	// positions. It is empty unless another program writes to them, or a newer version of this one.
 	TopicDeadLetters = "dead-letters"
-	// TopicKeyUses holds when each API key was last used, by key id, to the minute. Every process
-	// that authenticates writes it, and losing it costs nothing.
+	// TopicKeyUses holds when each API key was last used, by key id, to the minute, and which
+	// sessions of the console were ended. Every process that authenticates writes it, and losing
+	// it costs little: an ended session might work again for up to 15 minutes after its last use.
 	TopicKeyUses = "key-uses"
 	// TopicMails holds the orders of mails about disabled endpoints, by endpoint. An order may be
 	// carried out for [domain.MailOrderFor]; older ones have expired.

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
@@ -41,15 +43,24 @@ var assetFiles embed.FS
 type Keys interface {
 	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
 	Account(id string) (account domain.Account, found bool, err error)
+	// KeyUsedAt returns what Sessions wrote of a session: when it would have ended; 0: nothing.
+	KeyUsedAt(id string) (millis int64, err error)
+}
+
+// Sessions tells all nodes which sessions were ended before their end. Keys has it soon after.
+type Sessions interface {
+	EndSession(ctx context.Context, id string, untilMillis int64) error
+	Forget(id string) // it would have ended
 }
 
 // Config are the dependencies of the console. All down to Log are required.
 type Config struct {
-	API     http.Handler // answers /v1
-	Keys    Keys
-	Entropy io.Reader // of session ids and nonces: crypto/rand.Reader
-	Now     func() time.Time
-	Log     *slog.Logger
+	API      http.Handler // answers /v1
+	Keys     Keys
+	Sessions Sessions
+	Entropy  io.Reader // of session ids and nonces: crypto/rand.Reader
+	Now      func() time.Time
+	Log      *slog.Logger
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that they
 	// share sessions. Without it sessions end with the process.
 	DeriveKey func(label string) [32]byte
@@ -61,14 +72,16 @@ type Config struct {
 	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.
 	DisableAfter int
 	Schedule     domain.Schedule // of attempts; empty: one is made
+	IdleMax      time.Duration   // after which a session of the console ends; 0: 15 minutes
 	// LookEvery is how often an open page's changes are looked for; 0: 2 seconds.
 	LookEvery time.Duration
 }
 
 func (c Config) validate() error {
 	switch {
-	case c.API == nil, c.Keys == nil, c.Entropy == nil, c.Now == nil, c.Log == nil:
-		return errors.New("console: Config.API, Keys, Entropy, Now and Log are required: set them")
+	case c.API == nil, c.Keys == nil, c.Sessions == nil, c.Entropy == nil, c.Now == nil, c.Log == nil:
+		return errors.New("console: Config.API, Keys, Sessions, Entropy, Now and Log are required: " +
+			"set them")
 	}
 	return nil
 }
@@ -85,6 +98,7 @@ type Console struct {
 	assets   map[string]asset
 	names    assetNames
 	links    *usedLinks
+	ended    *usedLinks // sessions that were signed out here
 	streams  *streams
 }
 
@@ -109,6 +123,7 @@ func New(c Config) (*Console, error) {
 		}
 		c.DeriveKey = func(label string) [32]byte { return sha256.Sum256(append(own[:], label...)) }
 	}
+	c.IdleMax = cmp.Or(c.IdleMax, idleMax)
 	if c.LookEvery <= 0 {
 		c.LookEvery = lookEvery
 	}
@@ -118,6 +133,7 @@ func New(c Config) (*Console, error) {
 		policy:  policyOf(c.FrameAncestors),
 		assets:  make(map[string]asset),
 		links:   newUsedLinks(),
+		ended:   newUsedLinks(),
 		streams: newStreams(),
 	}
 	name := strings.TrimPrefix(x.at, "/")

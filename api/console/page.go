@@ -131,6 +131,10 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 		x.toSignIn(w, r, "ended")
 		return nil
 	}
+	if err := x.seen(w, r, s); err != nil {
+		x.fail(w, r, err)
+		return nil
+	}
 	v.key, v.account, v.only = key, of.AccountID, of.EndpointID
 	return v
 }

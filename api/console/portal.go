@@ -40,9 +40,12 @@ type reach struct {
 // holderOf returns the key of a session, with what is left of its permissions, and what it reaches;
 // false: it is gone.
 func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err error) {
+	if ended, err := x.hasEnded(s); ended || err != nil {
+		return key, of, false, err
+	}
 	if !x.isPortal() {
 		key, of.AccountID, there, err = x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
-		return key, of, there, err
+		return key, of, there && key.RolledTo == "", err
 	}
 	grant, ok := x.Portal.Read(s.Key, x.Now())
 	if !ok {

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +19,8 @@ import (
 const (
 	// sessionMax is how long a session lasts after the sign-in.
 	sessionMax = 8 * time.Hour
+	// idleMax is how long a person may leave the console, unless Config says otherwise.
+	idleMax = 15 * time.Minute
 	// formMax is how long a sign-in page that was opened can be sent.
 	formMax = time.Hour
 	// maxSealedBytes is more than any session of ours has.
@@ -37,7 +41,12 @@ type session struct {
 	ID      []byte `json:"id"`
 	Key     string `json:"key,omitempty"`
 	EndsSec int64  `json:"ends"`
+	// SeenSec is when a person last opened a page or sent a form, to a fifteenth of Config.IdleMax.
+	SeenSec int64 `json:"seen,omitempty"`
 }
+
+// row is the name under which all nodes know that a session was ended.
+func (s session) row() string { return "ses_" + hex.EncodeToString(s.ID) }
 
 func newAEAD(key [32]byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key[:])
@@ -49,7 +58,13 @@ func newAEAD(key [32]byte) (cipher.AEAD, error) {
 
 // newSession makes a session that ends after a time.
 func (x *Console) newSession(apiKey string, lasts time.Duration) (session, error) {
-	s := session{ID: make([]byte, 16), Key: apiKey, EndsSec: x.Now().Add(lasts).Unix()}
+	now := x.Now()
+	s := session{
+		ID:      make([]byte, 16),
+		Key:     apiKey,
+		EndsSec: now.Add(lasts).Unix(),
+		SeenSec: now.Unix(),
+	}
 	_, err := io.ReadFull(x.Entropy, s.ID)
 	return s, err
 }
@@ -80,6 +95,34 @@ func (x *Console) open(text, purpose string) (s session, ok bool) {
 		return session{}, false
 	}
 	return s, true
+}
+
+// hasEnded reports whether a session was signed out, at any node, or was idle for too long. The
+// portal's are not idle: they last as long as the maker of their link wanted.
+func (x *Console) hasEnded(s session) (bool, error) {
+	if !x.isPortal() && x.idle(s) >= x.IdleMax || x.ended.has(s) {
+		return true, nil
+	}
+	until, err := x.Keys.KeyUsedAt(s.row())
+	return until != 0, err
+}
+
+func (x *Console) idle(s session) time.Duration { return x.Now().Sub(time.Unix(s.SeenSec, 0)) }
+
+// end ends a session at this node now, and at the others when they have read it.
+func (x *Console) end(ctx context.Context, s session) error {
+	x.ended.use(s, x.Now().Unix(), x.Sessions.Forget)
+	return x.Sessions.EndSession(ctx, s.row(), s.EndsSec*1000)
+}
+
+// seen notes that a person uses a session. What a page's own script asks for is no use.
+func (x *Console) seen(w http.ResponseWriter, r *http.Request, s session) error {
+	mode := r.Header.Get("Sec-Fetch-Mode") // empty: a browser without it, or no TLS
+	if x.isPortal() || x.idle(s) < x.IdleMax/15 || mode != "" && mode != "navigate" {
+		return nil
+	}
+	s.SeenSec = x.Now().Unix()
+	return x.keep(w, r, s, forSession)
 }
 
 // cookieName is one that only this host can set, where TLS allows to ask for that.

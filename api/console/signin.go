@@ -90,7 +90,14 @@ func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) 
 	if !domain.WellFormedAPIKey(apiKey) {
 		return &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
 	}
-	return x.asksWith(w, r, apiKey)
+	if err := x.asksWith(w, r, apiKey); err != nil {
+		return err
+	}
+	key, _, _, err := x.Keys.KeyByHash(domain.APIKeyHash(apiKey))
+	if err == nil && key.RolledTo != "" {
+		err = &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
+	}
+	return err
 }
 
 // asksWith asks the API something with a key, or what takes its place. When to ask again after a
@@ -117,8 +124,8 @@ func refusalOf(err error) (status int, fault string) {
 	case !errors.As(err, &p):
 		return http.StatusInternalServerError, "The server failed. Its log says why."
 	case p.Status == http.StatusUnauthorized:
-		return p.Status, "This key is not valid here: it is mistyped, revoked or expired, or may " +
-			"not be used from this address."
+		return p.Status, "This key is not valid here: it is mistyped, revoked, rolled or expired, " +
+			"or may not be used from this address."
 	}
 	return p.Status, p.Detail
 }
@@ -137,9 +144,18 @@ func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next str
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// signOut has the browser forget the session.
+// signOut ends the session, also for who has a copy of it.
 func (x *Console) signOut(v *visit) (string, error) {
 	x.forget(v.w, v.r, forSession)
+	if err := x.end(v.r.Context(), v.session); err != nil {
+		x.Log.Error("a session was not ended at other nodes", "error", err)
+		return "", &client.Problem{
+			Status: http.StatusServiceUnavailable,
+			Code:   problem.CodeWritesRefused,
+			Detail: "This browser is signed out, but other nodes of the service do not know it yet, " +
+				"and a copy of its cookie may work there. Roll or revoke the key if there may be one.",
+		}
+	}
 	if x.isPortal() {
 		return x.at, nil // which says so
 	}
@@ -157,7 +173,7 @@ func (x *Console) SignInLink(apiKey string) (string, error) {
 	return Path + "/link?to=" + text, err
 }
 
-// usedLinks remembers links until they have ended.
+// usedLinks remembers links, or sessions that were signed out, until they have ended.
 type usedLinks struct {
 	of   string // this console, so that no other takes its links
 	mu   sync.Mutex
@@ -166,13 +182,22 @@ type usedLinks struct {
 
 func newUsedLinks() *usedLinks { return &usedLinks{of: rand.Text(), used: make(map[string]int64)} }
 
-// use reports whether a link had not been used. When too many are remembered, none works.
-func (l *usedLinks) use(s session, nowSec int64) bool {
+func (l *usedLinks) has(s session) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, used := l.used[string(s.ID)]
+	return used
+}
+
+// use reports whether a link had not been used. When too many are remembered, none works. It
+// tells which are forgotten.
+func (l *usedLinks) use(s session, nowSec int64, forgotten func(row string)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, ends := range l.used {
 		if nowSec >= ends {
 			delete(l.used, id)
+			forgotten(session{ID: []byte(id)}.row())
 		}
 	}
 	if _, used := l.used[string(s.ID)]; used || len(l.used) >= maxLinks {
@@ -191,7 +216,7 @@ func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if !ok || !x.links.use(s, x.Now().Unix()) {
+	if !ok || !x.links.use(s, x.Now().Unix(), func(string) {}) {
 		x.askForKey(w, r, http.StatusForbidden, signInView{
 			Next:  Path,
 			Fault: "This link was used, or is too old. Sign in with an API key.",

@@ -97,9 +97,17 @@ func newKeyUses(cluster kafka.Cluster, logger *slog.Logger) (*keyUses, error) {
 }
 
 // Used records when a key was last used.
-func (u *keyUses) Used(keyID string, atMillis int64) {
+func (u *keyUses) Used(keyID string, atMillis int64) { u.append(useOf(keyID, atMillis)) }
+
+func useOf(id string, atMillis int64) kafka.Record {
 	m := schemas.EncodeKeyUse(atMillis)
-	u.append(kafka.NewRecord(schemas.TopicKeyUses, keyID, m.Value, m.EachHeader))
+	return kafka.NewRecord(schemas.TopicKeyUses, id, m.Value, m.EachHeader)
+}
+
+// EndSession records that a session of the console was ended before its end. Every node that
+// shows pages reads this topic, and a record of it is all that they have to know.
+func (u *keyUses) EndSession(ctx context.Context, id string, untilMillis int64) error {
+	return u.producer.Append(ctx, useOf(id, untilMillis))
 }
 
 // Forget appends a tombstone.

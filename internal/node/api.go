@@ -34,6 +34,7 @@ type ServerConfig struct {
 	MaxConnsPerClient int
 	Hosts, Origins    []string // in addition to those of ingress.Guard
 	FrameAncestors    []string // may show the portal in a frame
+	ConsoleIdle       time.Duration
 	TrustedProxies    []netip.Prefix
 }
 
@@ -49,6 +50,7 @@ func (c ServerConfig) Guard(listen string) ingress.Guard {
 type apiRole struct {
 	part
 	url     string
+	uses    *keyUses
 	console *console.Console
 	portal  *console.Console
 }
@@ -135,6 +137,7 @@ func (r *apiRole) handler() (*api.API, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.uses = uses
 	r.OnStop(uses.close)
 	cursor, err := follower.OpenCursor(r.clusterOf("api"), cfg.Passphrase)
 	if err != nil {
@@ -179,10 +182,12 @@ func (r *apiRole) newConsole(
 	c := console.Config{
 		API:          handler,
 		Keys:         r.node.directory.Directory,
+		Sessions:     r.uses,
 		Entropy:      rand.Reader,
 		Now:          cfg.Now,
 		Log:          cfg.Logger,
 		DeriveKey:    deriver(cfg.MasterKey),
+		IdleMax:      cfg.API.Server.ConsoleIdle,
 		DisableAfter: cfg.Policy.DisableAfter,
 		Schedule:     cfg.Policy.Schedule,
 	}

@@ -36,13 +36,12 @@ func Text(text string) string {
 	}
 	var out strings.Builder
 	for _, r := range text {
-		switch high, low := utf16.EncodeRune(r); {
-		case !isInvisible(r):
+		if !isInvisible(r) {
 			out.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
 		}
 	}
 	return out.String()
