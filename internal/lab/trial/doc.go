@@ -23,6 +23,7 @@
 //   - service.go: the program's process, and operations on it; disturb.go
 //   - operate.go, endpoints.go, watches.go, others.go, client.go: operations by the API
 //   - chain.go, pay.go: payments; sources.go: three sources of ledgers, one of which lies
+//   - hostile.go: a tenant that attacks the others
 //   - receiver.go: receivers
 //   - model.go: the expectations
 //   - calm.go: lets everything finish

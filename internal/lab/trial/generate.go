@@ -79,6 +79,7 @@ func (g *generator) choices() []draw.Choice[func(account int) Op] {
 		{2, g.onEndpoint("rotate-secret")}, {3, g.onEndpoint("replay")}, {8, g.receiver},
 		{5, g.createWatch}, {9, g.patchWatch}, {2, g.deleteWatch}, {6, g.backfill},
 		{6, g.orphan}, {5, g.correct}, {4, g.resend}, {6, func(int) Op { return g.chaos() }},
+		{4, func(int) Op { return g.attack() }},
 	}
 }
 
@@ -301,6 +302,11 @@ func (g *generator) pay() Op {
 		g.fresh++
 	}
 	return op
+}
+
+// attack is one of the hostile tenant's.
+func (g *generator) attack() Op {
+	return Op{Lane: "hostile", Do: "attack", Mode: draw.Of(g.Source, attacks), N: 200 + g.IntN(1500)}
 }
 
 // chaos is an operation on the whole program.

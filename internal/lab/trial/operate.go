@@ -44,6 +44,8 @@ func (w *worker) operate(ctx context.Context, op Op, once string) error {
 		return w.onWatch(ctx, op, once)
 	case "event":
 		return w.resend(ctx, op, once)
+	case "attack":
+		return w.attack(ctx, op)
 	case "receiver":
 		w.receivers.setMode(op.Endpoint, op.Mode)
 		return nil

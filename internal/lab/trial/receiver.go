@@ -113,6 +113,9 @@ func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	if in.URL.Path == "/hostile" { // its owner wants to use up attempts
+		r.hang(in)
+	}
 	slot, _, _ := strings.Cut(strings.TrimPrefix(in.URL.Path, "/hook/"), "/")
 	p := r.record(&post{
 		endpoint:  slot,
@@ -143,14 +146,16 @@ func (r *receivers) record(p *post) *post {
 	return p
 }
 
-func (r *receivers) behave(p *post, out http.ResponseWriter, in *http.Request) {
-	hang := func() {
-		select {
-		case <-in.Context().Done():
-		case <-time.After(3 * attemptTimeout):
-		}
-		panic(http.ErrAbortHandler)
+func (*receivers) hang(in *http.Request) {
+	select {
+	case <-in.Context().Done():
+	case <-time.After(3 * attemptTimeout):
 	}
+	panic(http.ErrAbortHandler)
+}
+
+func (r *receivers) behave(p *post, out http.ResponseWriter, in *http.Request) {
+	hang := func() { r.hang(in) }
 	switch p.mode {
 	case "reset":
 		panic(http.ErrAbortHandler)

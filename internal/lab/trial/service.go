@@ -26,10 +26,11 @@ const (
 
 // runInfo is the program's run.json.
 type runInfo struct {
-	APIURL     string `json:"apiUrl"`
-	MetricsURL string `json:"metricsUrl"`
-	PID        int    `json:"pid"`
-	Stellar    struct {
+	APIURL       string   `json:"apiUrl"`
+	MetricsURL   string   `json:"metricsUrl"`
+	KafkaBrokers []string `json:"kafkaBrokers"`
+	PID          int      `json:"pid"`
+	Stellar      struct {
 		RPCURL       string `json:"rpcUrl"`
 		Passphrase   string `json:"networkPassphrase"`
 		FriendbotURL string `json:"friendbotUrl"`

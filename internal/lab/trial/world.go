@@ -43,6 +43,7 @@ type world struct {
 	chain     chain
 	model     *model
 	accounts  []*account
+	hostile   hostile
 	payers    []*keypair.Full
 	stop      context.CancelFunc
 	until     string // the rule at whose violation the run ends
@@ -143,7 +144,7 @@ func (w *world) setUp(ctx context.Context) error {
 		}
 		w.accounts = append(w.accounts, a)
 	}
-	return w.makeWallets(ctx)
+	return errors.Join(w.makeWallets(ctx), w.openHostile(ctx))
 }
 
 func (w *world) listen(ctx context.Context) error {

@@ -1,0 +1,266 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The hostile tenant has an account that the model does not know. It attacks while the others
+// are paid: what they must get, the model says as without it. Besides, it is refused what is not
+// its own, and the others' requests are answered in time.
+const (
+	floodRequests    = 32               // at once
+	floodConnections = 200              // to each port
+	neighbourMax     = 10 * time.Second // for a read of another account, on a machine under load
+	residentMaxKiB   = 1 << 20          // of the program, without ClickHouse: what the chart gives it
+)
+
+var attacks = []string{"lists", "backfills", "tests", "connections", "keys", "others", "paths"}
+
+// hostile is the hostile tenant's account, with an endpoint whose receiver hangs, and a watch.
+type hostile struct {
+	key, keyID, endpoint, watch string
+}
+
+func (w *world) openHostile(ctx context.Context) error {
+	a, err := w.openAccount(ctx, accounts)
+	if err != nil {
+		return err
+	}
+	w.hostile.key = a.key
+	var made struct{ ID string }
+	create := func(path string, body any, into *string) error {
+		got, err := w.call(ctx, request{method: "POST", path: path, key: a.key, body: body})
+		if err == nil {
+			err = got.into(&made)
+		}
+		*into = made.ID
+		return err
+	}
+	hook := w.receivers.urls["h2"] + "/hostile"
+	err = create("/v1/endpoints", map[string]any{"url": hook}, &w.hostile.endpoint)
+	if err != nil {
+		return err
+	}
+	var senders []string
+	for n := range 50 {
+		senders = append(senders, w.walletOf(fmt.Sprint("hostile", n)).Address())
+	}
+	return create("/v1/watches", map[string]any{
+		"walletAddress": senders[0], "endpointId": w.hostile.endpoint, "assets": []string{"XLM"},
+		"senderAllowlist": senders[1:],
+	}, &w.hostile.watch)
+}
+
+// attack does one of the attacks for op.N milliseconds, while another account reads.
+func (w *worker) attack(ctx context.Context, op Op) error {
+	info, err := w.service.await(ctx)
+	if err != nil {
+		return err
+	}
+	from := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	ended := make(chan struct{})
+	var neighbour sync.WaitGroup
+	neighbour.Go(func() { w.readsMeanwhile(ctx, info.APIURL, from, ended) })
+	until := from.Add(time.Duration(op.N) * time.Millisecond)
+	switch op.Mode {
+	case "lists":
+		w.flood(ctx, info.APIURL, until, "GET", "/v1/watches?limit=250", "/v1/events?limit=250")
+	case "backfills":
+		w.flood(ctx, info.APIURL, until, "POST", "/v1/watches/"+w.hostile.watch+"/backfill")
+	case "tests":
+		w.flood(ctx, info.APIURL, until, "POST", "/v1/endpoints/"+w.hostile.endpoint+"/test")
+	case "connections":
+		connect(info, until)
+	case "keys":
+		err = w.attackKeys(ctx, op)
+	case "others":
+		err = w.attackOthers(ctx, op)
+	default:
+		err = w.attackPaths(ctx, op)
+	}
+	close(ended)
+	neighbour.Wait()
+	if kib := residentKiB(info.PID); kib > residentMaxKiB {
+		w.violate("HOSTILE", "after %s the program has %d KiB in memory", op, kib)
+	}
+	return err
+}
+
+// readsMeanwhile reads as another account until an attack has ended: it is never refused for
+// what the hostile tenant does.
+func (w *worker) readsMeanwhile(
+	ctx context.Context, base string, from time.Time, ended <-chan struct{},
+) {
+	for {
+		a := answer{sent: time.Now()}
+		read := request{method: "GET", path: "/v1/endpoints?limit=1", key: w.accounts[0].key}
+		err := w.try(ctx, base, read, nil, &a)
+		if w.service.wasDown(from) || w.service.disturbed(from, time.Now()) || ctx.Err() != nil {
+			return
+		}
+		if took := time.Since(a.sent); took > neighbourMax || a.status == http.StatusTooManyRequests {
+			w.violate("HOSTILE", "another account's read took %s: %d %v", took, a.status, err)
+		}
+		select {
+		case <-ended:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// flood sends requests until a time, many at once. It does not matter how they are answered.
+func (w *worker) flood(ctx context.Context, base string, until time.Time, method string,
+	paths ...string) {
+	var all sync.WaitGroup
+	for n := range floodRequests {
+		all.Go(func() {
+			r := request{method: method, path: paths[n%len(paths)], key: w.hostile.key}
+			var payload []byte
+			if strings.HasSuffix(r.path, "/backfill") {
+				payload = []byte(`{"from":2}`)
+			}
+			for time.Now().Before(until) && ctx.Err() == nil {
+				_ = w.try(ctx, base, r, payload, &answer{})
+			}
+		})
+	}
+	all.Wait()
+}
+
+// connect opens connections to the ports that strangers reach, some of which say garbage, and
+// leaves them until a time.
+func connect(info runInfo, until time.Time) {
+	api, err := url.Parse(info.APIURL)
+	if err != nil {
+		return
+	}
+	var open []net.Conn
+	for _, address := range append([]string{api.Host}, info.KafkaBrokers...) {
+		for n := range floodConnections {
+			c, err := net.DialTimeout("tcp", address, time.Second)
+			if err != nil {
+				break // it is at its bound, or down
+			}
+			open = append(open, c)
+			if n%3 == 0 {
+				_, _ = c.Write([]byte("\x00\x00\xff\xff\x9b\x1b garbage"))
+			}
+		}
+	}
+	time.Sleep(time.Until(until))
+	for _, c := range open {
+		_ = c.Close()
+	}
+}
+
+// attackKeys has a key with an expiry and networks make stronger ones.
+func (w *worker) attackKeys(ctx context.Context, op Op) error {
+	limits := map[string]any{
+		"permissions": []string{"write"}, "allowedCidrs": []string{"127.0.0.0/8"},
+		"expiresAt": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	}
+	made, err := w.call(ctx, request{
+		method: "POST", path: "/v1/api-keys", key: w.hostile.key, body: limits,
+	})
+	if err != nil {
+		return err
+	}
+	var limited struct{ ID, Key string }
+	if err := made.into(&limited); err != nil || limited.Key == "" {
+		return fmt.Errorf("a limited key: %s: %w", made.body, err)
+	}
+	at := "/v1/api-keys/" + limited.ID
+	later := time.Now().Add(1000 * time.Hour).UTC().Format(time.RFC3339)
+	for _, r := range []request{
+		{method: "POST", path: "/v1/api-keys", body: map[string]any{"permissions": []string{"write"}}},
+		{method: "POST", path: "/v1/api-keys", body: map[string]any{"permissions": []string{"read"}}},
+		{method: "POST", path: at + "/roll", body: map[string]any{"expiresAt": later}},
+	} {
+		r.key = limited.Key
+		if err := w.refused(ctx, op, r, http.StatusForbidden); err != nil {
+			return err
+		}
+	}
+	gone, err := w.call(ctx, request{method: "DELETE", path: at, key: w.hostile.key})
+	if err == nil {
+		w.expect(op, gone, http.StatusNoContent, http.StatusNotFound)
+	}
+	return err
+}
+
+// attackOthers asks for what other accounts have: as if it were not there.
+func (w *worker) attackOthers(ctx context.Context, op Op) error {
+	var paths []string
+	for _, a := range w.accounts {
+		for _, kind := range []string{"/v1/endpoints", "/v1/watches", "/v1/api-keys"} {
+			got, err := w.call(ctx, request{method: "GET", path: kind + "?limit=2", key: a.key})
+			var page struct{ Data []struct{ ID string } }
+			if err := errors.Join(err, got.into(&page)); err != nil {
+				return err
+			}
+			for _, one := range page.Data {
+				paths = append(paths, kind+"/"+one.ID)
+			}
+		}
+	}
+	for _, path := range paths {
+		for _, r := range []request{
+			{method: "GET", path: path},
+			{method: "DELETE", path: path},
+		} {
+			r.key = w.hostile.key
+			if err := w.refused(ctx, op, r, http.StatusNotFound); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// attackPaths hides a slash in a path.
+func (w *worker) attackPaths(ctx context.Context, op Op) error {
+	for _, path := range []string{
+		"/v1/endpoints%2F" + w.hostile.endpoint, "/portal/endpoints/x%2Ftest", "/portal/%2e%2e/v1/watches",
+		"//v1/endpoints", "/v1/watches/..%5cx",
+	} {
+		r := request{method: "GET", path: path, key: w.hostile.key}
+		if err := w.refused(ctx, op, r, http.StatusNotFound); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused makes a request of the hostile tenant that must be refused.
+func (w *worker) refused(ctx context.Context, op Op, r request, status int) error {
+	a, err := w.call(ctx, r)
+	if err == nil && a.status != status {
+		w.violate("HOSTILE", "%s: %s %s was answered %d, not %d: %s", op, r.method, r.path, a.status,
+			status, a.body)
+	}
+	return err
+}
+
+// residentKiB is how much of a process is in memory; 0: unknown.
+func residentKiB(pid int) (kib int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		if value, is := strings.CutPrefix(line, "VmRSS:"); is {
+			kib, _ = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")))
+		}
+	}
+	return kib
+}
