@@ -1,6 +1,7 @@
 package receipt_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -356,14 +357,21 @@ func FuzzVerify(f *testing.F) {
 	f.Add(whole)
 	f.Add(l.receipt(f, 0, 11))
 	f.Add([]byte(`{"format":"lumenhook-receipt/v1"}`))
+	f.Add(bytes.Replace(whole, []byte(`"number":3`), []byte(`"number":4,"number":3`), 1))
+	f.Add(bytes.Replace(whole, []byte(`"attempts":[`), []byte(`"attempts":[],"Attempts":[`), 1))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := receipt.Verify(text, keys)
 		if err != nil {
 			return
 		}
-		// What is proved is what was logged: nobody else has the key.
+		// What is proved is what was logged, once: nobody else has the key.
+		seen := make(map[int64]bool)
 		for _, log := range p.Logs {
 			for _, a := range log.Attempts {
+				if seen[a.Leaf] {
+					t.Errorf("%s proves leaf %d twice", text, a.Leaf)
+				}
+				seen[a.Leaf] = true
 				made := l.made[a.Leaf]
 				if p.EventID != eventID || a.Number != made.Number || a.StatusCode != 500 ||
 					a.SentAtMs != made.Result.SentAtMillis || log.Log != name {

@@ -227,6 +227,7 @@ func FuzzReason(f *testing.F) {
 	for _, s := range []string{
 		"read tcp 10.1.2.3:40000->[fd00::7]:443: reset", "::ffff:127.0.0.1", "a\x00b\u202ec\xff",
 		strings.Repeat("é", 300), "bad:127.0.0.1.", "[::1]:443", "at 12:00:05",
+		"\x1b[2J\u009b2J\u2066\u200b\U000e0041\u2028\x9b31m",
 	} {
 		f.Add(s)
 	}
