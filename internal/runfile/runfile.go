@@ -113,7 +113,7 @@ func Read(dir string) (File, error) {
 
 // HasRun reports whether a `lumenhook run` was started on a folder.
 func HasRun(dir string) bool {
-	_, err := os.Stat((&Folder{path: dir}).apiKeyPath())
+	_, err := os.Stat((&Folder{path: dir}).APIKeyPath())
 	return err == nil
 }
 
