@@ -712,6 +712,24 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	}
 }
 
+// A directory that is still being filled knows no key, which is no reason to refuse the folder's.
+func TestARunThatLostItsDirectoryKnowsItsKey(t *testing.T) {
+	t.Parallel()
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo")
+	key := s.file.APIKey
+	s.interrupt()
+	if err := os.RemoveAll(filepath.Join(s.dir, "state", "directory")); err != nil {
+		t.Fatal(err)
+	}
+	s.start("--no-demo")
+	if status := s.call("GET", "/v1/endpoints", nil, nil); status != http.StatusOK ||
+		s.file.APIKey != key {
+		t.Errorf("the key is answered %d", status)
+	}
+	s.interrupt()
+}
+
 // A folder that has data and has lost its master key or API key is refused, and
 // is left as it is, so that the file can be restored.
 func TestAFolderThatLostItsSecretsIsRefused(t *testing.T) {

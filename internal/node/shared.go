@@ -108,6 +108,12 @@ func (n *Node) KeyByHash(ctx context.Context, hash []byte) (o KeyOwner, err erro
 	if err := n.stack.Start(ctx, n.directory); err != nil {
 		return o, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, openAccountMax)
+	defer cancel()
+	// A directory that is still being filled knows no key.
+	if err := n.directory.Confirm(ctx); err != nil {
+		return o, err
+	}
 	o.Key, o.AccountID, _, err = n.directory.KeyByHash(hash)
 	return o, err
 }
