@@ -121,7 +121,7 @@ func (a *API) afterWait(ctx context.Context, r *request) error {
 }
 
 // viewPulled signs each event for the time when it was created, with the keys that are valid now.
-// So a signature ages with its event: whoever pulls an old event cannot post it as a new one.
+// So a signature ages with its event: nobody can pull an old event and post it as a new one.
 func (a *API) viewPulled(
 	e domain.Endpoint, page readmodel.NumberedPage,
 ) (client.PulledEvents, error) {

@@ -55,8 +55,8 @@ func (p pulled) numbers() (list []uint64) {
 	return list
 }
 
-// What is pulled verifies with each secret that is valid, and ages with its event: whoever pulls an
-// old event cannot post it to the receiver, which refuses it as too old.
+// What is pulled verifies with each secret that is valid, and ages with its event: the receiver
+// refuses an old event that somebody pulled and posts.
 func TestPulledEventsAreSigned(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

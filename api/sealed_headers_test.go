@@ -158,7 +158,7 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestHeaderValuesAreWriteOnly plays whoever has a key that may read, operate or write, and wants
+// TestHeaderValuesAreWriteOnly plays a user with a key that may read, operate or write, who wants
 // the credential by which the receiver lets deliveries in: no answer of any route has it.
 func TestHeaderValuesAreWriteOnly(t *testing.T) {
 	w := newWorld(t)
@@ -201,7 +201,7 @@ func TestHeaderValuesAreWriteOnly(t *testing.T) {
 	wantProblem(t, w.call("PATCH", path, k, mask), 422, "VALIDATION_FAILED")
 }
 
-// TestHeadersStayWithTheirOrigin plays whoever may change a URL and wants the credential that is
+// TestHeadersStayWithTheirOrigin plays a user who may change a URL and wants the credential that is
 // sent there: by a URL of their own and a test. The values stay behind unless they are sent again.
 func TestHeadersStayWithTheirOrigin(t *testing.T) {
 	for name, c := range map[string]struct{ patch, headers, warnings string }{

@@ -240,7 +240,7 @@ func origin(url string) string {
 
 // completed is the change with the values of headers that are kept. The client does not send
 // them back: they may have been resealed meanwhile. If the URL moves to another origin, no value is
-// kept: whoever may change the URL could have it sent to a server of their own.
+// kept: a user who may change the URL could have it sent to a server of their own.
 func (c EndpointChange) completed(e Endpoint) EndpointChange {
 	moves := c.URL != nil && !SameOrigin(*c.URL, e.URL)
 	switch {

@@ -288,7 +288,7 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-// TestHeadersDoNotFollowTheURL: a change to another origin keeps no header, whoever asks for it.
+// TestHeadersDoNotFollowTheURL: a change to another origin keeps no header, for any caller.
 // Only values that the change itself brings remain.
 func TestHeadersDoNotFollowTheURL(t *testing.T) {
 	const at = "https://a.example/hook"

@@ -26,8 +26,8 @@ import (
 // The parts do not know each other: the adapters here implement one part's interface with
 // another part.
 
-// publishedKeys gives the API the signing keys: the public half, and the keys that sign receipts and
-// pulled events.
+// publishedKeys gives the API the signing keys: the public half, and the keys that sign receipts
+// and pulled events.
 type publishedKeys struct{ ring *keys.SigningRing }
 
 func (p publishedKeys) Signs() bool { return p.ring.Signs() }
