@@ -50,7 +50,7 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	// SigningKeys are the Ed25519 keys of the deployment and its endpoints; nil: there are none.
+	// SigningKeys are the Ed25519 keys of the deployment and its endpoints; nil: no keys.
 	SigningKeys SigningKeys
 	// Uses is called when keys are used; nil: uses are not recorded.
 	Uses KeyUses
@@ -183,8 +183,8 @@ func (rt route) takesTurns() bool {
 	return rt.permission == domain.PermissionRead || rt.takes&bulk != 0
 }
 
-// takes is what else a route reads from a request. What it does not read, but would change
-// the meaning of a request, is refused instead of ignored.
+// takes lists what else a route reads from a request. Everything else that would change the meaning
+// of a request is refused instead of ignored.
 type takes int
 
 const (

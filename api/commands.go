@@ -87,7 +87,7 @@ func notAnswered(r *request, id string, body domain.CommandBody, err error) *pro
 	return p
 }
 
-// refusalIn returns the problem of a result, nil if it is none.
+// refusalIn returns the problem of a result, or nil if the result is not a refusal.
 func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 	rejection := result.Answer.Rejection
 	switch {
@@ -242,7 +242,8 @@ func (w *warnings) answered(r *request) bool {
 // knows: then what has changed since is no fault of it. The engine decides, and creates
 // nothing twice.
 func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
-	if r.idempotencyKey == "" || r.caller.endpointID != "" { // what such a link names is judged anew
+	// the object that such a link names is checked again
+	if r.idempotencyKey == "" || r.caller.endpointID != "" {
 		return false
 	}
 	if a.warnings.answered(r) {

@@ -12,10 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A portal link may be of one endpoint of its account. Whoever has it sees and does nothing of the
-// others: what is not of that endpoint is as if the account did not have it. confine holds every
-// request to that by what its path names. What follows it narrows what lists select, and what is
-// found by an id.
+// A portal link may be limited to one endpoint of its account. Its holder cannot see or change the
+// others: their objects are handled as if the account did not have them. confine enforces that for
+// the object in the path of every request. The functions after it narrow lists, and lookups by id.
 
 // sees reports whether a caller may see what is of an endpoint of its account.
 func (c caller) sees(endpointID string) bool {
@@ -104,9 +103,9 @@ func narrowed(r *request, e readmodel.Event) (readmodel.Event, error) {
 	return e, nil
 }
 
-// narrowedSteps leaves of an event's steps, the newest first, what a caller may see: for a link of
-// one endpoint they begin with the creation there, and say nothing of where the event was before,
-// nor of where it goes on: the history may have that it left, and not yet that it arrived.
+// narrowedSteps returns the steps of an event that a caller may see, newest first: for a link of
+// one endpoint they begin with the creation there, and do not show the event's earlier or later
+// endpoints: the history may have that it left, and not yet that it arrived.
 func narrowedSteps(
 	r *request, page readmodel.StepPage[domain.TrackedDelivery],
 ) readmodel.StepPage[domain.TrackedDelivery] {

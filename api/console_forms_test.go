@@ -37,8 +37,8 @@ func (s sheet) shows(t testing.TB, status int, texts ...string) {
 
 var shownSecret = regexp.MustCompile(`id="secret"[^>]*>(whsec_[^<]+)<`)
 
-// TestConsoleMakesAndChangesEndpoints: faults stand beside their fields with nothing lost, and a
-// secret is on no page but the one that answers its making.
+// TestConsoleMakesAndChangesEndpoints: errors are next to their fields with no input lost, and a
+// secret is only on the page that answers its creation.
 func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)

@@ -782,7 +782,7 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	}
 }
 
-// TestConsoleGivesTheReceipt that the API gives, byte for byte; and says why there is none.
+// TestConsoleGivesTheReceipt of the API, byte for byte, or says why there is no receipt.
 func TestConsoleGivesTheReceipt(t *testing.T) {
 	keys := newSigningKeys(t)
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
@@ -821,7 +821,7 @@ func TestConsoleGivesTheReceipt(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsHowFarTheServiceIs: its parts in words, as /readyz tells of them.
+// TestConsoleShowsHowFarTheServiceIs: its parts in words, as in /readyz.
 func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) {
 		c.Checks = []api.Check{
@@ -906,7 +906,7 @@ func TestConsoleSaysWhatStandsInItsWay(t *testing.T) {
 	}
 }
 
-// A filter that is not valid is said to be so beside its field, which keeps what was written.
+// An invalid filter is reported next to its field, which keeps the input.
 func TestConsoleSaysWhichFilterIsNotValid(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
@@ -963,8 +963,8 @@ func (d *desk) follow(page string) *bufio.Reader {
 	return bufio.NewReader(stream.Body)
 }
 
-// TestConsolePagesFollowChanges: a stream says nothing while a page is what the API has, and once
-// that it has changed, without what has; and ends with the server.
+// TestConsolePagesFollowChanges: a stream sends nothing while a page is up to date, and once that
+// it has changed, without details; and ends with the server.
 func TestConsolePagesFollowChanges(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)

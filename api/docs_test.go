@@ -124,8 +124,8 @@ console.log(checks.length + " checks");
 	}
 }
 
-// TestTheDoorLeadsToTheDocs: whoever opens the API's address, or adds a slash by mistake,
-// is redirected to the page.
+// TestTheDoorLeadsToTheDocs: the API's root address, with or without a slash, redirects to the
+// page.
 func TestTheDoorLeadsToTheDocs(t *testing.T) {
 	w := newWorld(t)
 	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error {

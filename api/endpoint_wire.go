@@ -57,9 +57,9 @@ func viewEndpoint(e domain.Endpoint, lost []string) client.Endpoint {
 	}
 }
 
-// endpointBody is what a client sends to create or change an endpoint. Fields that a change
-// does not name are nil. The URL is not checked against the policy yet, and headers must
-// still be sealed.
+// endpointBody is the body of a request to create or change an endpoint. Fields that a change does
+// not name are nil. The URL is not checked against the policy yet, and headers must still be
+// sealed.
 type endpointBody struct {
 	domain.EndpointChange
 	headers *wantedHeaders

@@ -20,7 +20,7 @@ import (
 // historyRetrySeconds is when a read of the history may be repeated.
 const historyRetrySeconds = 2
 
-// deliveryPart is what GET /v1/events/{id} adds to the envelope.
+// deliveryPart holds the fields that GET /v1/events/{id} adds to the envelope.
 type deliveryPart struct {
 	Delivery      client.Delivery  `json:"delivery"`
 	Attempts      []client.Attempt `json:"attempts"`
@@ -53,7 +53,7 @@ func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
 	return reply{body: body}, nil
 }
 
-// listedPart is what a list adds to the envelope.
+// listedPart holds the fields that a list adds to the envelope.
 type listedPart struct {
 	Delivery listedDelivery `json:"delivery"`
 }

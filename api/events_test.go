@@ -307,16 +307,16 @@ func TestAReadThatWaitedForAWriteIsHeldAgainstItsKey(t *testing.T) {
 	}
 }
 
-// anew is a history that is being refilled: it has a part of each event.
-type anew struct{ *world }
+// refilling is a history that is being refilled: it has a part of each event.
+type refilling struct{ *world }
 
-func (h anew) Event(ctx context.Context, accountID, id string) (readmodel.Event, error) {
+func (h refilling) Event(ctx context.Context, accountID, id string) (readmodel.Event, error) {
 	r, err := h.world.Event(ctx, accountID, id)
 	r.Behind = true
 	return r, err
 }
 
-func (h anew) Recall(ctx context.Context, accountID, id string) (readmodel.Recalled, error) {
+func (h refilling) Recall(ctx context.Context, accountID, id string) (readmodel.Recalled, error) {
 	r, err := h.world.Recall(ctx, accountID, id)
 	r.Deliveries = nil
 	return r, err
@@ -328,7 +328,7 @@ func TestAHistoryThatIsBeingRefilledSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	event := w.delivered(account("a"), w.newEndpoint(k), domain.StateQueued)
-	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, anew{w} })
+	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, refilling{w} })
 	node.now = w.now
 	path := "/v1/events/" + event.ID
 	for of, want := range map[*world]bool{w: false, node: true} {

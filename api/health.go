@@ -15,7 +15,7 @@ import (
 
 // Bounds of reading health: an endpoint is shown without it rather than late.
 const (
-	// healthMax applies where health is what the caller asks for: one endpoint, or the worst first.
+	// healthMax applies if health is the caller's request: one endpoint, or the worst first.
 	healthMax = 3 * time.Second
 	// healthMaxListed applies to other lists. Shells wait for a second at most for the ids that they
 	// complete.
@@ -56,7 +56,7 @@ func viewHealth(
 	return v
 }
 
-// health is what the history knows of endpoints; why is the code of why it knows nothing.
+// health is the history's view of endpoints; why is the code of the reason if it knows nothing.
 type health struct {
 	by        map[string]domain.EndpointHealth
 	why       string

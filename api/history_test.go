@@ -139,8 +139,8 @@ func TestAHistoryThatCannotBeFolded(t *testing.T) {
 	}
 }
 
-// An object from before its facts were kept says so to its own account, whether it had facts
-// since or not. Anybody else is told what is told of an object that does not exist.
+// An object from before its facts were stored says so to its own account, whether it had facts
+// since or not. Other accounts get the answer for an object that does not exist.
 func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -267,8 +267,8 @@ func TestAnEventsHistory(t *testing.T) {
 	}
 }
 
-// A history that is read after a change through the same node shows it, whatever was changed; and
-// lists of events do not wait for what is none of theirs.
+// A history that is read after a change through the same node shows it, whatever was changed; lists
+// of events do not wait for other changes.
 func TestAHistoryShowsWhatWasJustChanged(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

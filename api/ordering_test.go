@@ -6,8 +6,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestTheOrderOfAnEndpoint is kept and shown, and left out where there is none; null takes it
-// away, and what is none is refused.
+// TestTheOrderOfAnEndpoint is stored and shown, and omitted if it is not set; null removes it, and
+// an invalid value is refused.
 func TestTheOrderOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -183,7 +183,7 @@ func TestPortalEnds(t *testing.T) {
 	}
 	for _, path := range []string{"/portal", "/portal/events", "/portal/events/live"} {
 		s := d.do("GET", path, nil, "Sec-Fetch-Site", "cross-site")
-		// no page that loads itself again, which would go on for ever
+		// not a page that reloads itself, which would continue forever
 		if s.StatusCode != http.StatusForbidden || strings.Contains(s.text, "http-equiv") {
 			t.Errorf("%s: %d %s", path, s.StatusCode, s.text)
 		}

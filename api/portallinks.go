@@ -17,7 +17,7 @@ const (
 	maxPortalSec     = 24 * 3600
 )
 
-// portalLink is what a link is to give.
+// portalLink holds the requested grants of a link.
 type portalLink struct {
 	permissions []domain.Permission
 	endpointID  string // empty: of the whole account
@@ -44,8 +44,8 @@ func decodePortalLink(body []byte) (link portalLink, faults *problem.Faults) {
 	return link, faults
 }
 
-// createPortalLink makes a link, of which nothing is stored. It ends with its key, and gives no
-// more: so whoever may read may make one.
+// createPortalLink creates a link, of which nothing is stored. It ends with its key, and grants no
+// more than it: so any key that may read may create one.
 func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	wanted, faults := decodePortalLink(r.body)
 	if err := a.judgeLinkEndpoint(ctx, r, wanted.endpointID, faults); err != nil {

@@ -103,13 +103,13 @@ type History interface {
 	Numbered(
 		ctx context.Context, accountID, endpointID string, after uint64, limit int,
 	) (readmodel.NumberedPage, error)
-	// NumberBefore returns the number after which an endpoint's events begin that were created
-	// at a time (Unix milliseconds) or later; if there is none, the last number.
+	// NumberBefore returns the number after which an endpoint's events begin that were created at a
+	// time (Unix milliseconds) or later, or the last number if there are no such events.
 	NumberBefore(
 		ctx context.Context, accountID, endpointID string, sinceMillis int64,
 	) (uint64, error)
-	// LogSize returns how many leaves a log of an endpoint's attempts has (domain.AttemptLog),
-	// at least those of attempts that were read before the call; 0: there is none.
+	// LogSize returns the number of leaves in a log of an endpoint's attempts (domain.AttemptLog),
+	// at least those of attempts that were read before the call; 0: no log.
 	LogSize(ctx context.Context, endpointID string, from uint64) (uint64, error)
 	// LogHashes returns what leaves added to a log (domain.LogEntry.Hashes), by their numbers;
 	// those that the history lacks are left out.
@@ -161,7 +161,7 @@ type Ledgers interface {
 	Followed(ctx context.Context) (Followed, error)
 }
 
-// Followed is what the follower's cursor says.
+// Followed is the content of the follower's cursor.
 type Followed struct {
 	NetworkPassphrase string
 	Ledger            uint32 // the newest that was read

@@ -19,11 +19,11 @@ import (
 const (
 	waitMax    = 30 * time.Second
 	waitMargin = 7 * time.Second // for reading; with waitMax less than writeTimeout
-	// maxSequence is what JSON carries exactly everywhere (RFC 8259, section 6).
+	// maxSequence is the largest number that JSON carries exactly everywhere (RFC 8259, section 6).
 	maxSequence = 1<<53 - 1
 )
 
-// pullRequest is what is asked of an endpoint's events.
+// pullRequest is a request for an endpoint's events.
 type pullRequest struct {
 	after uint64
 	since int64 // Unix milliseconds, in place of after; 0: none

@@ -128,8 +128,8 @@ func TestPulledEventsHaveTheSignaturesOfTheirEndpoint(t *testing.T) {
 	}
 }
 
-// Whoever has no number yet says since when: events begin there, or, where none was created
-// since, after the last.
+// A client without a number gives a time: events begin there, or, if no event was created since,
+// after the last.
 func TestPullingBeginsAtATime(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// replay is what a client asks to be queued again.
+// replay is a client's request to queue deliveries again.
 type replay struct {
 	domain.ReplayEndpoint
 	selection

@@ -25,7 +25,7 @@ type request struct {
 	id             string
 	traceID        string // of traceparent; empty: none
 	route          string // template of the path: the path itself may contain anything
-	subjectID      string // the id or address in the path; empty: it has none
+	subjectID      string // the id or address in the path; empty: the path has no such part
 	caller         caller
 	idempotencyKey string
 	ifMatch        decode.Precondition

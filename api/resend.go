@@ -13,13 +13,13 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// resendEvent asks the event's first endpoint, and follows the event from there: each
-// endpoint knows where it has handed it over to, or is told from the history. So a repeat
-// of the request goes the same way and gets the same answers. A history that is being
+// resendEvent sends the command to the event's first endpoint, and follows the event from there:
+// each endpoint knows where it has handed it over to, or learns it from the history. So a repeat
+// of the request takes the same path and gets the same answers. A history that is being
 // refilled may not know the first endpoint yet.
 //
-// For a link of one endpoint that one is asked and no other: the history said that the event is
-// there, and the endpoint knows whether it has gone on since.
+// For a link of one endpoint, only that one gets the command: the history said that the event is
+// there, and the endpoint knows whether it has moved since.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 	if len(r.recalled.Deliveries) == 0 {
 		return reply{}, historyError(fmt.Errorf("%w: it lacks one of the event's first deliveries",
@@ -60,7 +60,7 @@ func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 		domain.MaxMoves+1)
 }
 
-// sentEnvelope is what a resend reads of an event's body. A test.ping has no watch.
+// sentEnvelope holds the fields of an event's body that a resend reads. A test.ping has no watch.
 type sentEnvelope struct {
 	Type domain.EventType `json:"type"`
 	Data struct {

@@ -25,7 +25,7 @@ const (
 	maxCursor       = 512
 )
 
-// decodeResend decodes the filters of a resend, and where it goes on.
+// decodeResend decodes the filters of a resend, and where it continues.
 func (a *API) decodeResend(r *request) (s selection, after *readmodel.Position, err error) {
 	var cursor string
 	s, faults := decodeSelection(r, eventFilters(),
@@ -92,7 +92,7 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 }
 
 // resendChosen sends the chosen events again, as many as begin in time, and the first in any case.
-// What one of them is refused for is said of it; an error is what holds all of them up.
+// The refusal of one event is part of its result; an error stops all of them.
 func (a *API) resendChosen(
 	ctx context.Context, r *request, chosen []readmodel.Position,
 ) (view client.ResendManyResult, replayed bool, err error) {

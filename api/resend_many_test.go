@@ -75,7 +75,7 @@ func TestAResendWithAFilter(t *testing.T) {
 	wantProblem(t, anew, 422, "IDEMPOTENCY_KEY_REUSED")
 }
 
-// TestAResendOfManyGoesOn: a request sends 1,000 events at most, and the next one goes on behind
+// TestAResendOfManyGoesOn: a request sends 1,000 events at most, and the next one continues after
 // them.
 func TestAResendOfManyGoesOn(t *testing.T) {
 	w := newWorld(t)
@@ -117,8 +117,8 @@ func TestAResendOfManyGoesOn(t *testing.T) {
 	wantProblem(t, p, 400, "INVALID_CURSOR")
 }
 
-// TestEventsThatAreNotResent: what one event is refused for does not hold up the others; what holds
-// up all of them does, and the same request goes on later.
+// TestEventsThatAreNotResent: the refusal of one event does not stop the others. An error that
+// affects all of them does, and the same request continues later.
 func TestEventsThatAreNotResent(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -121,8 +121,8 @@ func TestWhatCannotGoOn(t *testing.T) {
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "DELIVERY_ENDING")
 }
 
-// TestAForgottenEventIsSentFromTheHistory: the engine forgets what has settled. Where such an
-// event went on is in the history too. A history that is too far behind is not believed.
+// TestAForgottenEventIsSentFromTheHistory: the engine forgets settled deliveries. The history also
+// knows to which endpoint such an event moved. A history that is too far behind is refused.
 func TestAForgottenEventIsSentFromTheHistory(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	w.forgets = true

@@ -96,9 +96,8 @@ func TestSignaturesOfAnEndpoint(t *testing.T) {
 	shows(nil)
 }
 
-// TestPublishedKeys: anyone may read the public keys, and keep them for a while, but not that
-// there are none: the first key signs at once. The key and its id are those of RFC 8037,
-// appendix A.
+// TestPublishedKeys: anyone may read and cache the public keys, but not cache an empty list,
+// because the first key signs at once. The key and its id are those of RFC 8037, appendix A.
 func TestPublishedKeys(t *testing.T) {
 	const x, kid = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
 		"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"

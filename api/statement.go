@@ -37,7 +37,7 @@ const (
 	reasonFulfilled    = "FULFILLED"     // the watch is for one payment, and took another
 )
 
-// statementQuery is what is asked for.
+// statementQuery is a request for a statement.
 type statementQuery struct {
 	asset    string
 	from, to boundary
@@ -357,7 +357,7 @@ var statementColumns = []string{
 	"unexplained", "payments", "eventIds", "notTaken",
 }
 
-// statementCSV writes the moves of the page. Where it goes on is in the header Link (RFC 8288).
+// statementCSV writes the moves of the page. The next page is in the header Link (RFC 8288).
 func statementCSV(v client.Statement, r *request, q *decode.Query) (reply, error) {
 	var body bytes.Buffer
 	w := csv.NewWriter(&body)

@@ -17,10 +17,11 @@ const (
 )
 
 // findStatement reads a statement of the ledgers that count. Matches and moves of a ledger are
-// committed before it counts, so a webhook can arrive in between: whoever asks on getting it would
-// miss its payment. Where moves of the wallet are recorded beyond the statement, it waits for their
-// ledger and reads again. A ledger that does not count in time, as when the follower died over it,
-// is left out, and so is one for which as many statements wait as may: throughLedger says so.
+// committed before it counts, so a webhook can arrive in between, and a statement that is requested
+// then would miss its payment. If moves of the wallet are recorded after the statement, it waits
+// for their ledger and reads again. A ledger that does not count in time, for example because the
+// follower died over it, is omitted, and so is one for which too many statements already wait:
+// throughLedger says so.
 func (a *API) findStatement(
 	ctx context.Context, r *request, asked statementQuery, watches []domain.Watch, followed Followed,
 ) (view client.Statement, f readmodel.StatementFilter, s readmodel.Statement, err error) {

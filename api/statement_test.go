@@ -167,8 +167,8 @@ func TestAStatementSaysWhyNoWatchTookAPayment(t *testing.T) {
 	}
 }
 
-// An account's statement is of the ledgers that its own watches saw, whoever else watches the
-// wallet, and of none once it has no active watch.
+// An account's statement covers the ledgers that its own watches saw, whichever accounts watch the
+// wallet, and none once it has no active watch.
 func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 	w := newWorld(t)
 	early := w.newKey(account("a"), domain.Permissions()...)

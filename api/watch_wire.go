@@ -68,8 +68,8 @@ func viewWatch(w domain.Watch, status watchStatus) client.Watch {
 	return v
 }
 
-// watchBody is what a client sends to create or change a watch, besides its wallet. Fields
-// that a change does not name are nil.
+// watchBody is the body of a request to create or change a watch, without its wallet. Fields that a
+// change does not name are nil.
 type watchBody struct {
 	domain.WatchChange
 	completed bool // a rule was merged into the watch's

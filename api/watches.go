@@ -57,7 +57,7 @@ func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 }
 
 // presentStatus returns a watch's status, given that of its endpoint. Whether a payment came in
-// time is decided by when its ledger closed; this is what the clock says.
+// time depends on when its ledger closed; this uses the clock.
 func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
 	switch {
 	case w.Fulfilled.Is():

@@ -44,8 +44,8 @@ func Platforms() []string {
 	return names
 }
 
-// ClickHouseEngine returns the pinned engine of a platform. The error says that
-// there is none, or which of its files is wrong.
+// ClickHouseEngine returns the pinned engine of a platform. The error says that the platform has no
+// engine, or which of its files is wrong.
 func ClickHouseEngine(platform string) (Engine, error) {
 	dir := path.Join("clickhouse", platform)
 	var parts [3][]byte

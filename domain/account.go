@@ -2,7 +2,7 @@ package domain
 
 import "slices"
 
-// Permission is what an API key may be used for.
+// Permission is a permission of an API key.
 type Permission string
 
 // The three permissions.

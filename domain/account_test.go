@@ -160,8 +160,8 @@ func TestAccountCommands(t *testing.T) {
 	}
 }
 
-// A key creates, rolls and revokes only keys that have no more permissions, no later expiry and
-// no more networks than itself. Whoever runs the service (no key) is not limited.
+// A key creates, rolls and revokes only keys that have no more permissions, no later expiry and no
+// more networks than itself. The operator of the service (no key) is not limited.
 func TestAKeyGivesAtMostWhatItHas(t *testing.T) {
 	const end = startedAt + 1000
 	key := func(id string, end int64, cidrs []string, permissions ...domain.Permission) domain.Key {

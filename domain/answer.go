@@ -48,8 +48,9 @@ const (
 	// CodeTooManyRanges: 409. The watch has as many separate covered ranges of ledgers as
 	// it may.
 	CodeTooManyRanges = "TOO_MANY_RANGES"
-	// CodeHistoryBehind: 503. The event is forgotten, and the history from which it is asked
-	// for may lack the latest of it. It has no effect, and a repeat is decided anew.
+	// CodeHistoryBehind: 503. The event is no longer stored, and the history from which it is
+	// requested may lack its latest facts. The command has no effect, and a repeat is decided
+	// again.
 	CodeHistoryBehind = "HISTORY_BEHIND"
 	// CodeCommandUnreadable: 503. The engine set the command aside: it is of a newer
 	// version, or malformed. It has no effect, and a repeat is read again.

@@ -47,8 +47,8 @@ func WellFormedAPIKey(key string) bool {
 	return key[end:] == keyChecksum(key[:end])
 }
 
-// APIKeyHash is what is stored of a key: the SHA-256 of all of it. A key has 256 random
-// bits, so a fast hash is safe.
+// APIKeyHash returns the stored form of a key: the SHA-256 of all of it. A key has 256 random bits,
+// so a fast hash is safe.
 func APIKeyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// AttemptError is the error code of an attempt (specification, "Delivery attempt errors");
-// empty if there was none.
+// AttemptError is the error code of an attempt (specification, "Delivery attempt errors"); empty
+// without an error.
 type AttemptError string
 
 // Codes of attempt errors.
@@ -82,8 +82,8 @@ func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/10
 // in time.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
 
-// Answer describes the receiver's answer: its status, or that there was none, and the error
-// with its detail, or else its meaning.
+// Answer describes the receiver's answer: its status, or that it did not answer, and the error with
+// its detail, or else its meaning.
 func (r AttemptResult) Answer() string {
 	answer := "no answer"
 	if r.StatusCode != 0 {

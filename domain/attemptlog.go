@@ -19,7 +19,7 @@ type AttemptLog struct {
 	Peaks []byte
 }
 
-// LogEntry is what an [AttemptMade] adds to its endpoint's log.
+// LogEntry is an [AttemptMade]'s entry in its endpoint's log.
 type LogEntry struct {
 	From   uint64 // [AttemptLog.From]
 	Number uint64 // of the leaf: 1, 2, 3 and so on; 0 in facts of versions that had no logs
@@ -30,7 +30,7 @@ type LogEntry struct {
 	Hashes []byte
 }
 
-// AttemptRecord is what a leaf of the log is the hash of: one attempt as it is told to others.
+// AttemptRecord is the content that a leaf of the log hashes: one attempt in its public form.
 type AttemptRecord struct {
 	EventID        string
 	EndpointID     string
@@ -44,7 +44,7 @@ type AttemptRecord struct {
 	AnswerSHA256                []byte // of what is kept of the answer: its first 1 KiB
 }
 
-// Record is what the attempt's leaf is the hash of.
+// Record returns the content that the attempt's leaf hashes.
 func (b AttemptMade) Record(endpointID string) AttemptRecord {
 	answer := sha256.Sum256(b.Result.ResponseBody)
 	return AttemptRecord{

@@ -101,7 +101,7 @@ func TestADeletedEndpointsLogGoesOn(t *testing.T) {
 	}
 }
 
-// TestTheTextOfAnAttempt: it is written down for ever.
+// TestTheTextOfAnAttempt: the format is permanent.
 func TestTheTextOfAnAttempt(t *testing.T) {
 	made := loggedAttempt(3)
 	made.Result.Error, made.Result.DurationMillis = AttemptTimeout, 12
@@ -120,9 +120,10 @@ func TestTheTextOfAnAttempt(t *testing.T) {
 	}
 }
 
-// BenchmarkAttemptLog is what receipts add to the way of an attempt: in the dispatcher the hashes
-// of a body of 1 KiB and its signature, in the engine the leaf and the subtrees that it completes,
-// and their fold. Beside it stands the whole decision and fold of an attempt, which has the second.
+// BenchmarkAttemptLog measures the cost of receipts for an attempt: in the dispatcher the hashes of
+// a body of 1 KiB and its signature, in the engine the leaf and the subtrees that it completes, and
+// their fold. For comparison, it also measures the whole decision and fold of an attempt, which
+// includes the second.
 func BenchmarkAttemptLog(b *testing.B) {
 	body, signature := bytes.Repeat([]byte("x"), 1024), strings.Repeat("y", 67)
 	b.Run("hashes of the request", func(b *testing.B) {

@@ -76,8 +76,8 @@ type CreateAccount struct {
 	Key        Key
 }
 
-// UpdateAccount asks for other addresses to tell the holder of an account at. It comes from whoever
-// runs the service, and is kept as a [CreateAccount].
+// UpdateAccount requests other addresses for mails to the holder of an account. It comes from the
+// operator of the service, and is stored as a [CreateAccount].
 type UpdateAccount struct {
 	AccountID  string
 	Email      string
@@ -90,8 +90,8 @@ type CreateKey struct {
 	Key       Key
 }
 
-// RollKey asks for a key in the place of another, which goes on working for a
-// while. The new key's name, permissions and bounds are the asker's to fill in.
+// RollKey requests a replacement for a key, which stays valid for a while. The caller sets the new
+// key's name, permissions and bounds.
 type RollKey struct {
 	AccountID   string
 	KeyID       string
@@ -126,7 +126,7 @@ type DisableEndpoint struct {
 	IfRevision uint64
 }
 
-// EnableEndpoint asks for sending to go on, with what has waited.
+// EnableEndpoint requests sending to continue, including the pending deliveries.
 type EnableEndpoint struct {
 	EndpointID string
 	IfRevision uint64
@@ -146,8 +146,8 @@ type RotateSecret struct {
 	SealedSecret []byte
 }
 
-// ResealSecrets asks for values of an endpoint to be kept under another seal,
-// since the master key was rotated. It comes from whoever holds the master key.
+// ResealSecrets requests values of an endpoint to be stored under another seal, because the master
+// key was rotated. It comes from the holder of the master key.
 type ResealSecrets struct {
 	EndpointID string
 	Values     []Resealed
@@ -188,15 +188,15 @@ type ReplayEvents struct {
 type ResendEvent struct {
 	EndpointID   string
 	EventID      string
-	ToEndpointID string // empty: there is none
+	ToEndpointID string // empty: it has not moved
 	Remembered   *Remembered
 }
 
-// Remembered is what the history has of an event that is to be sent again: the engine
-// forgets what has settled.
+// Remembered is the history's copy of an event that is to be sent again, because the engine forgets
+// settled deliveries.
 type Remembered struct {
 	Body     []byte   // the event's, byte for byte
-	Delivery Delivery // to the endpoint; zero if the history has none
+	Delivery Delivery // to the endpoint; zero if the history has no such delivery
 	// AsOf is the offset of the journal, in the partition of the endpoint, that the history
 	// had been read up to.
 	AsOf int64

@@ -1,15 +1,15 @@
 package domain
 
-// coverageMax bounds a Coverage. Following goes on where it ended, so that a deployment has one
-// range, and another for each change between a source whose ledgers are verified and one that
-// gives nothing to verify.
+// coverageMax bounds a Coverage. Following continues where it ended, so a deployment has one range,
+// and another for each change between a source whose ledgers are verified and one whose ledgers
+// cannot be.
 const coverageMax = 100
 
 // LedgersRead are ledgers that were read one after the other, each once the one before it was
 // done with.
 type LedgersRead struct {
 	Range
-	Verified bool // each was held against its hashes, and names the hash of the one before it
+	Verified bool // each was checked against its hashes, and contains the hash of the previous one
 }
 
 // Coverage says which ledgers were read, oldest first. A ledger between two ranges was not.
@@ -32,8 +32,8 @@ func (c Coverage) Read(sequence uint32, verified bool) Coverage {
 	return next[max(0, len(next)-coverageMax):]
 }
 
-// Gaps returns the ledgers between the first and the last one that were not read. Before the
-// first one that was read of another chain of the network there is none.
+// Gaps returns the ledgers between the first and the last one that were not read. There are no gaps
+// before the first ledger that was read of another chain of the network.
 func (c Coverage) Gaps() (gaps Ranges) {
 	for i := 1; i < len(c); i++ {
 		if from, to := c[i-1].To+1, c[i].From-1; from <= to && ChainBase(from) == ChainBase(to) {
@@ -114,7 +114,7 @@ const LedgersPerChain = 200_000_000
 // ChainsMax is how many chains can be followed, one after the other.
 const ChainsMax = 1<<32/LedgersPerChain - 1
 
-// ChainBase is what is added to the numbers of the chain that a ledger is of; 0: the first one.
+// ChainBase returns the offset of the numbers in the chain of a ledger; 0 for the first chain.
 func ChainBase(ledger uint32) uint32 { return ledger - ledger%LedgersPerChain }
 
 // OnChain is the number that a ledger has on its own chain.

@@ -439,7 +439,8 @@ func TestResends(t *testing.T) {
 	}
 }
 
-// asked is a resend of evt_1 to go on at an endpoint, with its body from the history.
+// asked returns a resend of evt_1 that is to continue at an endpoint, with its body from the
+// history.
 func asked(to string) domain.ResendEvent {
 	return domain.ResendEvent{
 		EndpointID:   endpointID,
@@ -449,8 +450,8 @@ func asked(to string) domain.ResendEvent {
 	}
 }
 
-// TestAForgottenDeliveryIsRecalled: as the history has it, if that is up to date; then it
-// is resent like any other. One that went on elsewhere is followed, however old the history.
+// TestAForgottenDeliveryIsRecalled: from the history, if that is up to date; then it is resent like
+// any other. One that moved elsewhere is followed, however old the history.
 func TestAForgottenDeliveryIsRecalled(t *testing.T) {
 	was := domain.Delivery{
 		EventID:    "evt_1",

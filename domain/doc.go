@@ -3,8 +3,8 @@
 //
 // Nothing here performs I/O, reads a clock, draws a random number or starts a
 // goroutine: a caller passes in the time and the entropy, and gets back data.
-// That is what lets one fold serve the running engine, a restore after a crash
-// and a simulation from a seed.
+// So one fold serves the running engine, a restore after a crash and a
+// simulation from a seed.
 //
 //   - Decide functions take a state, a request and the time, and return facts or a
 //     [Rejection]. They change nothing.
@@ -24,35 +24,35 @@
 //	id.go         identifiers: prefix and 26 Crockford base32 characters
 //	amount.go     stroops and their decimal form
 //	payment.go    assets, memos, payments
-//	memo.go       memos as people write them
+//	memo.go       memos as users write them
 //	ledger.go     closed ledgers, why one cannot be had, and which sources of them agree
 //	move.go       changes of a wallet's balances
 //	rules.go      amount and memo rules, sender allowlists, the verification of a payment
 //	event.go      the envelope that receivers get, byte for byte
 //	signature.go  the signature of a delivery and its verification
-//	standardwebhooks.go  signatures besides it, of Standard Webhooks
-//	retry.go      whether a delivery is tried again and when, and what disables an endpoint
+//	standardwebhooks.go  additional signatures, of Standard Webhooks
+//	retry.go      whether and when a delivery is retried, and what disables an endpoint
 //	aggregate.go  what aggregates there are, and the fold of an endpoint with its deliveries
 //	account.go    accounts
 //	key.go        API keys of an account
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints
-//	health.go     how an endpoint takes what is sent to it, in a word
+//	health.go     the health of an endpoint, in a word
 //	secret.go     their signing secrets and how these overlap; text that is not printed
 //	delivery.go   one event on its way to one endpoint
-//	attempt.go    what an attempt brought back, and what follows from it
+//	attempt.go    the result of an attempt, and its consequences
 //	attemptlog.go the transparency log of an endpoint's attempts
 //	requeue.go    replay and resend
 //	notice.go    the mail about a disabled endpoint
-//	telling.go   what one endpoint is told of another, and when
+//	telling.go   notifications of one endpoint about another
 //	testping.go   the test.ping and its answer
 //	watch.go      watches, and what they match
-//	backfill.go   what a watch has covered of the past, and is asked to
+//	backfill.go   past ledgers that a watch has covered, and is requested to cover
 //	coverage.go   ranges of ledgers: which were read and verified; chains of a network that is reset
-//	command.go    what can be asked
+//	command.go    commands
 //	wellformed.go what no Decide function may be given
-//	answer.go     what is answered
-//	fact.go       what can have happened
+//	answer.go     answers to commands
+//	fact.go       facts
 //	step.go       a fact with the state before and after it
-//	tracked.go    a delivery with what its endpoint makes of it
+//	tracked.go    a delivery with the effects of its endpoint's facts
 package domain

@@ -386,8 +386,8 @@ func TestVerifyAsReceiversDo(t *testing.T) {
 	}
 }
 
-// TestAnEmptySecretVerifiesNothing: whoever signs with the empty key would be believed by a
-// receiver whose file of secrets is empty.
+// TestAnEmptySecretVerifiesNothing: otherwise a receiver whose secrets file is empty would accept
+// signatures with the empty key.
 func TestAnEmptySecretVerifiesNothing(t *testing.T) {
 	raw := []byte(`{"id":"evt_1"}`)
 	forged := "v1=" + domain.Sign("", 1000, raw)

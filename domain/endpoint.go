@@ -34,24 +34,24 @@ const (
 	DisabledManual              DisabledReason = "manual" // the account asked for it
 )
 
-// Header is one field that an account adds to the deliveries of an endpoint. Its
-// value is sealed as secrets are: it often is what the receiver lets in. In an
+// Header is one field that an account adds to the deliveries of an endpoint. Its value is sealed
+// like secrets, because it is often the credential that the receiver checks. In an
 // [UpdateEndpoint], one without a value keeps the value that the endpoint has.
 type Header struct {
 	Name   string
 	Sealed []byte
 }
 
-// SealedFor is what the header's value is bound to, so that it opens as no other
-// header, of no other endpoint, and as no secret.
+// SealedFor returns the binding of the header's value, so that it cannot be opened as another
+// header, for another endpoint, or as a secret.
 func (h Header) SealedFor(endpointID string) string { return endpointID + " " + h.Name }
 
 func (h Header) equal(other Header) bool {
 	return h.Name == other.Name && bytes.Equal(h.Sealed, other.Sealed)
 }
 
-// EndpointSettings is what a client configures of an endpoint: asked for by a
-// [CreateEndpoint], recorded by [EndpointCreated], changed by an [EndpointChange].
+// EndpointSettings are an endpoint's settings by the client: requested by a [CreateEndpoint],
+// recorded by [EndpointCreated], changed by an [EndpointChange].
 type EndpointSettings struct {
 	URL                string
 	Description        string
@@ -65,8 +65,8 @@ type EndpointSettings struct {
 	NoticesTo string
 }
 
-// Ordering is what holds an endpoint's events back until others have ended. An event keeps
-// what the endpoint had when it came.
+// Ordering says which events wait until others have ended. An event keeps the ordering that the
+// endpoint had when it arrived.
 type Ordering string
 
 // Orderings.
@@ -106,7 +106,7 @@ type Endpoint struct {
 	// endpoint, and the deliveries, which are forgotten
 	Sequence uint64
 	Log      AttemptLog // of its attempts. It outlives the endpoint, too
-	// counts enablings and the deletion. What waits under an earlier epoch is due at once
+	// counts enablings and the deletion. Deliveries of an earlier epoch are due at once
 	Epoch           uint32
 	CreatedAtMillis int64
 	UpdatedAtMillis int64 // when the revision moved

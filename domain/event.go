@@ -22,8 +22,8 @@ const (
 	TestPing        EventType = "test.ping"
 )
 
-// Event is what is sent to a receiver. Body is the envelope, serialised once and sent byte
-// for byte on every attempt.
+// Event is an event for a receiver. Body is the envelope, serialised once and sent byte for byte on
+// every attempt.
 type Event struct {
 	ID              string
 	Type            EventType
@@ -87,7 +87,7 @@ func NewSampleEvent(eventID string, nowMillis int64) Event {
 	return event
 }
 
-// SampleMatch is what a sample says. Its event has no id yet.
+// SampleMatch returns the content of a sample. Its event has no id yet.
 func SampleMatch(nowMillis int64) Match {
 	return Match{
 		Type: PaymentReceived,

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The value of Webhook-Signature: one signature for each valid secret. The first is that of
-// a published vector (schemas/vectors/signature.json).
+// The value of Webhook-Signature: one signature for each valid secret. The first one is from a
+// published vector (schemas/vectors/signature.json).
 func ExampleSignatureHeader() {
 	newest := domain.Secret("whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e")
 	before := domain.Secret("whsec_before")

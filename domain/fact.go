@@ -123,7 +123,7 @@ type EndpointDisabled struct {
 	EventID        string
 	LastStatusCode int // 0: no status arrived
 	LastError      AttemptError
-	Telling        Telling // whoever else is told
+	Telling        Telling // other endpoints to notify
 	// FailingSinceMillis is [Trouble.SinceMillis] of the streak that it ends; 0: not known.
 	FailingSinceMillis int64
 }
@@ -145,7 +145,7 @@ type MailAttempted struct {
 	Done         MailDone // the addresses that the next order passes by
 }
 
-// EndpointEnabled lets the sending go on: what waits is due at once.
+// EndpointEnabled resumes sending: pending deliveries are due at once.
 type EndpointEnabled struct{}
 
 // EndpointDeleted ends an endpoint. Its pending deliveries are cancelled by
@@ -181,8 +181,9 @@ type RangeCovered struct {
 	LiveSince uint32
 	Part      uint64 // that ends, with nothing in the log beyond the range; 0: none
 	Fulfilled Fulfilment
-	// Next is the first ledger that the backfill has not read; 0 if none is under way. Matched are
-	// the payments in the range that match the watch, and Created those of them that had no event.
+	// Next is the first ledger that the backfill has not read; 0 if no backfill is in progress.
+	// Matched are the payments in the range that match the watch, and Created those of them that
+	// had no event.
 	Next             uint32
 	Matched, Created uint32
 	// Missed is the first ledger with a payment that the watch could not report, because its
@@ -235,7 +236,7 @@ type AttemptMade struct {
 	State               DeliveryState
 	NextAttemptAtMillis int64   // 0 unless the state is WAITING
 	Trouble             Trouble // of the endpoint after it; zero: the attempt is no part of one
-	Telling             Telling // whoever is told that the endpoint fails, from this attempt on
+	Telling             Telling // endpoints to notify that the endpoint fails, from this attempt on
 	Entry               LogEntry
 }
 

@@ -11,7 +11,7 @@ type Ledger struct {
 	Hash           string // 64 lowercase hex characters
 	ClosedAtMillis int64
 	Transactions   int       // failed ones too
-	Verified       bool      // it was held against its hashes: its source gives the whole of it
+	Verified       bool      // it was checked against its hashes: its source returns the whole ledger
 	Payments       []Payment // in ledger order
 	Quarantined    []QuarantinedTransaction
 	// Moves reads the balance moves of the wallets that it is told are watched, and asks of each
@@ -43,7 +43,7 @@ func (e LedgerError) Error() string { return string(e) }
 // SourceBehind is why a source is left that no longer keeps a ledger.
 const SourceBehind = "behind"
 
-// SourceState is what whoever reads ledgers makes of one of their sources.
+// SourceState is a reader's assessment of one of its sources of ledgers.
 type SourceState string
 
 // States.

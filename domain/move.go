@@ -2,7 +2,7 @@ package domain
 
 import "strconv"
 
-// MoveKind is what changed a balance.
+// MoveKind is the cause of a balance change.
 type MoveKind string
 
 // Kinds of balance move. What each is made of: docs/decisions/statements.md.
@@ -29,12 +29,12 @@ type BalanceMove struct {
 	ClosedAtMillis int64
 	Place          uint64 // orders the moves of a ledger; it says nothing else
 	TxHash         string // 64 lowercase hex characters
-	Operation      int    // 1 is the first; 0 is beside the operations, as fees are
+	Operation      int    // 1 is the first; 0 is outside the operations, as fees are
 	Kind           MoveKind
 	Asset          Asset    // the zero asset where Pool is set
 	Pool           string   // 64 lowercase hex characters: shares in this liquidity pool
 	BeforeStroops  int64    // 0 where there was no account or trust line
-	AfterStroops   int64    // 0 where there is none any more
+	AfterStroops   int64    // 0 if the balance no longer exists
 	PaymentIDs     []string // of payments to the wallet in this operation and asset
 }
 

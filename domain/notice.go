@@ -38,7 +38,7 @@ const (
 	mailOrderGrace = 10 * 60_000
 )
 
-// MailOutcome is what became of a notice, or of one try to mail it.
+// MailOutcome is the outcome of a notice, or of one attempt to mail it.
 type MailOutcome string
 
 // Outcomes. All but MailRetried settle the notice.
@@ -55,7 +55,7 @@ func MailOutcomes() []MailOutcome {
 	return []MailOutcome{MailSent, MailRetried, MailRefused, MailGivenUp, MailNobody}
 }
 
-// MailAnswer is what a mailer answers to an order.
+// MailAnswer is a mailer's answer to an order.
 type MailAnswer string
 
 // Answers of a mailer. Of several addresses one that asks for later makes the answer
@@ -95,7 +95,7 @@ func (d MailDone) Has(tag string) bool {
 	return slices.Contains(d.Taken, tag) || slices.Contains(d.Refused, tag)
 }
 
-// Of is what is done at some addresses.
+// Of returns the progress at some addresses.
 func (d MailDone) Of(tags []string) MailDone {
 	others := func(tag string) bool { return !slices.Contains(tags, tag) }
 	return MailDone{
@@ -104,7 +104,7 @@ func (d MailDone) Of(tags []string) MailDone {
 	}
 }
 
-// With is what is done when a mail was taken or refused at one more address.
+// With returns the progress after a mail was accepted or refused at one more address.
 func (d MailDone) With(tag string, answer MailAnswer) MailDone {
 	switch answer {
 	case MailTaken:
@@ -222,9 +222,9 @@ func DecideMail(endpoint Endpoint, notice Notice, nowMillis int64) []FactBody {
 	}}
 }
 
-// DecideMailAnswer decides on a mailer's answer to an order. An answer to any but the
-// latest order says nothing new, unless the mail was taken: whoever sent it, the
-// account holder has it.
+// DecideMailAnswer decides on a mailer's answer to an order. An answer to any but the latest order
+// has no effect, unless the mail was accepted: the account holder then has it, whichever order it
+// was for.
 func DecideMailAnswer(notice Notice, c RecordMail, nowMillis int64) []FactBody {
 	sent := c.Answer == MailTaken && c.Number <= notice.Number
 	if !notice.Exists() || !sent && (notice.State != NoticeOrdered || c.Number != notice.Number) {

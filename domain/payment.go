@@ -69,7 +69,7 @@ type Payment struct {
 	Operation      string // the operation's name, such as "payment"; not part of the event
 	From           string // G address, or C address of a contract
 	To             string // G address
-	ToMuxedID      string // decimal; empty when there is none
+	ToMuxedID      string // decimal; empty without one
 	Memo           Memo
 	Asset          Asset
 	AmountStroops  int64

@@ -22,8 +22,8 @@ const (
 // test.ping.
 func (d Delivery) Replayable() bool { return d.State == StateFailed && d.EventType != TestPing }
 
-// takes reports whether a replay includes the delivery. The time range applies to the
-// event's createdAt, which is what people see.
+// takes reports whether a replay includes the delivery. The time range applies to the event's
+// createdAt, which users see.
 func (c ReplayEndpoint) takes(d Delivery) bool {
 	ended := c.UntilMillis != 0 && d.CreatedAtMillis >= c.UntilMillis
 	return d.Replayable() && d.CreatedAtMillis >= c.SinceMillis && !ended
@@ -87,11 +87,10 @@ func DecideReplayEvents(
 // MaxMoves is how often an event may be handed over to another endpoint.
 const MaxMoves = 16
 
-// DecideRecall decides a request to send an event again whose delivery here is none, or
-// forgotten: what the history has of it is restored, if it had ended there and the history
-// has all that happened here to what is forgotten, which the caller knows. Then
-// [DecideResend] decides on it, in a later turn: where an event goes on must not depend on
-// how far a history is, when a turn is decided again.
+// DecideRecall decides a request to send an event again whose delivery does not exist here, or is
+// forgotten: it is restored from the history, if it had ended there and the history includes all
+// facts about it, which the caller knows. Then [DecideResend] decides on it, in a later turn: where
+// an event continues must not depend on how far a history is, when a turn is decided again.
 func DecideRecall(
 	delivery Delivery, accountID string, c ResendEvent, upToDate bool,
 ) ([]FactBody, *Rejection) {

@@ -22,7 +22,7 @@ type Policy struct {
 	HonourRetryAfter bool
 }
 
-// DefaultPolicy is that of the specification.
+// DefaultPolicy returns the policy of the specification.
 func DefaultPolicy() Policy {
 	return Policy{Schedule: DefaultSchedule(), DisableAfter: DefaultDisableAfter}
 }
@@ -67,7 +67,8 @@ type Schedule struct {
 	WaitsMillis []int64
 }
 
-// DefaultSchedule is that of the specification: nine waits, ten attempts, about two days.
+// DefaultSchedule returns the schedule of the specification: nine waits, ten attempts, about two
+// days.
 func DefaultSchedule() Schedule {
 	const second, minute, hour = 1000, 60_000, 3_600_000
 	return Schedule{WaitsMillis: []int64{

@@ -30,7 +30,7 @@ var signatureNames = [...]string{"standard-webhooks", "standard-webhooks-ed25519
 // SignatureNames returns the names of all signatures that may be asked for.
 func SignatureNames() []string { return signatureNames[:] }
 
-// SignatureNamed returns the signature of a name; 0 if there is none.
+// SignatureNamed returns the signature of a name, or 0.
 func SignatureNamed(name string) Signatures {
 	for i, known := range signatureNames {
 		if name == known {
@@ -93,9 +93,9 @@ func (a Attempt) joinedSignatures(timestampSeconds int64) string {
 	return string(b)
 }
 
-// standardKey is the key that Standard Webhooks libraries make of a secret: what follows
-// whsec_, decoded from base64. The 52 characters that [NewSecret] draws are such a text, of
-// 39 bytes. A text that is none is the key itself, as those libraries have it for a raw key.
+// standardKey returns the key that Standard Webhooks libraries derive from a secret: the part after
+// whsec_, decoded from base64. The 52 characters that [NewSecret] draws are valid base64 of 39
+// bytes. A text that is not valid base64 is the key itself, like a raw key in those libraries.
 func standardKey(secret Secret) []byte {
 	text := []byte(secret[min(len(SecretPrefix), len(secret)):])
 	key := make([]byte, base64.StdEncoding.DecodedLen(len(text)))

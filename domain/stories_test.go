@@ -19,14 +19,14 @@ var record = flag.Bool("record", false,
 	"write the transcripts of the stories anew, to be read before they are committed")
 
 // TestStories tells the stories of the specification's "States and transitions".
-// A line that begins with > is an input; what follows is what it led to. Times
-// are those since the story began.
+// A line that begins with > is an input; the lines after it are the results.
+// Times are since the story began.
 //
 //	match E | test           an event, or an event called test.ping
 //	attempt E STATUS [ERROR] the next attempt of E, when it is due
 //	run E STATUS [ERROR]     attempts until E is settled; only the last is shown
 //	runs N E STATUS          the same for N events of their own
-//	outcome E STATUS         the outcome of an attempt that was under way
+//	outcome E STATUS         the outcome of an attempt that was in flight
 //	order N                  the mail about the Nth disabling, when it is due
 //	answer N ANSWER [ORDER]  a mailer's answer to its latest order, or to another
 //	tries N ANSWER           orders and that answer until it is settled, or for a month

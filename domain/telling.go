@@ -2,10 +2,10 @@ package domain
 
 import "cmp"
 
-// An endpoint may name another of its account, which is told of it by events of their own
+// An endpoint may name another of its account, which is notified by separate events
 // (docs/decisions/notices.md): before it is disabled, and when it is.
 
-// Types of the events by which one endpoint is told of another.
+// Types of the events that notify one endpoint about another.
 const (
 	EndpointFailingEvent  EventType = "endpoint.failing"
 	EndpointDisabledEvent EventType = "endpoint.disabled"
@@ -25,8 +25,8 @@ const (
 	failingAttempts    = 5
 )
 
-// Trouble is what has happened at an endpoint since its last success, or since it was enabled. What
-// ends while it is disabled is no part of it, nor is a test.
+// Trouble counts the failures at an endpoint since its last success, or since it was enabled.
+// Failures while it is disabled do not count, and neither do tests.
 type Trouble struct {
 	SinceMillis int64 // of the first attempt that failed; 0: none did
 	Attempts    int   // that failed
@@ -120,8 +120,8 @@ func Numbered(body FactBody, number uint64) FactBody {
 	return body
 }
 
-// Told is what the endpoint that is told of a fact gets; false if none is. The endpoint is that of
-// the fact.
+// Told returns the notification of a fact for another endpoint; false if there is no such endpoint.
+// The endpoint is the fact's.
 func (f Fact) Told(e Endpoint, fromPartition int32) (MatchInput, bool) {
 	telling := f.Telling()
 	if telling.EndpointID == "" {
@@ -181,7 +181,7 @@ type disabledData struct {
 	LastAttempt lastAttempt     `json:"lastAttempt"`
 }
 
-// lastAttempt is what the receiver answered last.
+// lastAttempt is the receiver's last answer.
 type lastAttempt struct {
 	EventID    string        `json:"eventId"`
 	StatusCode *int          `json:"statusCode"`

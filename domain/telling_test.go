@@ -50,8 +50,8 @@ func tellingEndpoint() domain.Endpoint {
 	}
 }
 
-// An endpoint is said to be failing once an hour and five attempts have gone by without a success,
-// once until it takes something; then it may fail anew, which is another event.
+// An endpoint counts as failing after an hour and at least five failed attempts, once until it
+// succeeds. Then it may fail again, which is another event.
 func TestAnEndpointIsSaidToFailOnceATrouble(t *testing.T) {
 	e := tellingEndpoint()
 	told := fails(t, &e, map[int64]int{

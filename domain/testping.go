@@ -6,8 +6,8 @@ func TestEventID(commandID string) string {
 	return DeriveID(EventPrefix, "test", commandID)
 }
 
-// DecideTest decides a request to send a test.ping, or a sample, which is one in all but its
-// body. Delivery is that of [TestEventID], if it exists: then the command is a repeat, and waits
+// DecideTest decides a request to send a test.ping, or a sample, which differs only in its body.
+// Delivery is the delivery of [TestEventID], if it exists: then the command is a repeat, and waits
 // for the first attempt (no fact). The command itself is answered when that attempt has ended:
 // [TestAnswered].
 func DecideTest(

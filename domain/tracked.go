@@ -1,20 +1,19 @@
 package domain
 
-// TrackedDelivery is an event's delivery after a fact, as its history tells of it: with what the
-// endpoint makes of it that it is at, which no fact of its own says. An event that was handed over
-// goes on at the next endpoint.
+// TrackedDelivery is an event's delivery after a fact, as shown in its history: including the
+// effects of its endpoint's facts. An event that was handed over continues at the next endpoint.
 type TrackedDelivery struct {
 	Delivery
 	Reason      RequeueReason // of the run; empty: the event's first run at the endpoint
-	LastAttempt AttemptMade   // at the endpoint; zero: there was none
+	LastAttempt AttemptMade   // at the endpoint; zero without an attempt
 
 	endpoint Endpoint
 	// epochMillis is when the endpoint's epoch was counted up last: what waited is due since.
 	epochMillis int64
 }
 
-// Evolve applies one fact of the event, or of the endpoint that it is at or goes on at. Facts of
-// one endpoint follow those of another: they are not mixed.
+// Evolve applies one fact of the event, or of its current or next endpoint. Facts of one endpoint
+// follow those of another: they are not mixed.
 func (t TrackedDelivery) Evolve(f Fact) TrackedDelivery {
 	if f.Aggregate != t.endpoint.ID {
 		t.endpoint, t.epochMillis = Endpoint{}, 0

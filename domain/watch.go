@@ -57,7 +57,7 @@ func (w Watch) Expired(closedAtMillis int64) bool {
 // recorded that it is the one ([RecordCoverage]).
 func (w Watch) MustClaim() bool { return w.Once && !w.Fulfilled.Is() }
 
-// AwaitsFollower reports whether there is something to do for whoever runs backfills.
+// AwaitsFollower reports whether the follower that runs backfills has work for the watch.
 func (w Watch) AwaitsFollower() bool {
 	return (w.Backfill.UnderWay() || len(w.Parts) > 0) && !w.Deleted()
 }

@@ -174,8 +174,8 @@ func TestWatchFold(t *testing.T) {
 	}
 }
 
-// TestWhichWatchesAwaitTheFollower: those with a backfill that is under way, or with a part that
-// has not ended, until they are deleted.
+// TestWhichWatchesAwaitTheFollower: those with a backfill in progress, or with a part that has not
+// ended, until they are deleted.
 func TestWhichWatchesAwaitTheFollower(t *testing.T) {
 	part := []domain.Part{{Version: 3}}
 	running := domain.Backfill{Request: 2, Next: 5}

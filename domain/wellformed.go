@@ -94,8 +94,8 @@ func (c UpdateEndpoint) wellFormed() error {
 	return errors.Join(c.Change.wellFormed(), toldOfItself(c.EndpointID, c.Change.NoticesTo))
 }
 
-// toldOfItself refuses an endpoint that would be told of itself: what it does not take, it cannot
-// be told.
+// toldOfItself refuses an endpoint that would be notified about itself: if it fails, it cannot
+// receive the notification.
 func toldOfItself(endpointID string, noticesTo *string) error {
 	if noticesTo != nil && *noticesTo == endpointID {
 		return errors.New("an endpoint is told of itself")

@@ -34,8 +34,8 @@ type Endpoint struct {
 	ETag string `json:"-"` // of the answer, if it has one
 }
 
-// EndpointHealth is how an endpoint takes what is sent to it. State is down, failing, disabled,
-// healthy or idle, worst first. Times are nil where there is none.
+// EndpointHealth is the health of an endpoint. State is down, failing, disabled, healthy or idle,
+// worst first. Times are nil if unknown.
 type EndpointHealth struct {
 	State           string          `json:"state"`
 	LastSuccessAt   *time.Time      `json:"lastSuccessAt"`
@@ -88,7 +88,7 @@ type ReplayResult struct {
 	DryRun    bool `json:"dryRun,omitzero"`
 }
 
-// Test is what a test sends: a test.ping, or with the type payment.received a sample of one.
+// Test is the request of a test: a test.ping, or with the type payment.received a sample of one.
 type Test struct {
 	Type string `json:"type,omitempty" values:"test.ping payment.received" help:"test.ping, or payment.received for a sample of one"`
 }

@@ -26,7 +26,7 @@ type Delivery struct {
 	State         string     `json:"state"`
 	Held          bool       `json:"held"`
 	EndpointID    string     `json:"endpointId"`
-	Sequence      *int64     `json:"sequence"` // among the endpoint's events; nil: it has none
+	Sequence      *int64     `json:"sequence"` // among the endpoint's events; nil: no number
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
 	// In lists: how many attempts were made, and what the last one at this endpoint met.
 	Attempts       int     `json:"attempts,omitzero"`
@@ -98,7 +98,7 @@ type ReceiptLog struct {
 	Attempts   []ReceiptAttempt `json:"attempts"`
 }
 
-// ReceiptEarlier proves that a log goes on from an earlier state. Hashes are in base64.
+// ReceiptEarlier proves that a log continues an earlier state. Hashes are in base64.
 type ReceiptEarlier struct {
 	Size  int64    `json:"size"`
 	Root  string   `json:"root"`
@@ -214,7 +214,7 @@ type Pull struct {
 	// Since takes the place of After: from the first event that was created then or later.
 	Since time.Time `json:"since"`
 	Limit int       `json:"limit"` // 0: 50
-	// Wait is how long to wait for an event if there is none: whole seconds, 30 at most; 0: no time.
+	// Wait is how long to wait for an event: whole seconds, 30 at most; 0: do not wait.
 	Wait time.Duration `json:"waitSeconds"`
 }
 

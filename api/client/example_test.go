@@ -221,7 +221,7 @@ func ExampleProblem() {
 	// /assets REQUIRED
 }
 
-// A write that is repeated under one key takes effect once, whoever repeats it: the key is
+// A write that is repeated with one key takes effect once, whichever program repeats it: the key is
 // the caller's own name of the write, which a restarted program knows.
 func ExampleIdempotencyKey() {
 	ctx := context.Background()
@@ -243,7 +243,7 @@ func ExampleIdempotencyKey() {
 	// one endpoint: true
 }
 
-// A change is refused when somebody else has changed the object since it was read.
+// A change is refused if another client has changed the object since it was read.
 func ExampleIfMatch() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fact is what happened to an endpoint, a watch or an event, with the state after it.
+// Fact is a fact about an endpoint, a watch or an event, with the state after it.
 type Fact struct {
 	Version uint64          `json:"version"`
 	Fact    string          `json:"fact"` // its name in the journal, such as WatchUpdated

@@ -59,7 +59,7 @@ func (c *Client) RollKey(ctx context.Context, keyID string, r KeyRoll, o ...Opti
 	return ask[Key](ctx, c, post, id(keys, keyID, "roll"), r, o)
 }
 
-// PortalLinkCreate is what a portal link gives; Permissions must be set.
+// PortalLinkCreate holds the grants of a portal link; Permissions must be set.
 type PortalLinkCreate struct {
 	Permissions []string `json:"permissions"`
 	// EndpointID is the endpoint of which alone the link is; nil: it is of the whole account.

@@ -30,10 +30,10 @@ type Listener struct {
 	// Handle gets each event, signed for the time when it was created. After an error the listener
 	// ends with it, but for ErrPullAgain.
 	Handle func(context.Context, PulledEvent) error
-	// Missing, if set, is told of numbers whose events are no longer kept and never come.
+	// Missing, if set, is called with numbers whose events are no longer stored and never arrive.
 	Missing func(Numbers)
-	// Away, if set, is told when the service no longer answers, and how far the listener is: once
-	// of each time that it is away. It goes on by itself.
+	// Away, if set, is called when the service stops answering, with the listener's position: once
+	// per outage. The listener continues on its own.
 	Away func(err error, after int64)
 	// Back, if set, is told when the service answers again.
 	Back func(after int64)
@@ -82,7 +82,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 }
 
-// handle hands a page's events over, and returns the number to go on after.
+// handle hands a page's events over, and returns the number after which to continue.
 func (l *Listener) handle(ctx context.Context, page PulledEvents) (after int64, err error) {
 	missing := page.Missing
 	for _, e := range page.Data {

@@ -90,7 +90,7 @@ type LedgerCursor struct {
 type LedgersRead struct {
 	From     uint32 `json:"from"`
 	To       uint32 `json:"to"`
-	Verified bool   `json:"verified"` // held against their hashes
+	Verified bool   `json:"verified"` // checked against their hashes
 }
 
 // LedgerGap are ledgers that were not read, the first and the last included.

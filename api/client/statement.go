@@ -36,7 +36,7 @@ type BalanceMove struct {
 	Ledger         uint32             `json:"ledger"`
 	LedgerClosedAt time.Time          `json:"ledgerClosedAt"`
 	TxHash         string             `json:"txHash"`
-	Operation      *int               `json:"operation"` // nil: beside the operations, as fees are
+	Operation      *int               `json:"operation"` // nil: outside the operations, as fees are
 	Before         string             `json:"before"`
 	After          string             `json:"after"`
 	Change         string             `json:"change"`

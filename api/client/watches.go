@@ -174,14 +174,14 @@ type ImaginedPayment struct {
 	Sender   string `json:"sender" help:"the address that pays"`
 }
 
-// WatchCheck is what a watch would make of a payment.
+// WatchCheck is the result of checking a payment against a watch.
 type WatchCheck struct {
-	EventType    *string      `json:"eventType"` // of the event that would tell of it; nil: none
+	EventType    *string      `json:"eventType"` // of the event that would report it; nil: no event
 	Verification Verification `json:"verification"`
-	NotReported  []string     `json:"notReported"` // why there would be none
+	NotReported  []string     `json:"notReported"` // why there would be no event
 }
 
-// Verification is what the rules of a watch say to a payment.
+// Verification is the result of a watch's rules for a payment.
 type Verification struct {
 	Outcome string   `json:"outcome"` // VERIFIED or REJECTED
 	Reasons []string `json:"reasons"`

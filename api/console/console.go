@@ -152,7 +152,7 @@ func New(c Config) (*Console, error) {
 	return x, nil
 }
 
-// Mount makes a handler of the console and of the API beside it.
+// Mount returns a handler for the console and the given API.
 func (x *Console) Mount(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == x.at || strings.HasPrefix(r.URL.Path, x.at+"/") {

@@ -1,5 +1,5 @@
-// Package console is what people look at: pages below /console, made on the server, and the same
-// below /portal for who comes by a link. It hides
+// Package console serves the pages below /console, rendered on the server, and the same pages
+// below /portal for users with a link. It hides
 // HTML, sessions and forms from every other part. It is a client of the API (package client),
 // whose requests it runs through the API's own handler with the key of the session, so that
 // whatever the API refuses the console cannot do; docs/decisions/console.md says why.

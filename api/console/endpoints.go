@@ -43,7 +43,7 @@ type listView[T any] struct {
 	Rows  []T
 	First bool   // it is the first page
 	Next  string // address of the next page; empty: none
-	Live  string // address of the stream that tells of changes; empty: none
+	Live  string // address of the stream of changes; empty: no stream
 }
 
 // nextPage is the address of the next page with the same filters.
@@ -187,8 +187,8 @@ func (x *Console) countReplay(v *visit) (page, error) {
 	return page{"replay", "Replay", "endpoints", view}, nil
 }
 
-// replayEndpoint queues what failed since a time, and goes on to the failed events: those that
-// were queued are there no longer.
+// replayEndpoint queues deliveries that failed since a time, and continues to the failed events,
+// from which the queued ones are gone.
 func (x *Console) replayEndpoint(v *visit) (string, error) {
 	since, err := time.Parse(time.RFC3339, v.r.PostFormValue("since"))
 	if err != nil {

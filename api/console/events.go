@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// paid is what a page shows of an event's data: schemas/events say it all.
+// paid holds the displayed part of an event's data: schemas/events describe all of it.
 type paid struct {
 	Payment struct {
 		ID, TxHash     string
@@ -113,7 +113,7 @@ type eventView struct {
 	Curl     string
 	CanAgain bool
 	CanNow   bool   // it waits for a later attempt
-	Live     string // address of the stream that tells of changes
+	Live     string // address of the stream of changes
 }
 
 // runView is the attempts of one run.
@@ -297,8 +297,8 @@ func (x *Console) resendEvent(v *visit) (string, error) {
 	return x.at + "/events/" + url.PathEscape(id) + "?done=resent", err
 }
 
-// downloadReceipt answers with the receipt of an event's attempts, byte for byte as the API
-// gives it, as a file; or with a page that says why there is none.
+// downloadReceipt answers with the receipt of an event's attempts, byte for byte from the API, as a
+// file; or with a page that says why there is no receipt.
 func (x *Console) downloadReceipt(w http.ResponseWriter, r *http.Request) {
 	v := x.visiting(w, r)
 	if v == nil {

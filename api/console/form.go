@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// form is what a person wrote, and what is wrong with it: a page that shows it again loses
-// nothing of it.
+// form holds a user's input and its errors: a page that shows it again loses nothing.
 type form struct {
 	Values url.Values
 	Faults map[string][]string // by field
@@ -18,7 +17,7 @@ type form struct {
 	ETag   string              // of what is changed
 }
 
-// Value is what a field holds.
+// Value returns the value of a field.
 func (f form) Value(name string) string { return f.Values.Get(name) }
 
 // Has reports whether a field holds a value: a box is ticked, or a choice made.
@@ -123,7 +122,7 @@ func (f form) lines(name string) (lines []string) {
 	return lines
 }
 
-// text is what a field of one line holds.
+// text returns the value of a single-line field.
 func (f form) text(name string) string { return strings.TrimSpace(f.Value(name)) }
 
 // posted is the form that a request has sent.
@@ -134,8 +133,7 @@ func (v *visit) posted() form {
 // filters are those of an address.
 func (v *visit) filters() form { return form{Values: v.r.URL.Query()} }
 
-// unfiltered shows a list whose filters the API refused: what is wrong with them stands beside
-// their fields.
+// unfiltered shows a list whose filters the API refused, with the errors next to their fields.
 func (v *visit) unfiltered(p page) (page, error) {
 	v.status = http.StatusBadRequest
 	return p, nil

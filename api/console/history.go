@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// historyView is what happened to an endpoint, a watch or an event, and what it was after one fact.
+// historyView is the history of an endpoint, a watch or an event, and its state after one fact.
 type historyView struct {
 	ID, What string // the object, and its kind in a word
 	Back     string // its page, below where the console is; empty: it was deleted
@@ -34,7 +34,7 @@ type factRow struct {
 // changeRow is a field before and after a fact; empty where there was, or is, nothing.
 type changeRow struct{ Field, Before, After string }
 
-// NoChanges stands where a fact has none.
+// NoChanges is shown for a fact without changes.
 func (factRow) NoChanges() string { return client.NoChanges }
 
 // factChoice is which fact is shown below the list. Versions count for each endpoint, so an event

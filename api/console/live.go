@@ -24,7 +24,7 @@ const (
 	maxEndpointStreams = 4
 )
 
-// streams counts the pages that are told of changes.
+// streams counts the pages that receive changes.
 type streams struct {
 	ending context.Context // ends when the server stops
 	end    context.CancelFunc

@@ -11,7 +11,7 @@ import (
 const (
 	listPage    = 50
 	longestPage = 250
-	// overviewSpan is what the plots look back on.
+	// overviewSpan is the time span of the plots.
 	overviewSpan = time.Hour
 	// overviewRows is how many endpoints the overview shows, the worst of them.
 	overviewRows = 10

@@ -27,7 +27,7 @@ var errNoPage = &client.Problem{
 	Detail: "There is no page at this address.",
 }
 
-// visit is one request of somebody who is signed in.
+// visit is one request of a user who is signed in.
 type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
@@ -41,7 +41,7 @@ type visit struct {
 	status  int    // of the page; 0: 200
 }
 
-// page is what a handler shows: a template and its data.
+// page is a handler's result: a template and its data.
 type page struct {
 	name    string
 	title   string
@@ -51,10 +51,10 @@ type page struct {
 
 type (
 	pageHandler func(*visit) (page, error)
-	// postHandler returns where the browser goes on.
+	// postHandler returns the next address of the browser.
 	postHandler func(*visit) (string, error)
-	// formHandler returns where the browser goes on, or a page to show: the form again, with what
-	// is wrong, or what is shown once.
+	// formHandler returns the next address of the browser, or a page to show: the form again, with
+	// its errors, or a value that is shown once.
 	formHandler func(*visit) (to string, shown *page, err error)
 )
 
@@ -65,7 +65,7 @@ type frame struct {
 	Notice         string
 	Page           any
 
-	// Of somebody who is signed in; Token is empty for others.
+	// Of a user who is signed in; Token is empty for others.
 	Token, Once       string
 	Account, KeyName  string // what the session is of, for people
 	Only              string // the endpoint that it is of; empty: all of the account

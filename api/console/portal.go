@@ -31,7 +31,7 @@ func policyOf(ancestors []string) string {
 	return policy + "; frame-ancestors " + strings.Join(ancestors, " ")
 }
 
-// reach is what a session or a link is of.
+// reach is the scope of a session or a link.
 type reach struct {
 	AccountID  string
 	EndpointID string // the one that it is of; empty: all of the account
@@ -56,8 +56,9 @@ func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err
 	return grant.Narrow(key), reach{grant.AccountID, grant.EndpointID}, there, err
 }
 
-// openPortal exchanges a link for a session, as often as the link is followed while it opens. The
-// address with the link is none of a page's, so that no Referer and no frame's address tells it on.
+// openPortal exchanges a link for a session, as often as the link is followed before it expires.
+// The address with the link is never a page's, so that no Referer and no frame's address reveals
+// it.
 func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	credential, grant, ok := x.Portal.Open(r.URL.Query().Get("to"), x.Now())
@@ -126,7 +127,7 @@ func (x *Console) showEnded(w http.ResponseWriter, r *http.Request, why string) 
 // it sent along. Without frames it comes along when a link is followed, and with no form of another
 // site. Browsers keep Secure cookies of this machine's own addresses without TLS.
 func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
-	c := &http.Cookie{ // #nosec G124 -- Secure where there is TLS: run has none, on loopback
+	c := &http.Cookie{ // #nosec G124 -- Secure with TLS: run has no TLS, on loopback
 		Name:     x.cookieName(forSession, isSecure(r)),
 		Value:    value,
 		Path:     x.at,

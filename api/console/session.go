@@ -34,8 +34,8 @@ const (
 	forLink    = "link"
 )
 
-// session is what a browser holds, sealed: nodes keep nothing of it. One without a key ties the
-// form of the sign-in page to the browser that opened it, in a cookie of its own: a page of
+// session is stored, sealed, in the browser: nodes store nothing of it. A session without a key
+// ties the form of the sign-in page to the browser that opened it, in a separate cookie: a page of
 // another site that opens the sign-in page ends no session.
 type session struct {
 	ID      []byte `json:"id"`
@@ -173,7 +173,7 @@ func (x *Console) cookie(r *http.Request, purpose, value string) *http.Cookie {
 		return x.portalCookie(r, value)
 	}
 	secure := isSecure(r)
-	return &http.Cookie{ // #nosec G124 -- Secure where there is TLS: run has none, on loopback
+	return &http.Cookie{ // #nosec G124 -- Secure with TLS: run has no TLS, on loopback
 		Name:     x.cookieName(purpose, secure),
 		Value:    value,
 		Path:     "/", // __Host- asks for it
@@ -183,7 +183,7 @@ func (x *Console) cookie(r *http.Request, purpose, value string) *http.Cookie {
 	}
 }
 
-// token is what each form of a session posts, and what no other site can know.
+// token returns the value that each form of a session posts, and that no other site can know.
 func (x *Console) token(s session) string {
 	mac := hmac.New(sha256.New, x.tokenKey[:])
 	mac.Write(s.ID)

@@ -32,7 +32,7 @@ type signatureView struct {
 // signatureEntry is one candidate of the header.
 type signatureEntry struct{ Text, Scheme, Key string }
 
-// viewSignature explains headers; nil if there are none.
+// viewSignature explains headers; nil without headers.
 func (x *Console) viewSignature(
 	h *client.DeliveryHeaders, body, endpointID string,
 ) *signatureView {

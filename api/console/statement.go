@@ -16,7 +16,7 @@ const statementPages = 200
 // none is an amount of nothing, as the API writes it.
 const none = "0.0000000"
 
-// statementView is what changed a wallet's balances.
+// statementView holds the changes of a wallet's balances.
 type statementView struct {
 	client.Statement
 	form
@@ -37,7 +37,7 @@ type moveRow struct {
 	Payments []movePayment
 }
 
-// movePayment is a payment of a move, and why nobody was told of it.
+// movePayment is a payment of a move, and why it was not delivered.
 type movePayment struct {
 	client.StatementPayment
 	Why []string

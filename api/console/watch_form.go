@@ -78,7 +78,7 @@ func (x *Console) editWatch(v *visit) (page, error) {
 	return x.watchForm(v, watchFormView{form: f, ID: w.ID, Wallet: w.WalletAddress, Once: w.Once})
 }
 
-// valuesOf is what the form shows of a watch.
+// valuesOf returns the form's values for a watch.
 func valuesOf(w client.Watch) url.Values {
 	values := url.Values{
 		"label": {w.Label}, "endpointId": {w.EndpointID}, "eventTypes": w.EventTypes,
@@ -105,7 +105,7 @@ func valuesOf(w client.Watch) url.Values {
 	return values
 }
 
-// watch is what the form asks of the API, but for what only a new watch is given.
+// watch returns the form's request to the API, without the fields that only a new watch has.
 func (f *form) watch() client.WatchCreate {
 	w := client.WatchCreate{
 		Label: f.Value("label"), EndpointID: f.text("endpointId"), Assets: []client.Asset{},

@@ -64,7 +64,7 @@ func (x *Console) listWatches(v *visit) (page, error) {
 // watchView is one watch.
 type watchView struct {
 	watchRow
-	Rejections bool // are told of
+	Rejections bool // are reported
 	Backfill   *backfillView
 	Looking    form // for a backfill
 	Recent     []eventRow
@@ -226,7 +226,7 @@ func (x *Console) addRecent(v *visit, view *watchView) error {
 // backfillFields are the fields of a backfill's form.
 var backfillFields = [][2]string{{"/from", "from"}, {"/to", "to"}}
 
-// backfillWatch has ledgers of the past held against a watch.
+// backfillWatch requests a backfill: past ledgers are matched against a watch.
 func (x *Console) backfillWatch(v *visit) (string, *page, error) {
 	id, asked := v.r.PathValue("id"), v.posted()
 	var body client.BackfillCreate

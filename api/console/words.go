@@ -132,8 +132,8 @@ var warningMeanings = map[string]string{
 
 var assetCodeForm = regexp.MustCompile(`^[0-9A-Za-z]{1,12}$`)
 
-// warningWords is what a warning of the API means; empty for one that is none: addresses may
-// hold anything.
+// warningWords returns the meaning of a warning of the API, or "" if it is unknown: addresses may
+// hold any text.
 func warningWords(warning string) string {
 	code, of, more := strings.Cut(warning, ":")
 	meaning := warningMeanings[code]
@@ -146,7 +146,7 @@ func warningWords(warning string) string {
 	return meaning + of + "."
 }
 
-// partWords are the parts of the service that /readyz tells of.
+// partWords are the parts of the service that /readyz reports.
 var partWords = map[string]string{
 	"directory": "Endpoints, watches and keys",
 	"disk":      "Disk",
@@ -155,7 +155,7 @@ var partWords = map[string]string{
 	"history":   "History",
 }
 
-// worded is what a word of the API means, or the word itself.
+// worded returns the meaning of a word of the API, or the word itself.
 func worded(words map[string]string, word string) string {
 	if meaning, known := words[word]; known {
 		return meaning
@@ -171,7 +171,7 @@ func assetWords(a client.Asset) string {
 	return a.Code + " of " + short(*a.Issuer)
 }
 
-// rulesInWords says which payments a watch tells of, a sentence a line.
+// rulesInWords says which payments a watch reports, one sentence per line.
 func rulesInWords(w client.Watch) []string {
 	assets := make([]string, len(w.Assets))
 	for i, a := range w.Assets {

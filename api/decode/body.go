@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// BodyKind is what an operation expects of a request's body.
+// BodyKind is an operation's kind of request body.
 type BodyKind int
 
 // The kinds of body.

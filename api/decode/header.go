@@ -12,7 +12,7 @@ import (
 
 const maxIdempotencyKeyBytes = 255
 
-// IdempotencyKey reads the header of that name; empty if there is none.
+// IdempotencyKey reads the header of that name; empty without one.
 func IdempotencyKey(h http.Header) (string, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -77,7 +77,7 @@ func IfMatch(h http.Header) (Precondition, error) {
 	return p, nil
 }
 
-// NoRevision is a revision that no object has: a tag that is none of ours matches nothing.
+// NoRevision is a revision that no object has: a foreign tag matches nothing.
 const NoRevision = ^uint64(0)
 
 // Given reports whether there is a condition.

@@ -1,13 +1,13 @@
-// Package portal makes and reads the credentials of portal links: what lets a browser use one
+// Package portal creates and reads the credentials of portal links, which let a browser use one
 // account, or one endpoint of it, with some of a key's permissions, until a time. It hides their
 // form; nothing of them is stored.
 //
 // There are two, each under a MAC of its own, so that neither is taken for the other:
 //
-//   - The link is what a merchant hands to a browser. It opens the portal for OpenFor, as often as
+//   - A merchant hands the link to a browser. It opens the portal for OpenFor, as often as
 //     it is followed.
-//   - The credential is what a link is exchanged for, and what the API takes in place of a key. It
-//     ends when the link's maker wanted.
+//   - A link is exchanged for a credential, which the API accepts instead of a key. It ends at the
+//     time that the link's creator set.
 //
 // Form: "whp_", then base64url of the MAC (HMAC-SHA-256, 32 bytes) and a grant in JSON.
 //
@@ -51,7 +51,7 @@ const (
 	ofOneEndpoint = " of one endpoint"
 )
 
-// Grant is what a link gives: a part of what a key may do, until a time.
+// Grant holds the grants of a link: a part of a key's permissions, until a time.
 type Grant struct {
 	AccountID   string              `json:"account"`
 	EndpointID  string              `json:"endpoint,omitempty"` // of which alone it is; empty: all

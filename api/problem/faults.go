@@ -24,7 +24,7 @@ type Fault struct {
 	Detail    string `json:"detail"`
 }
 
-// Faults collects the faults of a body or a query. The zero value has none.
+// Faults collects the faults of a body or a query. The zero value is empty.
 type Faults struct {
 	list    []Fault
 	count   int
@@ -81,7 +81,7 @@ func (f *Faults) QueryErr() error {
 }
 
 // problem has the text of the first fault, or of one that is a refusal for security, whose code it
-// then has too. Whole is what is faulty where a fault has no place.
+// then has too. whole names the input if a fault has no place.
 func (f *Faults) problem(code, whole string) *Problem {
 	first := f.list[0]
 	for _, refusal := range []string{CodeSSRFBlocked, CodeSecretKeyRefused} {

@@ -38,7 +38,7 @@ type Log struct {
 	Attempts []Attempt `json:"attempts"`
 }
 
-// Earlier is an earlier state of a log, with the proof that the later one goes on from it.
+// Earlier is an earlier state of a log, with the proof that the later one continues it.
 type Earlier struct {
 	Size  int64          `json:"size"`
 	Root  tlog.Hash      `json:"root"`

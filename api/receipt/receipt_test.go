@@ -314,7 +314,7 @@ func TestAHistoryThatWasChangedIsNotProved(t *testing.T) {
 	}
 }
 
-// TestALogThatIsRewrittenShows: to whoever kept a receipt of before.
+// TestALogThatIsRewrittenShows: to anyone who has an earlier receipt.
 func TestALogThatIsRewrittenShows(t *testing.T) {
 	keys := keysOf(t, private)
 	proved := func(l *log, earlier uint64) receipt.Proved {
@@ -404,7 +404,7 @@ func BenchmarkProve(b *testing.B) {
 	})
 }
 
-// BenchmarkLog is what an attempt costs the engine more: its leaf, and the fold of it.
+// BenchmarkLog measures the extra cost of an attempt in the engine: its leaf, and the fold of it.
 func BenchmarkLog(b *testing.B) {
 	l := newLog(b, 100_000)
 	for b.Loop() {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Proved is what a receipt proves.
+// Proved lists the proofs of a receipt.
 type Proved struct {
 	EventID string      `json:"eventId"`
 	Logs    []ProvedLog `json:"logs"`
 }
 
-// ProvedLog is what is proved of one log, of which each attempt is a leaf.
+// ProvedLog holds the proofs for one log, of which each attempt is a leaf.
 type ProvedLog struct {
 	Log      Name      `json:"log"`
 	Size     int64     `json:"size"`
@@ -154,8 +154,8 @@ var (
 	ErrNotCompared = errors.New("the receipts do not tell")
 )
 
-// VerifyEarlier verifies that the logs of a verified receipt go on from where they were in one
-// that was made before. Logs that are not in both are left alone; there must be one that is.
+// VerifyEarlier verifies that the logs of a verified receipt continue an earlier receipt's. Logs
+// that are not in both are ignored; at least one must be in both.
 func VerifyEarlier(later, earlier Proved) error {
 	compared := false
 	for _, old := range earlier.Logs {

@@ -26,13 +26,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// BenchmarkAPI measures the API of the real program with the broker's default
-// writes: creations and reads at several concurrencies, and one creation at a
-// time. Beside each stands a floor: a bare net/http server, in a process of its own too,
-// that answers the same requests with bodies of the same size. The load writes prepared
-// requests to open connections, so that little of the processors is its own; the processor
-// time of each process is given for one request.
-// LUMENHOOK_BENCH_WATCHES=1000000 loads as many watches first, through their table.
+// BenchmarkAPI measures the API of the real program with the broker's default writes: creations and
+// reads at several concurrencies, and one creation at a time. Each has a baseline: a bare net/http
+// server, also in a separate process, that answers the same requests with bodies of the same size.
+// The load writes prepared requests to open connections, so that it needs little of the processors.
+// The processor time of each process is reported per request. LUMENHOOK_BENCH_WATCHES=1000000 first
+// loads that many watches, through their table.
 //
 //	make bench-api
 func BenchmarkAPI(b *testing.B) {
@@ -319,8 +318,7 @@ func (l *load) loadWatches(n int) {
 		residentMemory(l.s.cmd.Process.Pid))
 }
 
-// awaitDirectory waits until the node lets somebody in: one that is not up to
-// date lets nobody in.
+// awaitDirectory waits until the node accepts a key: it accepts none before it is up to date.
 func (l *load) awaitDirectory() {
 	deadline := time.NewTimer(10 * time.Minute)
 	defer deadline.Stop()

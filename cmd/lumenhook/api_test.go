@@ -362,7 +362,7 @@ func (s *testService) racing(c *client.Client, url string) {
 	}
 }
 
-// raced is what one request was answered.
+// raced is the answer to one request.
 type raced struct {
 	what     string
 	revision string // of the endpoint that was answered; empty: refused

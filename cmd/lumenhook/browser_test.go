@@ -36,8 +36,8 @@ type attacked struct {
 	Body string `json:"body"`
 }
 
-// report is what the page could do to a target: which of its requests went out and
-// what it read.
+// report lists what the page could do to a target: which of its requests were sent and what it
+// read.
 type report struct {
 	Name, How, Read string
 }

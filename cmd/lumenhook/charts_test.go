@@ -40,8 +40,8 @@ var charts = []struct {
 }
 
 // TestTheChartsAreOfARun: three shops are paid, of which one is slow and one fails for more than
-// half of the time; the questions of the page are asked, and drawn. With -write-charts the
-// pictures of the page are drawn anew, of a run with more payments.
+// half of the time. The queries of the page are run and drawn. With -write-charts the pictures of
+// the page are redrawn, from a run with more payments.
 func TestTheChartsAreOfARun(t *testing.T) {
 	t.Parallel()
 	payers, times, dir := 2, 2, t.TempDir()

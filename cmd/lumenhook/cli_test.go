@@ -81,8 +81,7 @@ func TestTheMakefileNamesTheBuild(t *testing.T) {
 	}
 }
 
-// The command line of a person in a hurry, beside a service that runs, with TLS,
-// that was stopped, and that was killed.
+// A user's command line, with a service that runs, with TLS, that was stopped, and that was killed.
 func TestTheCommandLineBesideAService(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "data")}
@@ -233,7 +232,7 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	s.interrupt()
 }
 
-// tellsOfATwin holds that whoever watches a wallet twice for one endpoint is told so.
+// tellsOfATwin checks that a second watch of a wallet for the same endpoint is reported.
 func (s *testService) tellsOfATwin() {
 	s.t.Helper()
 	var e client.Endpoint

@@ -116,8 +116,8 @@ func (s *site) checkHistory() {
 	})
 }
 
-// endings are the states that the events must come to. Whoever is gone answered 410,
-// once: the delivery waits until the endpoint is enabled.
+// endings are the required final states of the events. An endpoint that is gone answered 410 once:
+// its delivery waits until the endpoint is enabled.
 func (s *site) endings() map[string]string {
 	s.receipts.mu.Lock()
 	defer s.receipts.mu.Unlock()
@@ -176,9 +176,9 @@ func (s *site) listEvents() map[string]string {
 	}
 }
 
-// checkAttempts holds the attempts of the history against the posts that came. Each
-// attempt that was answered is one post, with that answer. A post of no attempt was
-// under way, or waited to be recorded, when its process was killed or stopped.
+// checkAttempts compares the attempts of the history with the received posts. Each attempt with an
+// answer is one post, with that answer. A post without an attempt was in flight, or not recorded
+// yet, when its process was killed or stopped.
 func (s *site) checkAttempts(blows []*blow) {
 	s.t.Helper()
 	out := s.program("sql", "--clickhouse-dsn", s.history, "--format", "json", "--max-rows", "1000000",

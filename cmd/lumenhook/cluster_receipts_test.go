@@ -150,7 +150,7 @@ func answerTo(path, event string, first bool) int {
 	return http.StatusOK
 }
 
-// first is when a payment was told of, if it was.
+// first returns when a payment was first reported, if it was.
 func (r *receipts) first(payment string) (at time.Time, came bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

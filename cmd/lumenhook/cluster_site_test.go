@@ -398,7 +398,7 @@ func (s *site) until(what string, holds func() bool) {
 	}
 }
 
-// states is what each process says of itself.
+// states returns each process's own status.
 func (s *site) states() (text string) {
 	for _, r := range s.order {
 		status, checks := r.ready()
@@ -421,7 +421,7 @@ func (s *site) complaints(r *role) map[string]int {
 	return counts
 }
 
-// said is what a process has said in all its lives.
+// said returns the output of a process over all its runs.
 func (s *site) said(r *role) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.logs, r.name+".log"))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// takeOver is that of a partition by an engine.
+// takeOver is the takeover of a partition by an engine.
 type takeOver struct {
 	partition int
 	after     time.Duration // since the blow

@@ -30,12 +30,12 @@ var (
 type blow struct {
 	name   string
 	strike func() []time.Time
-	// from is when it came, to when payments to every wallet were told of again.
+	// from is when the fault began, to when payments to every wallet were reported again.
 	from, to time.Time
-	// losses are the moments at which attempts under way were lost with their process.
+	// losses are the moments at which attempts in flight were lost with their process.
 	losses []time.Time
-	// regroups: partitions may go from one process to another as long as it lasts, and
-	// attempts under way are lost with them (G7).
+	// regroups: partitions may move between processes while it lasts, and attempts in flight are
+	// lost with them (G7).
 	regroups bool
 	lost     int // attempts
 }
@@ -126,7 +126,7 @@ func (s *site) blows(p *paying) (list []*blow) {
 	return slices.DeleteFunc(list, func(b *blow) bool { return !wanted.MatchString(b.name) })
 }
 
-// flowing waits until each wallet was told of a payment that was made after a moment.
+// flowing waits until each wallet has a reported payment that was made after a moment.
 func (s *site) flowing(p *paying, after time.Time) {
 	s.t.Helper()
 	s.until("payments to every wallet are told of again", func() bool {

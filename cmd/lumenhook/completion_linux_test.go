@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A person presses TAB in a real bash, on a terminal, beside a real service: what readline puts
-// into the line is run. Bash has no package bash-completion here; its words are split at colons.
+// A user presses TAB in a real bash, on a terminal, with a real service: the line that readline
+// completes is run. Bash has no package bash-completion here; its words are split at colons.
 func TestBashCompletesValuesAndIDs(t *testing.T) {
 	home := t.TempDir()
 	installProgram(t, filepath.Join(home, "bin"))

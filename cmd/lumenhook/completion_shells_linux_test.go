@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// A person presses TAB in a real zsh, which was set up as the help of the script says. What zsh
-// made of the line is what its history has.
+// A user presses TAB in a real zsh, which was set up as the help of the script says. The completed
+// line is read from zsh's history.
 func TestShellsCompleteInZsh(t *testing.T) {
 	home, endpoint := shellsHome(t)
 	installsAsHelpSays(t, home, "zsh")

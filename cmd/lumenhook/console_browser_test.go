@@ -42,16 +42,16 @@ type watchedShop struct {
 	Answer string `json:"answer"`
 }
 
-// consoleRig is what a person at the console has before them.
+// consoleRig is the environment of a user at the console.
 type consoleRig struct {
 	*testService
 	answers atomic.Int64 // the status of the shop's receiver
 	shops   map[string]*watchedShop
 }
 
-// TestBrowserPersonAtTheConsole: somebody signs in, sees payments come without loading the page
-// again, resends, disables, enables and replays, in a real Chromium. Each page is held against
-// axe's rules, and what others wrote in it is text.
+// TestBrowserPersonAtTheConsole: a user signs in, sees payments arrive without reloading the page,
+// resends, disables, enables and replays, in a real Chromium. Each page is checked against axe's
+// rules, and content by others is shown as text.
 func TestBrowserPersonAtTheConsole(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// signalHistory makes ClickHouse hang, or go on.
+// signalHistory makes ClickHouse hang, or continue.
 func (r *consoleRig) signalHistory(is string) error {
 	signal, known := map[string]syscall.Signal{
 		"away": syscall.SIGSTOP, "back": syscall.SIGCONT,

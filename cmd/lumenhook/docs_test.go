@@ -18,22 +18,22 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// Blocks of code on the pages are held by their language:
+// Blocks of code on the pages are tested by their language:
 //
-//   - sh: a page in followedFolders is followed from its first block to its last,
-//     each page in a shell of its own, with one service (TestPagesAreFollowed; quick starts of
-//     languages: TestReceiverKitsPagesAreFollowed, in make test-receivers). A block of text
-//     after one of sh is what the program shows: its lines come in this order, and … stands for
-//     anything. Sections of other pages have tests of their own (followedApart). In all of them,
-//     and in indented blocks, what calls the program names commands and flags that exist.
-//   - sql: asked beside the same service; those of docs/analytics.md by TestAnalyticsDocAnswers.
+//   - sh: a page in followedFolders is followed from its first block to its last, each page in its
+//     own shell, with one service (TestPagesAreFollowed; quick starts of languages:
+//     TestReceiverKitsPagesAreFollowed, in make test-receivers). A block of text after one of sh is
+//     the program's output: its lines appear in this order, and … stands for anything. Sections of
+//     other pages have their own tests (followedApart). In all of them, and in indented blocks,
+//     calls of the program use commands and flags that exist.
+//   - sql: run on the same service; those of docs/analytics.md by TestAnalyticsDocAnswers.
 //   - json: parsed.
-//   - languages of receivers: a piece of the file that the paragraph before links. These files are
+//   - languages of receivers: a part of the file that the paragraph before links. These files are
 //     run with their own toolchains (make test-signatures, and examples_test.go of each package).
 //   - mermaid: read by the site's generator.
 //   - text, http and diff: nothing to run. A fence without a language is not allowed.
 //
-// What is held by none of these stands in notHeld, with a reason.
+// Blocks without any of these tests are listed in notHeld, with a reason.
 var (
 	followedFolders = []string{"docs/guides/", "docs/start/", "docs/tutorials/"}
 	receivers       = []string{"go", "javascript", "typescript", "python", "java", "rust"}
@@ -259,8 +259,8 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }
 
-// TestPagesAreFollowed follows each page as it stands there, beside one service: what a block
-// shows comes, and nothing fails.
+// TestPagesAreFollowed follows each page unchanged, with one service: the output of each block is
+// as shown, and nothing fails.
 func TestPagesAreFollowed(t *testing.T) {
 	home := t.TempDir()
 	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
@@ -279,7 +279,7 @@ func TestPagesAreFollowed(t *testing.T) {
 	})
 }
 
-// followPage follows a page in a folder, beside the service of a data folder.
+// followPage follows a page in a folder, with the service of a data folder.
 func followPage(t *testing.T, home, dataDir string, p pages.Page) {
 	t.Helper()
 	if err := os.Symlink(dataDir, filepath.Join(home, ".lumenhook")); err != nil {
@@ -343,8 +343,8 @@ func (sh *shell) awaits(where string, after int, text string, patience time.Dura
 	}
 }
 
-// asPattern is what the lines of a text fit: other lines may come between, blanks differ in
-// number, and … is anything of a line.
+// asPattern returns a pattern for the lines of a text: other lines may be in between, the number
+// of blanks may differ, and … stands for any part of a line.
 func asPattern(text string) *regexp.Regexp {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -26,8 +26,8 @@ import (
 
 const clusterPassword = "not told to anybody"
 
-// theExamplesStory is a day of somebody who follows the helps. Scenes are of commands that need
-// something to be there first, or to be gone; all others are run in the middle, at everythingElse.
+// theExamplesStory is the day of a user who follows the helps. Scenes are for commands that need
+// something to exist, or to be deleted, first; all others are run in the middle, at everythingElse.
 func theExamplesStory() []scene {
 	return append(append(aFirstDay(), scene{}), aLaterDay()...)
 }
@@ -41,7 +41,7 @@ func aFirstDay() []scene {
 			// Ports of this machine may be taken; the receiver of the examples has another, too.
 			env: append(anyPortsAsVariables(), "LUMENHOOK_EGRESS_PORTS=1024-65535",
 				"LUMENHOOK_LEDGER_INTERVAL=200ms", "LUMENHOOK_BALANCE_MOVES=true")},
-		// Nobody is asked outside of this machine: it says what it waits for, and goes on.
+		// No request leaves this machine: it says what it waits for, and keeps running.
 		{command: "run", only: "test network", ready: "not ready yet: follower", stays: true,
 			env: append(anyPortsAsVariables(), "LUMENHOOK_STELLAR_RPC_URL=http://127.0.0.1:1")},
 		// Before there is a second endpoint.
@@ -126,7 +126,7 @@ func onACluster() []scene {
 			"LUMENHOOK_METRICS_LISTEN=127.0.0.1:0"), ready: "readiness at http://",
 			before: (*stage).hasItsKey},
 		{command: "backup", env: cluster("served."), stands: oneUser},
-		// The history of the run has gone on since its topics were copied.
+		// The history of the run has continued since its topics were copied.
 		{command: "repartition", env: append(cluster("copied."), "LUMENHOOK_CLICKHOUSE_DSN="),
 			stands: seven},
 	}
@@ -154,7 +154,7 @@ func anyPortsAsVariables() (env []string) {
 	return env
 }
 
-// furnish starts what a reader has beside the service, and names it.
+// furnish starts what a reader has in addition to the service, and names it.
 func (s *stage) furnish(t *testing.T) {
 	t.Helper()
 	b, err := broker.Start(broker.Config{

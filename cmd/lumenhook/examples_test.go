@@ -87,19 +87,19 @@ func TestEveryExampleDoesWhatItShows(t *testing.T) {
 	s.curtain()
 }
 
-// scene is how examples of a command are run: as they stand, to their end, which is 0. What is
-// said here of a scene is an exception, and has its reason beside it.
+// scene says how the examples of a command are run: unchanged, to their end, with status 0. A field
+// of a scene is an exception, with its reason in a comment.
 type scene struct {
 	command string
 	only    string // of the command's examples, those with this text; "": all that are left
 	code    int    // what they end with
 
-	// An example that goes on by itself is interrupted when it has shown ready, and ends with 0
-	// then; one that stays is interrupted when the story is over.
+	// An example that does not end is interrupted when it has shown ready, and must end with 0. One
+	// that stays is interrupted at the end of the story.
 	ready string
 	stays bool
 
-	// env is what a reader would have set, or written into the configuration; names are replaced.
+	// env is the reader's environment, or configuration; names are replaced.
 	env []string
 	// stands maps texts of the example to what stands there on this stage.
 	stands map[string]string

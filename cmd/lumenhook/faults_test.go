@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// reached is what a command asks of a service, by which it can miss it.
+// reached is the service that a command connects to, and may fail to reach.
 type reached int
 
 const (
@@ -30,12 +30,12 @@ const (
 	aFolder // of a service, without asking it anything, or its development network
 )
 
-// faultsOf is what the table knows of a command beside its flags.
+// faultsOf is a command's entry of the table, in addition to its flags.
 type faultsOf struct {
 	asks   reached
 	args   []string   // a command line that is understood
-	faults [][]string // each: what it says, and arguments beside args that end with 2
-	// refused is what the running service, or the program, says to args, with code 1.
+	faults [][]string // each: the message, and arguments after args that end with 2
+	// refused is the error of the running service, or of the program, for args, with code 1.
 	refused string
 }
 
@@ -424,7 +424,7 @@ var commandFaults = map[string]faultsOf{
 	"completion": {args: []string{"bash"}, faults: [][]string{}},
 }
 
-// dialect is what a person at a terminal has no use for.
+// dialect matches texts that do not help a user at a terminal.
 var dialect = regexp.MustCompile(`dial tcp|connect: |\bEOF\b|%!|<nil>|strconv|&\{|map\[|\[\w+ \w+|` +
 	`context (deadline|canceled)|int32|Slice|panic|goroutine|nothing can be asked.*nothing can be asked|` +
 	`\b(streams|directory|projections|engine|topology|schemas|sealing|client|kgo|kadm): `)

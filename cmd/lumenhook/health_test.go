@@ -81,8 +81,8 @@ func TestHealthSaysWhichPartIsNotWell(t *testing.T) {
 	}
 }
 
-// TestHealthAsksWhereTheFileHasTheProcessListen: a probe beside a process of `serve` is
-// configured by what configures it.
+// TestHealthAsksWhereTheFileHasTheProcessListen: a probe of a process of `serve` uses the same
+// configuration as the process.
 func TestHealthAsksWhereTheFileHasTheProcessListen(t *testing.T) {
 	_, port, err := net.SplitHostPort(newStarting(t))
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A download that hangs holds nothing up: payments are delivered, what asks for the
-// history is told why there is none, and it is attached when the engine is there.
+// A download that hangs delays nothing: payments are delivered, reads of the history return the
+// reason why it is missing, and it is attached when the engine has been fetched.
 func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	home := t.TempDir()
 	gate := hangingNPM(t, home)

@@ -183,7 +183,7 @@ func headersOf(flags []string) (http.Header, error) {
 // endpointsNamed is how many endpoints a refusal names, of which one must be chosen.
 const endpointsNamed = 10
 
-// theEndpoint is the one that was named, or the only one beside that of the demo.
+// theEndpoint returns the named endpoint, or the only one apart from the demo's.
 func theEndpoint(ctx context.Context, c *client.Client, id string) (client.Endpoint, error) {
 	if id != "" {
 		return c.GetEndpoint(ctx, id)

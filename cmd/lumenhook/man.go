@@ -54,7 +54,7 @@ func writeManPages(root *cobra.Command, dir string) error {
 // them in one paragraph, unless an empty line parts them.
 var belowAList = regexp.MustCompile(`(?m)^( .*\n)([^ \n])`)
 
-// forPages makes the commands' texts fit for pages, and leaves out the day on which they are made.
+// forPages adapts the commands' texts for man pages, without the date on which they are made.
 func forPages(c *cobra.Command) {
 	c.DisableAutoGenTag = true
 	c.Long = belowAList.ReplaceAllString(c.Long, "$1\n$2")

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// secondNode is an API in this process, beside the service's own, on the same
-// topics and with the same master key.
+// secondNode is an API in this process, next to the service's own, on the same topics and with the
+// same master key.
 func (s *testService) secondNode() string {
 	t := s.t
 	t.Helper()

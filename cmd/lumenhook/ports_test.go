@@ -206,8 +206,8 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 	s.clickhouseIsClosed()
 }
 
-// clickhouseIsClosed sends the attacks of a page to ClickHouse's HTTP port, which
-// looks at neither Host nor Origin: the password is what holds.
+// clickhouseIsClosed sends the attacks of a page to ClickHouse's HTTP port, which checks neither
+// Host nor Origin: the password protects it.
 func (s *testService) clickhouseIsClosed() {
 	s.t.Helper()
 	outside := filepath.Join(s.t.TempDir(), "written-by-a-page")

@@ -22,7 +22,7 @@ type processGroup struct {
 	kill  sync.Once
 }
 
-// newProcessGroup makes a group without processes. Whoever makes it calls Kill.
+// newProcessGroup returns a group without processes. The caller must call Kill.
 func newProcessGroup() (*processGroup, error) {
 	ends, lives, err := os.Pipe()
 	if err != nil {

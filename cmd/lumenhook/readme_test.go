@@ -24,9 +24,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// The README's first webhook is followed as it stands there, block by block, beside the demo,
-// with a PORT in the environment that belongs to something else, and by a shell that has no
-// more than these tools.
+// The README's first webhook is followed unchanged, block by block, together with the demo, with a
+// PORT in the environment that belongs to something else, and by a shell that has only these tools.
 func TestTheREADMEsFirstWebhook(t *testing.T) {
 	blocks := firstWebhook(t)
 	home := t.TempDir()
@@ -74,8 +73,8 @@ func TestTheREADMEsFirstWebhook(t *testing.T) {
 	s.interrupt()
 }
 
-// Where there is no history yet, the README's first webhook arrives all the same, and who asks
-// for the history is told why there is none.
+// Without a history, the README's first webhook still arrives, and reads of the history return the
+// reason why it is missing.
 func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
 	blocks := firstWebhook(t)
 	home := t.TempDir()
@@ -167,7 +166,7 @@ type shell struct {
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	output *testkit.Buffer
-	port   string // in place of 8443, which may be somebody's here
+	port   string // instead of 8443, which may be in use here
 	plain  string // in place of 8081
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // TestAReceiptOutlivesTheService: an attempt that fails and one that succeeds are proved by
-// receipts, which verify without the service, and of which nothing can be changed; the log is
-// the same after a kill and after its tables were built anew.
+// receipts, which verify without the service, and in which nothing can be changed. The log is the
+// same after a kill and after its tables were rebuilt.
 func TestAReceiptOutlivesTheService(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

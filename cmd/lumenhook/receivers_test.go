@@ -184,7 +184,7 @@ func (k kit) install() error {
 	return nil
 }
 
-// fetchOnce installs what the kit's lock file names, unless that is what was installed last.
+// fetchOnce installs the packages in the kit's lock file, unless they are already installed.
 func (k kit) fetchOnce() error {
 	if k.lock == "" {
 		return nil
@@ -329,8 +329,8 @@ func (a *receiverApp) eventually(what string, holds func() error) {
 	})
 }
 
-// receiverDone is what an example did: each event that it handled, and the stroops credited for
-// each payment.
+// receiverDone is an example's work: each event that it handled, and the stroops credited for each
+// payment.
 type receiverDone struct {
 	Events  []string
 	Credits map[string]string

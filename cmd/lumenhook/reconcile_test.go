@@ -23,8 +23,8 @@ import (
 // nobodysURL is of an endpoint where nothing listens.
 const nobodysURL = "https://127.0.0.1:1025/nobody"
 
-// A wallet's statement is what its account holds until a move is not recorded: then the balance
-// differs, and is unexplained from the next move on. A wallet that was merged holds nothing on both
+// A wallet's statement equals its account's balance until a move is not recorded: then the balance
+// differs, and is unexplained from the next move on. A wallet that was merged has nothing on both
 // sides.
 func TestAWalletIsReconciled(t *testing.T) {
 	t.Parallel()

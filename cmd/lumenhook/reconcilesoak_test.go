@@ -35,10 +35,10 @@ const (
 // soaked is a wallet that is watched.
 type soaked struct{ Address, Secret string }
 
-// TestPaymentsThroughFaultsAreReconciled: while the source answers with errors and garbage, leaves
-// ledgers out and goes back in time, and the program is killed again and again, payers pay wallets;
-// both are watched. In the end the statement of each is what its account holds, and nothing is
-// unexplained. `make reconcile-soak` has it done with a million payments.
+// TestPaymentsThroughFaultsAreReconciled: while the source answers with errors and garbage, skips
+// ledgers and goes back in time, and the program is killed repeatedly, payers pay wallets; both are
+// watched. In the end the statement of each equals its account's balance, and nothing is
+// unexplained. `make reconcile-soak` does it with a million payments.
 func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -77,7 +77,7 @@ func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
 			stop()
 			break
 		}
-		s.kill() // with payments under way
+		s.kill() // with payments in progress
 		stop()
 		s.start(args...)
 	}

@@ -42,10 +42,10 @@ func (n *newTopicsFlags) check() error {
 	return nil
 }
 
-// history is the database of a deployment that goes on under other topics.
+// history is the database of a deployment that continues on other topics.
 type history struct{ db *projections.DB }
 
-// openHistory opens the database that flags name; without one there is none.
+// openHistory opens the database that flags name, or returns nil without one.
 func openHistory(at *config.Service) (transfer.History, func(), error) {
 	if at.ClickHouse.DSN == "" {
 		return nil, func() {}, nil

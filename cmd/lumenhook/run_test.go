@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asFloor) != "" {
 		serveFloor()
 	}
-	// The program fetches the engine beside its start, and these tests want a history.
+	// The program fetches the engine in the background, and these tests need a history.
 	_, err := clickhouse.Ensure(context.Background(), clickhouse.Options{Progress: os.Stderr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -350,8 +350,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 		}
 	}
 
-	// The folder is locked while it is in use, and goes on after a clean stop
-	// without sending anything again.
+	// The folder is locked while it is in use, and continues after a clean stop without sending
+	// anything again.
 	if out, err := program(anyPorts(s.dir)...).CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "in use by another lumenhook") {
 		t.Errorf("a second service on the folder: %v\n%s", err, out)
@@ -408,8 +408,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	s.interrupt()
 }
 
-// goroutinesAtATime is how many a service runs, by the environment that it has from the test:
-// four where there are fewer processors, unless a container's share or somebody decides otherwise.
+// goroutinesAtATime returns a service's GOMAXPROCS, by the environment that it has from the test:
+// four with fewer processors, unless a container's share or the environment decides otherwise.
 func goroutinesAtATime() int {
 	used := runtime.GOMAXPROCS(0)
 	if os.Getenv("GOMAXPROCS") != "" || used < runtime.NumCPU() {

@@ -24,7 +24,7 @@ type masterKeyPlace struct {
 	config.Service
 	file   string
 	asJSON bool
-	// signingFile is empty for the one beside the master key
+	// signingFile is empty for the file next to the master key
 	signingFile string
 }
 

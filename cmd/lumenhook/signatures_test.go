@@ -136,7 +136,7 @@ func (l language) wants(
 	}
 }
 
-// signedPayment is what a payment brought.
+// signedPayment is the delivery for a payment.
 type signedPayment struct {
 	received
 	secrets []string // newest first, both in force

@@ -97,8 +97,8 @@ func checkBounds(cfg projections.ConsoleConfig) error {
 	return nil
 }
 
-// noteLag says beside the answer that the history lacks what its topics hold. Its error is
-// one of the flags that name the brokers; a password for them without the brokers is none.
+// noteLag prints, in addition to the answer, how far the history is behind its topics. Its error is
+// one of the flags that name the brokers; a password for them without the brokers is not an error.
 func noteLag(cmd *cobra.Command, t *config.Service, dsn string) error {
 	if len(t.Kafka.Brokers) > 0 {
 		if _, err := t.NamedCluster(stderrLog()); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 )
 
-// Who asks a history that lacks what its topics hold is told beside the answer, which
-// stays the same.
+// A query of a history that is behind its topics prints that next to the answer, which stays the
+// same.
 func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 	t.Parallel()
 	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{

@@ -19,10 +19,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// BenchmarkStatement measures the first page (50 moves) of statements of wallets with 10, 1,000
-// and 100,000 moves, by the API of the real program, one at a time. Beside each stand the two
-// queries of it that grow with the wallet, asked of ClickHouse by HTTP: the page itself, and the
-// sums of every balance over all moves.
+// BenchmarkStatement measures the first page (50 moves) of statements of wallets with 10, 1,000 and
+// 100,000 moves, by the API of the real program, one at a time. It also reports its two queries
+// that grow with the wallet, sent to ClickHouse by HTTP: the page itself, and the sums of every
+// balance over all moves.
 //
 //	make bench-statement
 func BenchmarkStatement(b *testing.B) {

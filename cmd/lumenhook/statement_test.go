@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// A payment's matches are committed before its ledger counts. Whoever asks for the statement in
-// between, as on getting the webhook, waits for the ledger, and sees the payment.
+// A payment's matches are committed before its ledger counts. A statement that is requested in
+// between, for example when the webhook arrives, waits for the ledger, and includes the payment.
 func TestAStatementHasThePaymentOfAWebhook(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

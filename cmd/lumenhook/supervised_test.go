@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// saidRemoved is what a supervisor says when the brokers have removed the process that
-// died: they would know no such member had its session ended.
+// saidRemoved is a supervisor's message when the brokers have removed the process that died: after
+// the end of its session there would be no such member.
 const saidRemoved = `it was removed from its group, before its session ended"`
 
 // supervised is an engine that is supervised.
@@ -24,7 +24,7 @@ func (a *addresses) supervised(name, config, secrets string, more ...string) *ro
 	}, more...)}
 }
 
-// exitCode is what a process ended with.
+// exitCode returns a process's exit code.
 func (r *role) exitCode() int {
 	r.t.Helper()
 	var err error

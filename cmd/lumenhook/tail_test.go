@@ -141,8 +141,8 @@ func delivered(t *testing.T, p puller, n int) func() bool {
 	}
 }
 
-// Far more events come than a tail reads, remembers and asks for: it tells of each bound that is
-// reached, once for each flood, shows no event twice, and goes on.
+// Far more events arrive than a tail reads, remembers and requests: it reports each limit that is
+// reached, once for each flood, shows no event twice, and continues.
 func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

@@ -11,9 +11,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// TestFromOneMachineToACluster: a merchant's service on one machine goes on in the form
-// of a cluster. What was paid in between is delivered there, what was delivered before
-// is not again, and the history is whole.
+// TestFromOneMachineToACluster: a merchant's service on one machine continues as a cluster.
+// Payments in between are delivered there, earlier deliveries are not repeated, and the history is
+// complete.
 func TestFromOneMachineToACluster(t *testing.T) {
 	t.Parallel()
 	a := newNetwork(t)

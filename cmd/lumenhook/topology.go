@@ -45,7 +45,7 @@ func (t *topologyFlags) registerRetention(f *pflag.FlagSet) {
 		"how long brokers keep files of tiered topics on their own disks as well")
 }
 
-// retain is what the flags say of topics that are shortened or tiered.
+// retain applies the flags for topics that are shortened or tiered.
 func (t *topologyFlags) retain() error {
 	keep, err := cli.ParseDays(t.keep)
 	if err != nil {

@@ -74,9 +74,8 @@ func (a *addresses) isWhole(r *role, key string, paid []string) {
 	})
 }
 
-// TestAServiceIsBroughtToAnotherPartitionCount: while payments come, with the program itself.
-// It stands still for seconds; every payment is received, under one id and once, and the
-// history goes on.
+// TestAServiceIsBroughtToAnotherPartitionCount: while payments arrive, with the program itself. It
+// is down for seconds; every payment is received, under one id and once, and the history continues.
 func TestAServiceIsBroughtToAnotherPartitionCount(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
@@ -181,7 +180,7 @@ func TestANewClusterIsMadeOfABackup(t *testing.T) {
 	present.terminate()
 }
 
-// forgetHistory drops the tables, as an empty database has none.
+// forgetHistory drops the tables, as in an empty database.
 func (a *addresses) forgetHistory() {
 	a.t.Helper()
 	opts, err := driver.ParseDSN(a.history)

@@ -101,7 +101,7 @@ func decode(text string) (metav1.Object, error) {
 	return object, yaml.UnmarshalStrict([]byte(text), object)
 }
 
-// named finds an object of a kind; nil where there is none.
+// named finds an object of a kind, or returns nil.
 func named[T any](objects rendered, name string) *T {
 	for _, o := range objects {
 		if one, is := any(o).(*T); is && o.GetName() == name {
@@ -327,7 +327,7 @@ func mounts(t *testing.T, objects rendered, w workload, c corev1.Container) map[
 	return paths
 }
 
-// confined is what the strictest of Kubernetes' standards asks for, and a little more.
+// confined checks the strictest of Kubernetes' standards, and a little more.
 func confined(t *testing.T, w workload, c corev1.Container) {
 	t.Helper()
 	pod, own := w.pod.SecurityContext, c.SecurityContext

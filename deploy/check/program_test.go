@@ -154,8 +154,8 @@ func (p place) acceptsServe(args []string) (map[string]string, error) {
 	return settings, nil
 }
 
-// endsInTime holds the time that a process has for its end against what it may take:
-// an attempt and 2 s, requests under way, and what comes before.
+// endsInTime compares a process's time to stop with the time that it may need: an attempt and 2 s,
+// requests in flight, and the steps before.
 func endsInTime(
 	t *testing.T, where string, settings map[string]string, given, before time.Duration,
 ) {

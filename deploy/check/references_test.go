@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// workload is what makes pods.
+// workload is an object that creates pods.
 type workload struct {
 	kind, name, role string
 	labels           labels.Set

@@ -53,7 +53,7 @@ func environmentFile(t *testing.T, path string) map[string]string {
 	return env
 }
 
-// secretsOfRoles is what docs/operate/cluster.md puts into the secrets folder of each role.
+// secretsOfRoles lists the content of each role's secrets folder in docs/operate/cluster.md.
 var secretsOfRoles = map[string][]string{
 	"api":       {"kafka-password", "kafka-ca", "master-key", "clickhouse-password"},
 	"engine":    {"kafka-password", "kafka-ca", "master-key"},

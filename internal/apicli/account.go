@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// Account is an account as whoever runs the service sees it.
+// Account is an account as the operator of the service sees it.
 type Account struct {
 	ID        string    `json:"id"`
 	Email     string    `json:"email"`  // the first

@@ -202,7 +202,7 @@ func (s *SecretOut) Show(w io.Writer, e client.Endpoint) {
 	}
 }
 
-// ShowRotated is Show of an endpoint whose former secret goes on signing for a while.
+// ShowRotated is Show for an endpoint whose former secret stays valid for a while.
 func (s *SecretOut) ShowRotated(w io.Writer, e client.Endpoint) {
 	s.Show(w, e)
 	_, _ = io.WriteString(w, "\nFor 24 hours the former secret signs beside it: "+

@@ -44,8 +44,8 @@ func ShowEvent(w io.Writer, e client.Event) {
 	}
 }
 
-// showData prints what an event tells of, a member a line. Its texts are escaped, so that none is
-// a line of its own.
+// showData prints an event's data, one member per line. Its texts are escaped, so that none can add
+// a line.
 func showData(w io.Writer, data json.RawMessage) {
 	var text bytes.Buffer
 	if err := json.Indent(&text, data, "", "  "); err != nil {
@@ -71,7 +71,7 @@ func ShowEvents(w io.Writer, l client.List[client.Event]) {
 	cli.More(w, l.NextCursor)
 }
 
-// lastText is what the last attempt of a delivery in a list met.
+// lastText returns the outcome of the last attempt of a delivery in a list.
 func lastText(d client.Delivery) any {
 	if d.LastError == nil && d.LastStatusCode != nil {
 		return fmt.Sprint("HTTP ", *d.LastStatusCode)
@@ -79,7 +79,7 @@ func lastText(d client.Delivery) any {
 	return d.LastError
 }
 
-// paidData is what a list shows of a payment; empty for events of none.
+// paidData holds the payment fields of a list; empty for other events.
 type paidData struct {
 	Payment struct {
 		Memo   *string      `json:"memo"`

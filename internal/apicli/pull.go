@@ -61,7 +61,7 @@ func (p *Puller) Run(ctx context.Context) error {
 	return l.Run(ctx)
 }
 
-// TellMissing tells whoever runs a command of events that never come.
+// TellMissing reports events that never arrive to the user of a command.
 func TellMissing(to io.Writer) func(client.Numbers) {
 	return func(m client.Numbers) {
 		_, _ = fmt.Fprintf(to, "the events %d to %d are no longer kept, and never come\n", m.From, m.To)
@@ -71,7 +71,7 @@ func TellMissing(to io.Writer) func(client.Numbers) {
 // answersAgain is said of a service that was away.
 const answersAgain = "the service answers again"
 
-// TellBack tells whoever runs a command that the service answers again.
+// TellBack reports to the user of a command that the service answers again.
 func TellBack(to io.Writer) func(int64) {
 	return func(after int64) {
 		_, _ = fmt.Fprintf(to, "%s; going on from %d\n", answersAgain, after)
@@ -81,7 +81,7 @@ func TellBack(to io.Writer) func(int64) {
 // noFlags are those of a fault that no flag is to blame for.
 var noFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
 
-// TellAway tells whoever runs a command that the service does not answer.
+// TellAway reports to the user of a command that the service does not answer.
 func TellAway(to io.Writer) func(error, int64) {
 	return func(err error, after int64) {
 		_, _ = fmt.Fprintf(to, "%s\ngoing on from %d once the service answers\n",

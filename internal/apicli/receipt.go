@@ -107,7 +107,7 @@ func SentBody(p receipt.Proved, body []byte) error {
 	return nil
 }
 
-// ReceiptResult is what the check of a receipt came to.
+// ReceiptResult is the result of checking a receipt.
 type ReceiptResult struct {
 	Verified        bool   `json:"verified"`
 	Reason          string `json:"reason,omitempty"` // why it is not

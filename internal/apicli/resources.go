@@ -19,7 +19,7 @@ type Resource[T, F any] struct {
 	// ShowAll prints a list, and Show one object.
 	ShowAll func(io.Writer, client.List[T])
 	Show    func(io.Writer, T)
-	// Offer is what completion offers: an id, and words about it.
+	// Offer returns a completion: an id, and a description of it.
 	Offer func(T) (id string, about []string)
 	// Untrusted names the members that strangers write.
 	Untrusted []string

@@ -131,7 +131,7 @@ func WriteStatement(out io.Writer, s client.Statement) error {
 	return w.WriteAll(rows)
 }
 
-// Unexplained names the balances of a statement that are not complete; nil: there is none.
+// Unexplained returns an error that names the incomplete balances of a statement, or nil.
 func Unexplained(s client.Statement) error {
 	var faults []string
 	for _, b := range s.Balances {
@@ -180,7 +180,7 @@ func verifiedText(verified bool) string {
 	return "not verified: their source gives nothing to verify"
 }
 
-// GapsFault is the error of a coverage with gaps; nil: it has none.
+// GapsFault returns the error of a coverage with gaps, or nil.
 func GapsFault(c client.Coverage) error {
 	if len(c.Gaps) == 0 {
 		return nil

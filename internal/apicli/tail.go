@@ -54,7 +54,7 @@ type Tail struct {
 	lost   int       // pending events that were forgotten in this round
 }
 
-// tailed is what was shown of an event.
+// tailed is the part of an event that was shown.
 type tailed struct {
 	attempts int
 	delivery client.Delivery

@@ -261,8 +261,8 @@ func backfillText(b *client.Backfill) string {
 		b.From, *b.To, cli.Bar(done, uint32(left)), left)
 }
 
-// Twin returns the id of another watch of a watch's wallet and endpoint; empty: there is none, or
-// it could not be asked. Nothing is wrong with two, and mostly the second was a mistake.
+// Twin returns the id of another watch with the same wallet and endpoint; empty: no such watch, or
+// it could not be queried. Two are valid, but usually the second is a mistake.
 func Twin(ctx context.Context, c *client.Client, made client.Watch) string {
 	found, err := c.ListWatches(ctx, client.WatchFilter{
 		WalletAddress: made.WalletAddress,

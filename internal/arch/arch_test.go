@@ -65,8 +65,8 @@ const (
 	lab     = "internal/lab/"
 )
 
-// core is what works on payments, wherever they come from. The simulator is not in it: it also runs
-// what decides between several sources of ledgers (package quorum).
+// core lists the packages that process payments, whatever their source. The simulator is not
+// included: it also runs the decision between several sources of ledgers (package quorum).
 var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams/kafka", "streams/store", "streams/task",
 	"streams/engine", "streams/directory",
@@ -106,9 +106,8 @@ func TestImportsKeepTheRules(t *testing.T) {
 	}
 }
 
-// TestTheClientNeedsTheStandardLibraryOnly: a merchant's program that imports the client brings
-// no other module along, which is what a module of its own would promise
-// (docs/decisions/modules.md).
+// TestTheClientNeedsTheStandardLibraryOnly: a merchant's program that imports the client gets no
+// other module, as if it were a separate module (docs/decisions/modules.md).
 func TestTheClientNeedsTheStandardLibraryOnly(t *testing.T) {
 	const client = "api/client"
 	for _, path := range importsOf(t, ban{from: client}) {

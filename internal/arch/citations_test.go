@@ -16,7 +16,7 @@ var (
 	citedGuarantee = regexp.MustCompile(`\bG[1-9]\b`)
 	// citedSection may be followed by the number of an item in the section's list.
 	citedSection = regexp.MustCompile(`[Ss]pecification, "([^"]+)"(, \d+)?`)
-	commentLine  = regexp.MustCompile(`\n\s*// ?`) // where a comment goes on
+	commentLine  = regexp.MustCompile(`\n\s*// ?`) // where a comment continues
 	citedTest    = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)`")
 	citedFile    = regexp.MustCompile("`((?:[a-z]\\w*/)+[a-z_]+\\.(?:go|md))`")
 	link         = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
@@ -27,7 +27,7 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 )
 
-// house is what there is to cite.
+// house holds everything that can be cited.
 type house struct {
 	root                        string
 	tests, sections, guarantees map[string]bool

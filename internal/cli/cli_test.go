@@ -436,7 +436,8 @@ func TestADurationHasItsBounds(t *testing.T) {
 	}
 }
 
-// What waits for the future begins in no future; a clock may be a little ahead.
+// A duration into the future is invalid where a start in the past is expected; a clock may be a
+// little ahead.
 func TestAFutureIsNoBeginning(t *testing.T) {
 	for offset, taken := range map[time.Duration]bool{
 		-time.Hour: true, 10 * time.Second: true, time.Hour: false,

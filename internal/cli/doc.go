@@ -1,4 +1,4 @@
-// Package cli is what every subcommand of the program has in common: how a command line is
+// Package cli is shared by every subcommand of the program: how a command line is
 // parsed, how its faults are reported, and how an answer is printed. It hides cobra's and
 // pflag's own messages and the rules below from the subcommands.
 //

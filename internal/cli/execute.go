@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Exit codes of the program, beside 0.
+// Exit codes of the program, other than 0.
 const (
 	ExitFailure = 1 // the command failed
 	ExitUsage   = 2 // the command line is invalid, and nothing was done

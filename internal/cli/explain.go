@@ -370,7 +370,7 @@ func isInvalid(err error, flags *pflag.FlagSet) bool {
 	})
 }
 
-// place returns the flag of a fault, or the field if there is none.
+// place returns the flag of a fault, or the field without one.
 func place(f client.Fault, flags *pflag.FlagSet) string {
 	field, inside := fieldOf(f)
 	if field == "" {
@@ -396,13 +396,13 @@ func fieldOf(f client.Fault) (field, inside string) {
 	return field, inside
 }
 
-// flagOf returns the flag of a fault's field; nil if there is none.
+// flagOf returns the flag of a fault's field, or nil.
 func flagOf(f client.Fault, flags *pflag.FlagSet) *pflag.Flag {
 	field, _ := fieldOf(f)
 	return flagFor(field, flags)
 }
 
-// flagFor returns the flag of a field or a parameter; nil if there is none.
+// flagFor returns the flag of a field or a parameter, or nil.
 func flagFor(field string, flags *pflag.FlagSet) *pflag.Flag {
 	return flags.Lookup(cmp.Or(flagNames[field], flagOfName(field)))
 }

@@ -176,7 +176,7 @@ func Values(f *pflag.Flag) []string { return f.Annotations[valuesKey] }
 // IsRequiredArgument reports whether a program must give an argument.
 func IsRequiredArgument(f *pflag.Flag) bool { return len(f.Annotations[requiredKey]) > 0 }
 
-// value is that of a flag, with the form that is said where a text is not of it.
+// value is a flag's value, with the form that is named in the error for an invalid text.
 type value struct {
 	set        func(string) error
 	text       func() string

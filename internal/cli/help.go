@@ -14,7 +14,7 @@ import (
 // helpWidth is the width in which the flags of a help are printed.
 const helpWidth = 100
 
-// helpAll is the flag that a command with many flags has beside --help, which shows the
+// helpAll is the flag that a command with many flags has in addition to --help, which shows the
 // important ones.
 const helpAll = "help-all"
 

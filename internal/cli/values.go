@@ -80,8 +80,7 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// Faults joins all faults of a command line to one error, in a fixed order; nil if there
-// are none.
+// Faults joins all faults of a command line to one error, in a fixed order; nil without faults.
 func Faults(faults []error) error {
 	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

@@ -8,7 +8,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/network"
 )
 
-// Whoever is asked is of the network that the service follows, and named by its host alone.
+// The queried server is of the network that the service follows, and only its host is named.
 func TestWhoIsAskedForAccounts(t *testing.T) {
 	const pubnet, testnet = network.PublicNetworkPassphrase, network.TestNetworkPassphrase
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ type Flag struct {
 	values []string                        // that completion offers
 }
 
-// kind is what a flag's value may be.
+// kind lists the types of a flag's value.
 type kind interface {
 	string | []string | bool | int | int32 | int64 | uint32 | float64 | time.Duration
 }

@@ -258,5 +258,5 @@ func (s *Ledgers) UseServer(rpcURL, network string) {
 	s.rpcURLs, s.Network = []string{rpcURL}, network
 }
 
-// RPCURL is the first RPC server; empty where there is none.
+// RPCURL returns the first RPC server, or "".
 func (s *Ledgers) RPCURL() string { return cmp.Or(s.rpcURLs...) }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestConnectionsStayForAllAttempts holds what is kept idle against what may be under way, also
-// of more attempts than usual.
+// TestConnectionsStayForAllAttempts compares the idle connections with the attempts that may be in
+// flight, even if they are more than usual.
 func TestConnectionsStayForAllAttempts(t *testing.T) {
 	for _, args := range [][]string{nil, {"--attempts-in-flight", "3000"}} {
 		var s Node

@@ -48,7 +48,7 @@ func (p *Process) Register(f *pflag.FlagSet) {
 	p.flags = f
 }
 
-// said is what a process answered.
+// said is the answer of a process.
 type said struct {
 	url      string // that was requested
 	status   int

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// Where neither the data folder's service runs nor a process listens at the usual address, what
-// became of the folder's is told, and how to go on: whoever stopped it knows no other address.
+// If neither the data folder's service runs nor a process listens at the usual address, the error
+// says what happened to the folder's service, and how to continue.
 func TestAServiceThatWasStoppedIsToldOf(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := runfile.Open(dir)

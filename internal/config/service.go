@@ -25,8 +25,8 @@ type Service struct {
 	caFile string
 }
 
-// Register adds the flag of the data folder. A process of `lumenhook serve` has none: its
-// folder holds state only.
+// Register adds the flag of the data folder. A process of `lumenhook serve` does not have it: its
+// folder holds only state.
 func (s *Service) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.DataDir, "data-dir", ".lumenhook", "data folder of the running service")
 	cli.NotShared(f, "data-dir")
@@ -92,7 +92,7 @@ func (s *Service) Run(or string) (runfile.File, error) {
 	return run, nil
 }
 
-// IsFoldersKey reports whether an id is that of the API key in the data folder.
+// IsFoldersKey reports whether an id belongs to the API key in the data folder.
 func (s *Service) IsFoldersKey(id string) bool {
 	run, err := runfile.Read(s.DataDir)
 	return err == nil && run.APIKeyID == id

@@ -19,7 +19,7 @@ const (
 	// BaseFeeStroops is the fee of one operation.
 	BaseFeeStroops = 100
 
-	// BaseReserveStroops is what one ledger entry locks up.
+	// BaseReserveStroops is the reserve of one ledger entry.
 	BaseReserveStroops = 5_000_000
 
 	// DemoAssetCode is the code of the asset that the payer holds from the first ledger.

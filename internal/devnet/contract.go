@@ -84,7 +84,7 @@ func (l *layer) assetOf(contract xdr.ContractId) (xdr.Asset, bool) {
 	return xdr.Asset{}, false
 }
 
-// event is what the asset's contract emits for the transfer (CAP-67, SEP-41).
+// event returns the event of the asset's contract for the transfer (CAP-67, SEP-41).
 func (c transferCall) event(asset xdr.Asset) xdr.ContractEvent {
 	name, topics := "transfer", []xdr.ScVal{addressValue(c.from), addressValue(c.to)}
 	switch {

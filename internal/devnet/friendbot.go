@@ -11,7 +11,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// friendbotGrant is what friendbot gives a new account.
+// friendbotGrant is the amount that friendbot gives a new account.
 const friendbotGrant = "10000"
 
 // friendbotAnswer has the fields of a Horizon transaction that clients of friendbot read.

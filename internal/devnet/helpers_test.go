@@ -82,7 +82,7 @@ func (r *rig) closeLedger() uint32 {
 type txSpec struct {
 	from       *keypair.Full
 	sourceAddr string // instead of from's address, for muxed sources
-	seqNum     int64  // 0: the next by the ledger; use after for what waits
+	seqNum     int64  // 0: the next by the ledger; use after for pending transactions
 	after      int64  // transactions of this source that wait
 	ops        []txnbuild.Operation
 	memo       txnbuild.Memo
@@ -502,7 +502,7 @@ func (r *rig) verifyAll() replay {
 	return state
 }
 
-// entry reads a ledger entry as the RPC serves it; nil when there is none.
+// entry reads a ledger entry as the RPC serves it, or returns nil.
 func (r *rig) entry(key xdr.LedgerKey) *xdr.LedgerEntryData {
 	r.t.Helper()
 	text, err := xdr.MarshalBase64(key)
@@ -534,7 +534,7 @@ func (r *rig) lumens(address string) int64 {
 	return -1
 }
 
-// trustline returns the demo asset's trustline; nil when there is none.
+// trustline returns the demo asset's trustline, or nil.
 func (r *rig) trustline(address string) *xdr.TrustLineEntry {
 	r.t.Helper()
 	asset, err := r.demo.ToXDR()

@@ -196,7 +196,7 @@ func TestQueue(t *testing.T) {
 	r.verifyAll()
 }
 
-// The fees of what waits count, so that an account cannot promise the same lumens twice.
+// The fees of pending transactions count, so that an account cannot spend the same lumens twice.
 func TestQueuedFeesCount(t *testing.T) {
 	r := start(t, testConfig(t))
 	tight := r.account("1.000015") // its reserve and 150 stroops

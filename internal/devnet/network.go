@@ -35,8 +35,8 @@ type Network struct {
 	end     context.CancelFunc
 	runs    sync.WaitGroup
 
-	// Whoever admits a transaction or makes a ledger holds mu, and readers share it, so that no
-	// answer mixes two ledgers.
+	// mu is held to admit a transaction or close a ledger, and shared by readers, so that no answer
+	// mixes two ledgers.
 	mu      sync.RWMutex
 	tip     tip
 	state   entries       // after the latest ledger
@@ -179,7 +179,7 @@ func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
 			return fmt.Errorf("serve the development network: %w", err)
 		case <-ticker.C:
 			if n.cfg.Hold() != nil {
-				continue // whoever holds the ledgers has said why
+				continue // the holder of the ledgers has logged the reason
 			}
 			if _, err := n.CloseNow(); err != nil {
 				return err
@@ -246,8 +246,8 @@ func (n *Network) nextClosing() *closing {
 	return newClosing(n.cfg, n.tip.latest+1, n.closeTime())
 }
 
-// closeTime is that of the next ledger. Times never run backwards. Ledgers less than a second apart
-// share one, unlike on the network, rather than run ahead of the clock.
+// closeTime returns the close time of the next ledger. Times never run backwards. Ledgers less than
+// a second apart share one, unlike on the network, rather than run ahead of the clock.
 func (n *Network) closeTime() int64 {
 	return max(n.cfg.Clock().Unix(), n.tip.latestClose)
 }

@@ -180,8 +180,8 @@ func hashOf(v encodable) xdr.Hash {
 	return sha256.Sum256(mustEncode(v))
 }
 
-// outcome is what became of an operation, or of its check; the zero is success. The results of all
-// kinds have one form in XDR: the kind's own code, and after a success what the kind returns.
+// outcome is the result of an operation, or of its check; the zero value is success. The results of
+// all kinds have one form in XDR: the kind's own code, and after a success the kind's return value.
 type outcome struct {
 	general xdr.OperationResultCode // not of the kind; OpInner if the kind's own code counts
 	code    int32                   // of the operation's kind; 0 is success

@@ -288,7 +288,7 @@ func TestFriendbot(t *testing.T) {
 	r.verifyAll()
 }
 
-// A page of large ledgers ends early, and its cursor goes on.
+// A page of large ledgers ends early, and its cursor continues there.
 func TestLedgerPagesAreBounded(t *testing.T) {
 	r := start(t, testConfig(t))
 	holder := r.account("1000")

@@ -40,7 +40,7 @@ func claimableKey(id xdr.ClaimableBalanceId) entryKey {
 	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &key})
 }
 
-// state returns ledger entries, nil where there is none. The caller must not change them.
+// state returns ledger entries, or nil. The caller must not change them.
 type state interface {
 	load(key entryKey) *xdr.LedgerEntry
 }
@@ -61,7 +61,7 @@ func (e entries) merge(changed map[entryKey]*xdr.LedgerEntry) {
 	}
 }
 
-// closing is what the layers of one ledger share.
+// closing is shared by the layers of one ledger.
 type closing struct {
 	passphrase string
 	demo       xdr.Asset
@@ -142,7 +142,7 @@ func (l *layer) editAccount(id xdr.AccountId) *xdr.AccountEntry {
 	return l.edit(accountKey(id)).Account
 }
 
-// account returns the account to read, nil if there is none.
+// account returns the account to read, or nil.
 func account(s state, id xdr.AccountId) *xdr.AccountEntry {
 	if row := s.load(accountKey(id)); row != nil {
 		return row.Data.Account
@@ -201,12 +201,13 @@ func (k entryKey) decode() (key xdr.LedgerKey) {
 	return key
 }
 
-// minBalance is what an account must keep: two base reserves and one for each entry of its own.
+// minBalance returns the amount that an account must keep: two base reserves and one for each of
+// its entries.
 func minBalance(a *xdr.AccountEntry) int64 {
 	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
 }
 
-// available is what an account can spend; negative if it is below its reserve.
+// available returns the amount that an account can spend; negative if it is below its reserve.
 func available(a *xdr.AccountEntry) int64 { return int64(a.Balance) - minBalance(a) }
 
 // canGive is how much of an asset an account can part with.

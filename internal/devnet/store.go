@@ -45,7 +45,7 @@ type ledgerRecord struct {
 	Transactions []string `json:"transactions,omitempty"`
 }
 
-// tip is what every answer says about the range of ledgers.
+// tip is the range of ledgers in every answer.
 type tip struct {
 	oldest, latest           uint32
 	oldestClose, latestClose int64 // Unix seconds

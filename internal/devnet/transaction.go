@@ -129,8 +129,8 @@ func signedBy(
 	return signed, spare
 }
 
-// pending is what the check of a transaction needs to know besides the state: the ledger it may
-// get into and the queue before it.
+// pending is the additional input for the check of a transaction: the ledger it may get into and
+// the queue before it.
 type pending struct {
 	sequence  uint32             // of the next ledger
 	closeTime int64              // of the next ledger, as far as it is known

@@ -23,8 +23,8 @@ const (
 	keepAlivePeriod = 30 * time.Second
 )
 
-// carrier is what a handshake with a receiver runs over: the connection to it,
-// or a tunnel through a proxy.
+// carrier is the connection for a handshake with a receiver: a direct one, or a tunnel through a
+// proxy.
 type carrier struct {
 	raw  *meteredConn
 	conn net.Conn

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// newDNS returns the standard library's resolver for a server (an address and port), or for
-// those of /etc/resolv.conf when it is empty. A query that is not answered within
-// questionTime is sent again, to the next server if there is one: the library would wait
-// for the timeout of /etc/resolv.conf, which by default is that of a whole lookup.
+// newDNS returns the standard library's resolver for a server (an address and port), or for those
+// of /etc/resolv.conf when it is empty. A query that is not answered within questionTime is sent
+// again, to the next server if there is one: the library would wait for the timeout of
+// /etc/resolv.conf, which by default covers a whole lookup.
 func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,

@@ -250,7 +250,7 @@ func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
 	return s.URL
 }
 
-// newest returns the HTTP/1.1 connection that became idle last; nil if there is none.
+// newest returns the HTTP/1.1 connection that became idle last, or nil.
 func newest(c *Client) *http1Conn {
 	if front := c.pool.idle.Front(); front != nil {
 		return front.Value.(*http1Conn)

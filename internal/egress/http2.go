@@ -116,10 +116,10 @@ func (h *http2Conn) exchange(
 	return rep
 }
 
-// notTaken reports whether a request that failed without a response may be sent again: the
-// receiver said that it did not process it (RFC 9113, 8.7), or the connection ended, and
-// other requests were on it, so that this one need not be why. net/http tells these apart in
-// the text of its errors only; the second is that of a stream above the last one of a GOAWAY.
+// notTaken reports whether a request that failed without a response may be sent again: the receiver
+// said that it did not process it (RFC 9113, 8.7), or the connection ended, and other requests were
+// on it, so that this one need not be the cause. net/http distinguishes these only in the text of
+// its errors; the second is for a stream above the last one of a GOAWAY.
 func (h *http2Conn) notTaken(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "; REFUSED_STREAM; ") ||

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Code is the error of an attempt as the specification names it; empty if there was none (a
-// status that is not 2xx is no error in this sense).
+// Code is the error of an attempt as named in the specification; empty without an error (a status
+// that is not 2xx is not an error in this sense).
 type Code string
 
 // What can go wrong with an attempt (specification, "Delivery attempt errors").

@@ -1,4 +1,4 @@
-// Package forward is what developers of a receiver use: it posts events that were pulled to a
+// Package forward helps developers of a receiver: it posts events that were pulled to a
 // receiver on this machine, as the service would post them (`lumenhook listen`), records
 // deliveries for a receiver's own tests (`lumenhook fixtures`), and receives webhooks itself
 // (`lumenhook devnet receiver`).

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// attemptMax is that of the service's own attempts: over connecting, headers and body.
+	// attemptMax is the timeout of the service's own attempts: connecting, headers and body.
 	attemptMax = 10 * time.Second
 	// answerMax is how much of an answer is read, and shown where it refuses an event.
 	answerMax = 1 << 10

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// Line is what is said of an event, or of an attempt to post it.
+// Line is the report on an event, or on an attempt to post it.
 type Line struct {
 	Time     time.Time `json:"time"`
 	Sequence int64     `json:"sequence"`

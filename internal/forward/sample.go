@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Sample is what an event that is made up says. Nothing in it is paid, or is anybody's: its
-// transaction's hash is zeros, and so are the ids of its payment and watch.
+// Sample is the content of a synthetic event. Nothing in it is paid or belongs to a real account:
+// its transaction's hash is zeros, and so are the ids of its payment and watch.
 type Sample struct {
 	amount, memo, asset string
 	from, to            string

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
-// request is what a client sends: the method and some headers.
+// request is a client's request: the method and some headers.
 type request map[string]string
 
 func answer(t *testing.T, c ingress.Guard, in request) *httptest.ResponseRecorder {

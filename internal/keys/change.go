@@ -49,8 +49,8 @@ func writeNext(f *os.File, next func() ([]byte, error)) error {
 	return f.Sync()
 }
 
-// KeepOwner gives a new file the owner of the file at path, which it will replace, or of the
-// folder if there is none. What root writes for a service that runs as another user stays
+// KeepOwner gives a new file the owner of the file at path, which it will replace, or of the folder
+// if the file does not exist. A file that root writes for a service that runs as another user stays
 // readable for that service.
 func KeepOwner(file *os.File, path string) error {
 	old, err := os.Stat(path)

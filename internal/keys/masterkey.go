@@ -136,7 +136,7 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// LoadOrCreateSealer reads a master key file, and creates one with a new key if there is none.
+// LoadOrCreateSealer reads a master key file, and creates one with a new key if it does not exist.
 // The folder must exist.
 func LoadOrCreateSealer(path string) (*Sealer, error) {
 	s, err := LoadSealer(path)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Overlap is how long a key goes on signing beside the one that follows it: as secrets do.
+	// Overlap is how long a key keeps signing next to its successor, as for secrets.
 	Overlap = domain.SecretOverlapMillis * time.Millisecond
 	// LeastLead is how long a key that follows another is published before it signs, at least.
 	LeastLead = 2 * time.Hour
@@ -39,7 +39,7 @@ type signingFile struct {
 	Keys []SigningKey `json:"keys"`
 }
 
-// sealedFor is what a private key is bound to.
+// sealedFor returns the binding of a private key.
 func sealedFor(id string) string { return "signing key " + id }
 
 // newSigningKey draws a key and seals it. It draws again if the id begins with a hyphen, which a

@@ -91,8 +91,8 @@ func wantErr(t *testing.T, err error, text string) {
 	}
 }
 
-// TestWhoSignsWhen: a key is published before it signs, signs beside the one before for a day,
-// and is published long after.
+// TestWhoSignsWhen: a key is published before it signs, signs next to the previous one for a day,
+// and stays published long after.
 func TestWhoSignsWhen(t *testing.T) {
 	p := newPlace(t)
 	first := p.create()

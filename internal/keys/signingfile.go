@@ -79,8 +79,8 @@ func DropSigning(path, id string, now time.Time) ([]SigningKey, error) {
 	})
 }
 
-// ResealSigning puts the private keys under the newest master key, and returns how many it did. No
-// file is none.
+// ResealSigning re-encrypts the private keys with the newest master key, and returns the number of
+// re-encrypted keys, 0 if there is no file.
 func ResealSigning(path string, s *Sealer) (resealed int, err error) {
 	keys, err := ReadSigning(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +162,7 @@ func change(path string, by func([]SigningKey) ([]SigningKey, error)) ([]Signing
 	})
 }
 
-// replace writes a file again. It gives its present text to by, nil if there is none.
+// replace rewrites a file. It passes the current content to by, or nil if the file does not exist.
 func replace(
 	path string, by func(text []byte) ([]SigningKey, error),
 ) (keys []SigningKey, err error) {

@@ -36,7 +36,7 @@ type SigningRing struct {
 	mu     sync.Mutex // holds those below
 	looked time.Time
 	said   bool        // that the file could not be followed
-	info   fs.FileInfo // of the file that was read; nil: there was none
+	info   fs.FileInfo // of the file that was read; nil: no file
 	keys   []SigningKey
 	opened map[string]domain.Secret // private keys by id
 
@@ -100,7 +100,7 @@ func (r *SigningRing) current() []SigningKey {
 func (r *SigningRing) follow() {
 	err := r.read()
 	if errors.Is(err, fs.ErrNotExist) && r.info == nil {
-		err = nil // there was none either
+		err = nil // no file in either case
 	}
 	if err != nil && !r.said {
 		r.logger.Error("the file of signing keys cannot be read; the keys that it had stay in use, and "+

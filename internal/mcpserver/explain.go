@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// explanation is an event in words. Quoted is what others wrote, apart from them.
+// explanation is an event in words. Quoted is text by others, kept separate.
 type explanation struct {
 	Summary  string   `json:"summary"`
 	Payment  string   `json:"payment,omitempty"`
@@ -93,7 +93,7 @@ func attemptInWords(a client.Attempt) string {
 	return text + "failed, " + r.Answer()
 }
 
-// next says what comes by itself, and what somebody can do; none of it is done by a tool.
+// next says what happens automatically, and what a user can do; a tool does none of it.
 func next(e client.Event) string {
 	var text []string
 	if e.Delivery.Held {

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Config is what a server is made of.
+// Config configures a server.
 type Config struct {
 	API     *client.Client
 	Version string

@@ -94,7 +94,7 @@ func addResource[T, F any](
 		}))
 }
 
-// stuckList is what waits.
+// stuckList lists pending events.
 type stuckList struct {
 	Now  time.Time      `json:"now"`
 	Data []client.Event `json:"data"` // oldest first

@@ -30,7 +30,7 @@ type Flags struct {
 	rack          string
 	dataDir       string
 	masterKeyFile string
-	// signingKeysFile is empty for the one beside the master key
+	// signingKeysFile is empty for the file next to the master key
 	signingKeysFile string
 	kafka           config.Kafka
 	partitions      int32
@@ -80,7 +80,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 // maxReplicas is more copies than any cluster of brokers keeps of the topics.
 const maxReplicas = 8
 
-// nodeNameForm is what any broker accepts as a group.instance.id.
+// nodeNameForm is the form of a group.instance.id that any broker accepts.
 var nodeNameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 func checkNodeName(name string) error {

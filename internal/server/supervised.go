@@ -58,9 +58,9 @@ func exitCode(child int) int {
 	return child
 }
 
-// removeDead removes a dead child from its groups. That is as safe as the end of its
-// session (docs/decisions/fencing.md): whoever takes a partition over fences the dead one's
-// open transactions.
+// removeDead removes a dead child from its groups. That is as safe as the end of its session
+// (docs/decisions/fencing.md): the process that takes a partition over fences the dead one's open
+// transactions.
 func (s *Flags) removeDead(ctx context.Context, logger *slog.Logger) {
 	var roles []string
 	for _, role := range s.roles {

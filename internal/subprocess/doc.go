@@ -1,6 +1,6 @@
-// Package subprocess is what this program needs for programs that it starts: Killed prevents a
-// killed process from leaving others behind, which would otherwise continue (on Linux), and
-// ListenFree finds ports for programs that bind theirs later.
+// Package subprocess helps with programs that this program starts: Killed prevents a killed process
+// from leaving others behind, which would otherwise continue (on Linux), and ListenFree finds ports
+// for programs that bind theirs later.
 //
 //	cmd.SysProcAttr = subprocess.Killed()
 //

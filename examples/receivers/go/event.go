@@ -69,7 +69,7 @@ func (p Payment) Stroops() (int64, error) {
 	return stroops, nil
 }
 
-// Asset is what was paid. The issuer is nil for XLM, the network's own.
+// Asset is the asset of a payment. The issuer is nil for XLM, the network's own.
 type Asset struct {
 	Code   string  `json:"code"`
 	Issuer *string `json:"issuer"`
@@ -116,7 +116,7 @@ type Endpoint struct {
 	Description string `json:"description"`
 }
 
-// LastAttempt is what the endpoint's receiver answered last. Without a status there is an error.
+// LastAttempt is the last answer of the endpoint's receiver. Without a status there is an error.
 type LastAttempt struct {
 	EventID    string  `json:"eventId"`
 	StatusCode *int    `json:"statusCode"`

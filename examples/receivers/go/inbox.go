@@ -46,8 +46,8 @@ RETURNING webhook_id, body`
 	failEvent   = `UPDATE inbox SET error = ? WHERE webhook_id = ?`
 )
 
-// Inbox is the table of events that were received. A row is there before the service is told
-// 200, and stays: it is what a repeat is known by.
+// Inbox is the table of received events. A row is stored before the service gets a 200, and stays,
+// because it identifies repeats.
 type Inbox struct {
 	db   *sql.DB
 	wake chan struct{}

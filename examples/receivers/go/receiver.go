@@ -80,7 +80,7 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	return http.StatusOK, "recorded"
 }
 
-// isPlainJSON reports whether the body is what its bytes say, and no form of it.
+// isPlainJSON reports whether the body is unencoded JSON.
 func isPlainJSON(header http.Header) bool {
 	kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
 	charset, hasCharset := parameters["charset"]

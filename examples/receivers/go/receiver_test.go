@@ -118,8 +118,8 @@ func TestDataOfAnotherTypeIsRefused(t *testing.T) {
 	}
 }
 
-// TestSecretsThatAreNoneAreRefused: anybody can sign with an empty secret, so that one is never
-// held against a signature, and no receiver is made with one.
+// TestSecretsThatAreNoneAreRefused: anyone can sign with an empty secret, so that it is never used
+// to verify a signature, and no receiver is created with one.
 func TestSecretsThatAreNoneAreRefused(t *testing.T) {
 	body := []byte(`{"id":"evt_1","type":"payment.received"}`)
 	now := time.Now()

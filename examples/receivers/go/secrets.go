@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// aSecret is written as secrets are: what has a space or a quotation mark in it is none.
+// aSecret is the form of a secret: a text with a space or a quotation mark is invalid.
 var aSecret = regexp.MustCompile(`^whsec_[A-Za-z0-9+/=_-]+$`)
 
 // maxSecretBytes bounds a file of secrets: an endpoint has 25 of 58 bytes at most.

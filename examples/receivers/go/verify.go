@@ -14,9 +14,8 @@ import (
 // toleranceSeconds is how far the time of signing may be from the clock, either way.
 const toleranceSeconds = 300
 
-// Errors of Verify. The first tells of a clock that is wrong, or of a request that was recorded
-// and sent again; the second of another secret or a changed body; the third of this program, which
-// verified nothing.
+// Errors of Verify. The first means a wrong clock, or a replayed request; the second another secret
+// or a changed body; the third a bug in this program, which verified nothing.
 var (
 	ErrTimestamp = errors.New("Webhook-Timestamp is missing, malformed, or more than 300 seconds from the clock")
 	ErrSignature = errors.New("no signature in Webhook-Signature matches the body and a secret")
@@ -24,8 +23,8 @@ var (
 )
 
 // Verify checks that one of the secrets (whsec_…, whole) signed the body, byte for byte as it was
-// received, within 300 seconds of now. Several secrets are for the time after a rotation. Secrets
-// that are none are an error, because anybody can sign with an empty one.
+// received, within 300 seconds of now. Several secrets are for the time after a rotation. Invalid
+// secrets are an error, because anyone can sign with an empty one.
 func Verify(header http.Header, body []byte, secrets []string, now time.Time) error {
 	if err := checkSecrets(secrets); err != nil {
 		return err
@@ -46,7 +45,7 @@ func Verify(header http.Header, body []byte, secrets []string, now time.Time) er
 		mac.Write(body)
 		expected := mac.Sum(nil)
 		for entry := range strings.SplitSeq(given, ",") {
-			// Entries of other kinds may stand beside: they are passed over.
+			// There may be entries of other kinds: they are skipped.
 			text, isV1 := strings.CutPrefix(strings.TrimSpace(entry), "v1=")
 			if !isV1 {
 				continue

@@ -1,8 +1,8 @@
-// Command example is a shop that credits the payments it is told of:
+// Command example is a shop that credits the payments that it receives:
 //
 //	PORT=8081 DATABASE=shop.db LUMENHOOK_SECRET_FILE=secret go run ./example
 //
-// WORKER=off only receives: the work is then another process's.
+// WORKER=off only receives: another process then does the work.
 package main
 
 import (
@@ -76,7 +76,7 @@ func run(ctx context.Context) error {
 	return server.Serve(listener)
 }
 
-// credit is what this shop does with an event.
+// credit handles an event in this shop.
 func credit(ctx context.Context, tx *sql.Tx, event receiver.Event) error {
 	if event.Type == receiver.PaymentReceived {
 		data, err := event.Payment()
