@@ -62,6 +62,11 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
+	if !r.watch.AwaitsFollower() && r.missing == "" {
+		if err := a.withinQuota(r, domain.Counts{Backfills: 1}, domain.Counts{}); err != nil {
+			return reply{}, err
+		}
+	}
 	body.WatchID, body.OfEndpointID = r.subjectID, r.caller.endpointID
 	result, err := a.submit(ctx, r, body)
 	watch, err := a.answeredWatch(ctx, r, result, err)

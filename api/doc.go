@@ -49,6 +49,7 @@
 //	pull.go            events of an endpoint by their numbers
 //	receipts.go        receipts of attempts
 //	turns.go           an account runs a few reads at once, and its others wait
+//	quotas.go          how much an account may have
 //	waiters.go         how many requests may wait for one, and statements for a ledger
 //	filters.go         filters of lists of events by what was paid, also in a body
 //	replay.go          failed deliveries of an endpoint, queued again

@@ -42,6 +42,11 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
+	if !repeated {
+		if err := a.withinQuota(r, domain.Counts{Endpoints: 1}, domain.Counts{}); err != nil {
+			return reply{}, err
+		}
+	}
 	create := body.create(id, r.caller.accountID)
 	var err error
 	if create.SealedSecret, err = a.newSealedSecret(id); err != nil {

@@ -43,6 +43,8 @@ type Directory interface {
 	KeyUsedAt(keyID string) (millis int64, err error)
 	// Account returns an account with its keys.
 	Account(id string) (domain.Account, bool, error)
+	// Counts returns what an account has, as far as this node has read.
+	Counts(accountID string) (domain.Counts, error)
 	// Endpoint returns an endpoint of any account. A deleted one is not found, or has that
 	// status.
 	Endpoint(id string) (domain.Endpoint, bool, error)

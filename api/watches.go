@@ -28,6 +28,11 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	watch.ID, watch.AccountID = id, r.caller.accountID
+	if !repeated {
+		if err := a.withinQuota(r, watch.CountsOf(), domain.Counts{}); err != nil {
+			return reply{}, err
+		}
+	}
 	answer, made, warnings, err := a.askWatch(ctx, r, domain.CreateWatch{Watch: watch},
 		func() []string { return a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets) })
 	if err != nil {
@@ -127,6 +132,13 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		WatchID:    r.subjectID,
 		IfRevision: r.watchRevision(),
 		Change:     patch.WatchChange,
+	}
+	if patch.SenderAllowlist != nil && !a.mayRepeatChange(r) {
+		then := r.watch
+		then.Rules.SenderAllowlist = *patch.SenderAllowlist
+		if err := a.withinQuota(r, then.CountsOf(), r.watch.CountsOf()); err != nil {
+			return reply{}, err
+		}
 	}
 	if patch.completed && update.IfRevision == 0 {
 		update.IfRevision = r.watch.Revision // the revision that was merged into

@@ -482,6 +482,23 @@ func (w *world) Account(id string) (domain.Account, bool, error) {
 	return a, found && w.seen[id] >= a.Version, nil
 }
 
+// Counts counts what an account has.
+func (w *world) Counts(accountID string) (c domain.Counts, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.endpoints {
+		if e.AccountID == accountID {
+			c = c.Plus(e.CountsOf(), domain.Counts{})
+		}
+	}
+	for _, x := range w.watches {
+		if x.AccountID == accountID {
+			c = c.Plus(x.CountsOf(), domain.Counts{})
+		}
+	}
+	return c, nil
+}
+
 func (w *world) Endpoint(id string) (domain.Endpoint, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,6 +28,7 @@ type Account struct {
 	MoreEmails      []string // that are told besides, none twice
 	Keys            []Key    // oldest first
 	CreatedAtMillis int64
+	Quotas          Counts // that its operator has set; 0: the default
 }
 
 // Exists reports whether the account was created.
@@ -62,7 +63,12 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 	asked, _ := c.Body.(AccountCommand)
 	switch body := asked.(type) {
 	case UpdateAccount:
-		if body.Email == state.Email && slices.Equal(body.MoreEmails, state.MoreEmails) {
+		if body.Email == "" {
+			body.Email, body.MoreEmails = state.Email, state.MoreEmails
+		}
+		body.Quotas = body.Quotas.Or(state.Quotas)
+		if body.Email == state.Email && slices.Equal(body.MoreEmails, state.MoreEmails) &&
+			body.Quotas == state.Quotas {
 			return nil, nil
 		}
 		return []FactBody{AccountCreated{
@@ -70,6 +76,7 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 			Email:      body.Email,
 			MoreEmails: body.MoreEmails,
 			Updated:    true,
+			Quotas:     body.Quotas,
 		}}, nil
 	case CreateKey:
 		return decideCreateKey(state, c, body, nowMillis)
@@ -102,6 +109,7 @@ func EvolveAccount(state Account, f Fact) Account {
 	switch body := changed.(type) {
 	case AccountCreated:
 		state.ID, state.Email, state.MoreEmails = body.AccountID, body.Email, body.MoreEmails
+		state.Quotas = body.Quotas
 		if !body.Updated {
 			state.CreatedAtMillis = f.AtMillis
 		}

@@ -310,3 +310,40 @@ func TestAKeyAllowsWhatItWasCreatedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotasAndEmailsChangeApart: an update without addresses keeps them, and one without quotas
+// keeps those; a quota that is not named stays.
+func TestQuotasAndEmailsChangeApart(t *testing.T) {
+	const id = "acc_1"
+	const first = "a@example.com"
+	a := domain.Account{ID: id, Version: 1, Email: first, MoreEmails: []string{"b@example.com"}}
+	for _, step := range []struct {
+		ask   domain.UpdateAccount
+		want  domain.Counts
+		email string
+	}{
+		{domain.UpdateAccount{Quotas: domain.Counts{Watches: 5}}, domain.Counts{Watches: 5}, first},
+		{domain.UpdateAccount{Email: "c@example.com"}, domain.Counts{Watches: 5}, "c@example.com"},
+		{
+			domain.UpdateAccount{Quotas: domain.Counts{Senders: 7}},
+			domain.Counts{Watches: 5, Senders: 7}, "c@example.com",
+		},
+		{domain.UpdateAccount{Quotas: domain.Counts{Senders: 7}}, a.Quotas, ""},
+	} {
+		step.ask.AccountID = id
+		facts, rejection := domain.DecideAccount(a, domain.Command{AccountID: id, Body: step.ask}, 9)
+		if step.email == "" {
+			if len(facts) != 0 {
+				t.Errorf("%+v changes something: %+v", step.ask, facts)
+			}
+			continue
+		}
+		if rejection != nil || len(facts) != 1 {
+			t.Fatalf("%+v: %+v, %+v", step.ask, facts, rejection)
+		}
+		a = domain.EvolveAccount(a, domain.Fact{Aggregate: id, Version: a.Version + 1, Body: facts[0]})
+		if a.Quotas != step.want || a.Email != step.email {
+			t.Errorf("%+v leaves %+v", step.ask, a)
+		}
+	}
+}

@@ -45,6 +45,8 @@ const (
 	CodeKeyLimit = "KEY_LIMIT_EXCEEDED"
 	// CodeMissingPermission: 403. The same, of a permission.
 	CodeMissingPermission = "MISSING_PERMISSION"
+	// CodeQuotaExceeded: 403. The account has as much as it may of something.
+	CodeQuotaExceeded = "QUOTA_EXCEEDED"
 	// CodeTooManyRanges: 409. The watch has as many separate covered ranges of ledgers as
 	// it may.
 	CodeTooManyRanges = "TOO_MANY_RANGES"

@@ -80,8 +80,9 @@ type CreateAccount struct {
 // operator of the service, and is stored as a [CreateAccount].
 type UpdateAccount struct {
 	AccountID  string
-	Email      string
+	Email      string   // empty: the addresses stay
 	MoreEmails []string // [Account.MoreEmails]
+	Quotas     Counts   // 0 leaves one as it is
 }
 
 // CreateKey asks for another API key.

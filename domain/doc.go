@@ -34,6 +34,7 @@
 //	retry.go      whether and when a delivery is retried, and what disables an endpoint
 //	aggregate.go  what aggregates there are, and the fold of an endpoint with its deliveries
 //	account.go    accounts
+//	quota.go      how much an account has, and may have
 //	key.go        API keys of an account
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints

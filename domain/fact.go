@@ -70,6 +70,7 @@ type AccountCreated struct {
 	Email      string
 	MoreEmails []string // [Account.MoreEmails]
 	Updated    bool     // it was there
+	Quotas     Counts   // [Account.Quotas]
 }
 
 // KeyCreated adds an API key to an account.

@@ -47,7 +47,11 @@ func (c CreateAccount) wellFormed() error {
 }
 
 func (c UpdateAccount) wellFormed() error {
-	return errors.Join(within("email", len(c.Email), 1, maxNameBytes), moreEmails(c.MoreEmails))
+	least := 1
+	if c.Quotas != (Counts{}) {
+		least = 0
+	}
+	return errors.Join(within("email", len(c.Email), least, maxNameBytes), moreEmails(c.MoreEmails))
 }
 
 // moreEmails checks [Account.MoreEmails].

@@ -34,6 +34,29 @@ func accountOut(a domain.Account) *kafka.Account {
 		Keys:            mapped(a.Keys, keyOut),
 		CreatedAtMillis: a.CreatedAtMillis,
 		MoreEmails:      a.MoreEmails,
+		Quotas:          countsOut(a.Quotas),
+	}
+}
+
+// countsOut returns nil for none.
+func countsOut(c domain.Counts) *kafka.Counts {
+	if c == (domain.Counts{}) {
+		return nil
+	}
+	return &kafka.Counts{
+		Endpoints: c.Endpoints,
+		Watches:   c.Watches,
+		Senders:   c.Senders,
+		Backfills: c.Backfills,
+	}
+}
+
+func countsIn(c *kafka.Counts) domain.Counts {
+	return domain.Counts{
+		Endpoints: c.GetEndpoints(),
+		Watches:   c.GetWatches(),
+		Senders:   c.GetSenders(),
+		Backfills: c.GetBackfills(),
 	}
 }
 
@@ -45,6 +68,7 @@ func accountIn(a *kafka.Account) domain.Account {
 		Keys:            mapped(a.GetKeys(), keyIn),
 		CreatedAtMillis: a.GetCreatedAtMillis(),
 		MoreEmails:      a.GetMoreEmails(),
+		Quotas:          countsIn(a.GetQuotas()),
 	}
 }
 
@@ -91,6 +115,7 @@ func accountCommandOut(meta *kafka.CommandMeta, body domain.AccountCommand) prot
 			Email:      b.Email,
 			MoreEmails: b.MoreEmails,
 			Update:     true,
+			Quotas:     countsOut(b.Quotas),
 		}
 	case domain.CreateKey:
 		return &kafka.CreateKey{Meta: meta, AccountId: b.AccountID, Key: keyOut(b.Key)}
@@ -115,6 +140,7 @@ var accountCommandForms = map[string]commandForm{
 				AccountID:  m.GetAccountId(),
 				Email:      m.GetEmail(),
 				MoreEmails: m.GetMoreEmails(),
+				Quotas:     countsIn(m.GetQuotas()),
 			}
 		}
 		return domain.CreateAccount{
@@ -149,6 +175,7 @@ func accountFactOut(meta *kafka.FactMeta, body domain.AccountFact) proto.Message
 			Email:      b.Email,
 			MoreEmails: b.MoreEmails,
 			Updated:    b.Updated,
+			Quotas:     countsOut(b.Quotas),
 		}
 	case domain.KeyCreated:
 		return &kafka.KeyCreated{Meta: meta, Key: keyOut(b.Key)}
@@ -178,6 +205,7 @@ func accountCreatedIn(m *kafka.AccountCreated) domain.FactBody {
 		Email:      m.GetEmail(),
 		MoreEmails: m.GetMoreEmails(),
 		Updated:    m.GetUpdated(),
+		Quotas:     countsIn(m.GetQuotas()),
 	}
 }
 

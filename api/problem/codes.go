@@ -119,6 +119,7 @@ var kinds = map[string]kind{
 	},
 	domain.CodeTooManySecrets: {http.StatusConflict, "The endpoint has too many valid secrets"},
 	domain.CodeTooManyKeys:    {http.StatusConflict, "The account has too many API keys"},
+	domain.CodeQuotaExceeded:  {http.StatusForbidden, "The account has as much as it may"},
 	domain.CodeKeyRolled:      {http.StatusConflict, "The API key was rolled before"},
 	domain.CodeTooManyRanges: {
 		http.StatusConflict, "The watch has covered too many ranges of ledgers",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net/mail"
 	"slices"
 
@@ -105,27 +106,40 @@ disabled endpoint. They are read from the brokers: no key of the API sees anothe
 func newAccountsUpdate(r *apiFlags) *cobra.Command {
 	var account string
 	var emails []string
+	var quotas map[string]int
 	c := &cobra.Command{
-		Use:   "update --email you@example.com",
-		Short: "Change where an account's holder is told of a disabled endpoint",
+		Use:   "update",
+		Short: "Change an account's addresses and quotas",
 		Long: `Changes where an account's holder is told of a disabled endpoint. The addresses that are
 given, up to 10, take the place of those that it has; each gets a mail of its own. Notices that
-are not mailed yet go to the new ones.`,
+are not mailed yet go to the new ones.
+
+A quota is how much the account may have: endpoints, watches, senders (of all its watches
+together) and backfills (in progress). A request beyond it gets 403 QUOTA_EXCEEDED.`,
 		Example: `  # Notices go to another address from now on
   lumenhook accounts update --account acc_… --email ops@shop.example
 
   # To two, each with a mail of its own
-  lumenhook accounts update --email ops@shop.example --email owner@shop.example`,
+  lumenhook accounts update --email ops@shop.example --email owner@shop.example
+
+  # The account may have 500 watches with 20,000 senders in all
+  lumenhook accounts update --account acc_… --quota watches=500,senders=20000`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, err := r.Account(account)
 			if err != nil {
 				return err
 			}
+			update := domain.UpdateAccount{AccountID: id}
+			if update.Quotas, err = readQuotas(quotas); err != nil {
+				return err
+			}
+			if len(emails) > 0 {
+				update.Email, update.MoreEmails = emails[0], emails[1:]
+			}
 			if err := checkEmails(emails); err != nil {
 				return err
 			}
-			update := domain.UpdateAccount{AccountID: id, Email: emails[0], MoreEmails: emails[1:]}
 			answer, err := r.Submit(cmd.Context(), update, id)
 			if err != nil {
 				return fmt.Errorf("updating the account: %w", err)
@@ -137,7 +151,27 @@ are not mailed yet go to the new ones.`,
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
 	c.Flags().StringArrayVar(&emails, "email", nil,
 		"an address from now on; may be repeated, 10 times at most")
+	c.Flags().StringToIntVar(&quotas, "quota", nil,
+		"how much the account may have, such as watches=500,senders=20000")
 	r.Changes(c)
-	_ = c.MarkFlagRequired("email")
+	c.MarkFlagsOneRequired("email", "quota")
 	return c
+}
+
+// readQuotas reads quotas by their names.
+func readQuotas(given map[string]int) (c domain.Counts, err error) {
+	known := domain.QuotaList()
+	for name, value := range given {
+		i := slices.IndexFunc(known, func(q domain.Quota) bool { return q.Name == name })
+		if i < 0 {
+			return c, cli.Usage(fmt.Errorf("unknown quota %q for --quota: use endpoints, watches, senders "+
+				"or backfills", name))
+		}
+		if value < 1 || value > math.MaxInt32 {
+			return c, cli.Usage(fmt.Errorf("invalid value %d for --quota %s: use 1 to %d", value, name,
+				math.MaxInt32))
+		}
+		*known[i].Of(&c) = uint32(value)
+	}
+	return c, nil
 }

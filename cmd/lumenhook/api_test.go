@@ -204,13 +204,15 @@ func (s *testService) accountsAndKeys() {
 	s.cli(&other, "accounts", "create", "--email", "b@example.com")
 	s.cli(nil, "accounts", "update", "--account", other.AccountID, "--email", "c@example.com",
 		"--email", "d@example.com")
+	s.cli(nil, "accounts", "update", "--account", other.AccountID, "--quota", "watches=5")
 	s.eventually("another email of an account", func() bool {
 		var accounts apicli.Accounts
 		s.cli(&accounts, "accounts", "list")
 		i := slices.IndexFunc(accounts.Data,
 			func(a apicli.Account) bool { return a.ID == other.AccountID })
 		return i > 0 && accounts.Data[i].Email == "c@example.com" && accounts.Data[i].Keys == 1 &&
-			slices.Equal(accounts.Data[i].Emails, []string{"c@example.com", "d@example.com"})
+			slices.Equal(accounts.Data[i].Emails, []string{"c@example.com", "d@example.com"}) &&
+			accounts.Data[i].Quotas["watches"] == 5 && accounts.Data[i].Quotas["endpoints"] == 10_000
 	})
 	b := s.client(other.Key)
 	if list, err := b.ListKeys(ctx, client.Page{}); err != nil || len(list.Data) != 1 {

@@ -17,6 +17,8 @@ type Account struct {
 	Emails    []string  `json:"emails"` // all
 	Keys      int       `json:"keys"`   // that are there, expired ones included
 	CreatedAt time.Time `json:"createdAt"`
+
+	Quotas map[string]uint32 `json:"quotas"` // how much it may have
 }
 
 // Accounts are a list of them.
@@ -35,12 +37,17 @@ func ViewAccounts(all []domain.Account) Accounts {
 
 // ViewAccount returns an account as it is shown.
 func ViewAccount(a domain.Account) Account {
+	quotas, counts := make(map[string]uint32), a.Quotas.Or(domain.DefaultQuotas())
+	for _, q := range domain.QuotaList() {
+		quotas[q.Name] = *q.Of(&counts)
+	}
 	return Account{
 		ID:        a.ID,
 		Email:     a.Email,
 		Emails:    append([]string{}, a.Emails()...),
 		Keys:      len(a.Keys),
 		CreatedAt: time.UnixMilli(a.CreatedAtMillis).UTC(),
+		Quotas:    quotas,
 	}
 }
 

@@ -108,6 +108,7 @@ type CreateAccount struct {
 	Key           *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	Update        bool                   `protobuf:"varint,5,opt,name=update,proto3" json:"update,omitempty"`                          // of an account that is there, without a key
 	MoreEmails    []string               `protobuf:"bytes,6,rep,name=more_emails,json=moreEmails,proto3" json:"more_emails,omitempty"` // of Account.more_emails
+	Quotas        *Counts                `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`                           // of an update: 0 leaves one as it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +181,13 @@ func (x *CreateAccount) GetUpdate() bool {
 func (x *CreateAccount) GetMoreEmails() []string {
 	if x != nil {
 		return x.MoreEmails
+	}
+	return nil
+}
+
+func (x *CreateAccount) GetQuotas() *Counts {
+	if x != nil {
+		return x.Quotas
 	}
 	return nil
 }
@@ -2763,7 +2771,7 @@ const file_commands_proto_rawDesc = "" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x1b\n" +
 	"\tbody_hash\x18\x03 \x01(\fR\bbodyHash\x12(\n" +
 	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\x12\x15\n" +
-	"\x06key_id\x18\x05 \x01(\tR\x05keyId\"\xdd\x01\n" +
+	"\x06key_id\x18\x05 \x01(\tR\x05keyId\"\x91\x02\n" +
 	"\rCreateAccount\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -2772,7 +2780,8 @@ const file_commands_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\x12\x16\n" +
 	"\x06update\x18\x05 \x01(\bR\x06update\x12\x1f\n" +
 	"\vmore_emails\x18\x06 \x03(\tR\n" +
-	"moreEmails\"\x8a\x01\n" +
+	"moreEmails\x122\n" +
+	"\x06quotas\x18\a \x01(\v2\x1a.lumenhook.kafka.v1.CountsR\x06quotas\"\x8a\x01\n" +
 	"\tCreateKey\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -3088,69 +3097,71 @@ var file_commands_proto_goTypes = []any{
 	nil,                            // 35: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
 	nil,                            // 36: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
 	(*Key)(nil),                    // 37: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 38: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 39: lumenhook.kafka.v1.EndpointChange
-	(*Delivery)(nil),               // 40: lumenhook.kafka.v1.Delivery
-	(*MailDone)(nil),               // 41: lumenhook.kafka.v1.MailDone
-	(*Watch)(nil),                  // 42: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 43: lumenhook.kafka.v1.WatchChange
-	(*Fulfilment)(nil),             // 44: lumenhook.kafka.v1.Fulfilment
-	(*Answer)(nil),                 // 45: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 46: lumenhook.kafka.v1.Payment
-	(*BalanceMove)(nil),            // 47: lumenhook.kafka.v1.BalanceMove
-	(*Verification)(nil),           // 48: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 49: lumenhook.kafka.v1.Event
+	(*Counts)(nil),                 // 38: lumenhook.kafka.v1.Counts
+	(*Header)(nil),                 // 39: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 40: lumenhook.kafka.v1.EndpointChange
+	(*Delivery)(nil),               // 41: lumenhook.kafka.v1.Delivery
+	(*MailDone)(nil),               // 42: lumenhook.kafka.v1.MailDone
+	(*Watch)(nil),                  // 43: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 44: lumenhook.kafka.v1.WatchChange
+	(*Fulfilment)(nil),             // 45: lumenhook.kafka.v1.Fulfilment
+	(*Answer)(nil),                 // 46: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 47: lumenhook.kafka.v1.Payment
+	(*BalanceMove)(nil),            // 48: lumenhook.kafka.v1.BalanceMove
+	(*Verification)(nil),           // 49: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 50: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	37, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	38, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
-	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	39, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
-	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 14: lumenhook.kafka.v1.RotateSecret.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 15: lumenhook.kafka.v1.ResealSecrets.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	12, // 16: lumenhook.kafka.v1.ResealSecrets.values:type_name -> lumenhook.kafka.v1.Resealed
-	0,  // 17: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	16, // 20: lumenhook.kafka.v1.ResendEvent.remembered:type_name -> lumenhook.kafka.v1.Remembered
-	40, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	0,  // 22: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	41, // 23: lumenhook.kafka.v1.RecordMail.done:type_name -> lumenhook.kafka.v1.MailDone
-	0,  // 24: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	42, // 25: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 26: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	43, // 27: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 28: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 29: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 30: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	44, // 31: lumenhook.kafka.v1.RecordCoverage.fulfils:type_name -> lumenhook.kafka.v1.Fulfilment
-	45, // 32: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	46, // 33: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	47, // 34: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
-	48, // 35: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	49, // 36: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	41, // 37: lumenhook.kafka.v1.MailOrder.done:type_name -> lumenhook.kafka.v1.MailDone
-	34, // 38: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	35, // 39: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	36, // 40: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	30, // 41: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
-	0,  // 42: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 43: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	38, // 2: lumenhook.kafka.v1.CreateAccount.quotas:type_name -> lumenhook.kafka.v1.Counts
+	0,  // 3: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	37, // 4: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 5: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	37, // 6: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 7: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 8: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	39, // 9: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	0,  // 10: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	40, // 11: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	0,  // 12: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 13: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 14: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 15: lumenhook.kafka.v1.RotateSecret.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 16: lumenhook.kafka.v1.ResealSecrets.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	12, // 17: lumenhook.kafka.v1.ResealSecrets.values:type_name -> lumenhook.kafka.v1.Resealed
+	0,  // 18: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 19: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 20: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	16, // 21: lumenhook.kafka.v1.ResendEvent.remembered:type_name -> lumenhook.kafka.v1.Remembered
+	41, // 22: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 23: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	42, // 24: lumenhook.kafka.v1.RecordMail.done:type_name -> lumenhook.kafka.v1.MailDone
+	0,  // 25: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	43, // 26: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 27: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	44, // 28: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 29: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 30: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 31: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	45, // 32: lumenhook.kafka.v1.RecordCoverage.fulfils:type_name -> lumenhook.kafka.v1.Fulfilment
+	46, // 33: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	47, // 34: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	48, // 35: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
+	49, // 36: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	50, // 37: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	42, // 38: lumenhook.kafka.v1.MailOrder.done:type_name -> lumenhook.kafka.v1.MailDone
+	34, // 39: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	35, // 40: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	36, // 41: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	30, // 42: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
+	0,  // 43: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	33, // 44: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }

@@ -93,6 +93,7 @@ type AccountCreated struct {
 	Email         string                 `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
 	Updated       bool                   `protobuf:"varint,4,opt,name=updated,proto3" json:"updated,omitempty"`                        // it was there already, and has other emails from now on
 	MoreEmails    []string               `protobuf:"bytes,5,rep,name=more_emails,json=moreEmails,proto3" json:"more_emails,omitempty"` // of Account.more_emails
+	Quotas        *Counts                `protobuf:"bytes,6,opt,name=quotas,proto3" json:"quotas,omitempty"`                           // of Account.quotas
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +159,13 @@ func (x *AccountCreated) GetUpdated() bool {
 func (x *AccountCreated) GetMoreEmails() []string {
 	if x != nil {
 		return x.MoreEmails
+	}
+	return nil
+}
+
+func (x *AccountCreated) GetQuotas() *Counts {
+	if x != nil {
+		return x.Quotas
 	}
 	return nil
 }
@@ -2261,7 +2269,7 @@ const file_facts_proto_rawDesc = "" +
 	"\bFactMeta\x12\x1c\n" +
 	"\taggregate\x18\x01 \x01(\tR\taggregate\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1b\n" +
-	"\tat_millis\x18\x03 \x01(\x03R\batMillis\"\xb2\x01\n" +
+	"\tat_millis\x18\x03 \x01(\x03R\batMillis\"\xe6\x01\n" +
 	"\x0eAccountCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -2269,7 +2277,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x05email\x18\x03 \x01(\tR\x05email\x12\x18\n" +
 	"\aupdated\x18\x04 \x01(\bR\aupdated\x12\x1f\n" +
 	"\vmore_emails\x18\x05 \x03(\tR\n" +
-	"moreEmails\"i\n" +
+	"moreEmails\x122\n" +
+	"\x06quotas\x18\x06 \x01(\v2\x1a.lumenhook.kafka.v1.CountsR\x06quotas\"i\n" +
 	"\n" +
 	"KeyCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12)\n" +
@@ -2496,71 +2505,73 @@ var file_facts_proto_goTypes = []any{
 	(*DeliveryCancelled)(nil), // 27: lumenhook.kafka.v1.DeliveryCancelled
 	(*DeliveryMoved)(nil),     // 28: lumenhook.kafka.v1.DeliveryMoved
 	(*CommandHandled)(nil),    // 29: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 30: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 31: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 32: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 33: lumenhook.kafka.v1.EndpointChange
-	(*MailDone)(nil),          // 34: lumenhook.kafka.v1.MailDone
-	(*Watch)(nil),             // 35: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 36: lumenhook.kafka.v1.WatchChange
-	(*Fulfilment)(nil),        // 37: lumenhook.kafka.v1.Fulfilment
-	(*Event)(nil),             // 38: lumenhook.kafka.v1.Event
-	(*Trouble)(nil),           // 39: lumenhook.kafka.v1.Trouble
-	(*Delivery)(nil),          // 40: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),            // 41: lumenhook.kafka.v1.Answer
+	(*Counts)(nil),            // 30: lumenhook.kafka.v1.Counts
+	(*Key)(nil),               // 31: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 32: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 33: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 34: lumenhook.kafka.v1.EndpointChange
+	(*MailDone)(nil),          // 35: lumenhook.kafka.v1.MailDone
+	(*Watch)(nil),             // 36: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 37: lumenhook.kafka.v1.WatchChange
+	(*Fulfilment)(nil),        // 38: lumenhook.kafka.v1.Fulfilment
+	(*Event)(nil),             // 39: lumenhook.kafka.v1.Event
+	(*Trouble)(nil),           // 40: lumenhook.kafka.v1.Trouble
+	(*Delivery)(nil),          // 41: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),            // 42: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
-	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	32, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
-	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	33, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
-	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	32, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
-	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	23, // 17: lumenhook.kafka.v1.EndpointDisabled.telling:type_name -> lumenhook.kafka.v1.Telling
-	0,  // 18: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 19: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	34, // 20: lumenhook.kafka.v1.MailAttempted.done:type_name -> lumenhook.kafka.v1.MailDone
-	0,  // 21: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 22: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 23: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	35, // 24: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 25: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	36, // 26: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 27: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 28: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 29: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	37, // 30: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
-	0,  // 31: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 32: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 33: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	38, // 34: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 35: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	24, // 36: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
-	39, // 37: lumenhook.kafka.v1.AttemptMade.trouble:type_name -> lumenhook.kafka.v1.Trouble
-	23, // 38: lumenhook.kafka.v1.AttemptMade.telling:type_name -> lumenhook.kafka.v1.Telling
-	0,  // 39: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	40, // 40: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	0,  // 41: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 42: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 43: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 44: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	41, // 45: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	30, // 1: lumenhook.kafka.v1.AccountCreated.quotas:type_name -> lumenhook.kafka.v1.Counts
+	0,  // 2: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	31, // 3: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 4: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	31, // 5: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	0,  // 6: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 7: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	32, // 8: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	33, // 9: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	0,  // 10: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	34, // 11: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	0,  // 12: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	32, // 13: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	0,  // 14: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	32, // 15: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	33, // 16: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	0,  // 17: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	23, // 18: lumenhook.kafka.v1.EndpointDisabled.telling:type_name -> lumenhook.kafka.v1.Telling
+	0,  // 19: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 20: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	35, // 21: lumenhook.kafka.v1.MailAttempted.done:type_name -> lumenhook.kafka.v1.MailDone
+	0,  // 22: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 23: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 24: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	36, // 25: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 26: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	37, // 27: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 28: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 29: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 30: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	38, // 31: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	0,  // 32: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 33: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 34: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	39, // 35: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 36: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	24, // 37: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
+	40, // 38: lumenhook.kafka.v1.AttemptMade.trouble:type_name -> lumenhook.kafka.v1.Trouble
+	23, // 39: lumenhook.kafka.v1.AttemptMade.telling:type_name -> lumenhook.kafka.v1.Telling
+	0,  // 40: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	41, // 41: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 42: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 43: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 44: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 45: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	42, // 46: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }

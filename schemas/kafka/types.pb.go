@@ -673,6 +673,7 @@ type Account struct {
 	Keys            []*Key                 `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"`
 	CreatedAtMillis int64                  `protobuf:"varint,5,opt,name=created_at_millis,json=createdAtMillis,proto3" json:"created_at_millis,omitempty"`
 	MoreEmails      []string               `protobuf:"bytes,6,rep,name=more_emails,json=moreEmails,proto3" json:"more_emails,omitempty"` // that are told besides
+	Quotas          *Counts                `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`                           // that its operator has set; 0: the default
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -749,6 +750,82 @@ func (x *Account) GetMoreEmails() []string {
 	return nil
 }
 
+func (x *Account) GetQuotas() *Counts {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+// Counts count what an account has, or may have at most.
+type Counts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Endpoints     uint32                 `protobuf:"varint,1,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
+	Watches       uint32                 `protobuf:"varint,2,opt,name=watches,proto3" json:"watches,omitempty"`
+	Senders       uint32                 `protobuf:"varint,3,opt,name=senders,proto3" json:"senders,omitempty"`     // of all its watches
+	Backfills     uint32                 `protobuf:"varint,4,opt,name=backfills,proto3" json:"backfills,omitempty"` // in progress
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counts) Reset() {
+	*x = Counts{}
+	mi := &file_types_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counts) ProtoMessage() {}
+
+func (x *Counts) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counts.ProtoReflect.Descriptor instead.
+func (*Counts) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Counts) GetEndpoints() uint32 {
+	if x != nil {
+		return x.Endpoints
+	}
+	return 0
+}
+
+func (x *Counts) GetWatches() uint32 {
+	if x != nil {
+		return x.Watches
+	}
+	return 0
+}
+
+func (x *Counts) GetSenders() uint32 {
+	if x != nil {
+		return x.Senders
+	}
+	return 0
+}
+
+func (x *Counts) GetBackfills() uint32 {
+	if x != nil {
+		return x.Backfills
+	}
+	return 0
+}
+
 type SealedSecret struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Sealed          []byte                 `protobuf:"bytes,1,opt,name=sealed,proto3" json:"sealed,omitempty"`
@@ -760,7 +837,7 @@ type SealedSecret struct {
 
 func (x *SealedSecret) Reset() {
 	*x = SealedSecret{}
-	mi := &file_types_proto_msgTypes[9]
+	mi := &file_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +849,7 @@ func (x *SealedSecret) String() string {
 func (*SealedSecret) ProtoMessage() {}
 
 func (x *SealedSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[9]
+	mi := &file_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +862,7 @@ func (x *SealedSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedSecret.ProtoReflect.Descriptor instead.
 func (*SealedSecret) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{9}
+	return file_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SealedSecret) GetSealed() []byte {
@@ -819,7 +896,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_types_proto_msgTypes[10]
+	mi := &file_types_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +908,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[10]
+	mi := &file_types_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +921,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{10}
+	return file_types_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Header) GetName() string {
@@ -894,7 +971,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_types_proto_msgTypes[11]
+	mi := &file_types_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +983,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[11]
+	mi := &file_types_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +996,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{11}
+	return file_types_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Endpoint) GetId() string {
@@ -1102,7 +1179,7 @@ type Trouble struct {
 
 func (x *Trouble) Reset() {
 	*x = Trouble{}
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1191,7 @@ func (x *Trouble) String() string {
 func (*Trouble) ProtoMessage() {}
 
 func (x *Trouble) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1204,7 @@ func (x *Trouble) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trouble.ProtoReflect.Descriptor instead.
 func (*Trouble) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{12}
+	return file_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Trouble) GetSinceMillis() int64 {
@@ -1163,7 +1240,7 @@ type AttemptLog struct {
 
 func (x *AttemptLog) Reset() {
 	*x = AttemptLog{}
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1252,7 @@ func (x *AttemptLog) String() string {
 func (*AttemptLog) ProtoMessage() {}
 
 func (x *AttemptLog) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1265,7 @@ func (x *AttemptLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptLog.ProtoReflect.Descriptor instead.
 func (*AttemptLog) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{13}
+	return file_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AttemptLog) GetFrom() uint64 {
@@ -1222,7 +1299,7 @@ type HeaderList struct {
 
 func (x *HeaderList) Reset() {
 	*x = HeaderList{}
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1311,7 @@ func (x *HeaderList) String() string {
 func (*HeaderList) ProtoMessage() {}
 
 func (x *HeaderList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1324,7 @@ func (x *HeaderList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderList.ProtoReflect.Descriptor instead.
 func (*HeaderList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{14}
+	return file_types_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HeaderList) GetList() []*Header {
@@ -1266,7 +1343,7 @@ type AssetList struct {
 
 func (x *AssetList) Reset() {
 	*x = AssetList{}
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1355,7 @@ func (x *AssetList) String() string {
 func (*AssetList) ProtoMessage() {}
 
 func (x *AssetList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1368,7 @@ func (x *AssetList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssetList.ProtoReflect.Descriptor instead.
 func (*AssetList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{15}
+	return file_types_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AssetList) GetList() []*Asset {
@@ -1310,7 +1387,7 @@ type StringList struct {
 
 func (x *StringList) Reset() {
 	*x = StringList{}
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1399,7 @@ func (x *StringList) String() string {
 func (*StringList) ProtoMessage() {}
 
 func (x *StringList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1412,7 @@ func (x *StringList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StringList.ProtoReflect.Descriptor instead.
 func (*StringList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{16}
+	return file_types_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StringList) GetList() []string {
@@ -1361,7 +1438,7 @@ type EndpointChange struct {
 
 func (x *EndpointChange) Reset() {
 	*x = EndpointChange{}
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1450,7 @@ func (x *EndpointChange) String() string {
 func (*EndpointChange) ProtoMessage() {}
 
 func (x *EndpointChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1463,7 @@ func (x *EndpointChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointChange.ProtoReflect.Descriptor instead.
 func (*EndpointChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{17}
+	return file_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EndpointChange) GetUrl() string {
@@ -1455,7 +1532,7 @@ type WatchChange struct {
 
 func (x *WatchChange) Reset() {
 	*x = WatchChange{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1544,7 @@ func (x *WatchChange) String() string {
 func (*WatchChange) ProtoMessage() {}
 
 func (x *WatchChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1557,7 @@ func (x *WatchChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchChange.ProtoReflect.Descriptor instead.
 func (*WatchChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchChange) GetLabel() string {
@@ -1570,7 +1647,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1659,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1672,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Watch) GetId() string {
@@ -1771,7 +1848,7 @@ type Fulfilment struct {
 
 func (x *Fulfilment) Reset() {
 	*x = Fulfilment{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1860,7 @@ func (x *Fulfilment) String() string {
 func (*Fulfilment) ProtoMessage() {}
 
 func (x *Fulfilment) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1873,7 @@ func (x *Fulfilment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fulfilment.ProtoReflect.Descriptor instead.
 func (*Fulfilment) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Fulfilment) GetPaymentId() string {
@@ -1843,7 +1920,7 @@ type BackfillPart struct {
 
 func (x *BackfillPart) Reset() {
 	*x = BackfillPart{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1932,7 @@ func (x *BackfillPart) String() string {
 func (*BackfillPart) ProtoMessage() {}
 
 func (x *BackfillPart) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1945,7 @@ func (x *BackfillPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillPart.ProtoReflect.Descriptor instead.
 func (*BackfillPart) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BackfillPart) GetRange() *LedgerRange {
@@ -1980,7 +2057,7 @@ type LedgerRange struct {
 
 func (x *LedgerRange) Reset() {
 	*x = LedgerRange{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2069,7 @@ func (x *LedgerRange) String() string {
 func (*LedgerRange) ProtoMessage() {}
 
 func (x *LedgerRange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2082,7 @@ func (x *LedgerRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
 func (*LedgerRange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LedgerRange) GetFrom() uint32 {
@@ -2041,7 +2118,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2130,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2143,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Backfill) GetRequest() uint64 {
@@ -2158,7 +2235,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2247,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2260,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{24}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Event) GetId() string {
@@ -2224,7 +2301,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2313,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2326,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{25}
+	return file_types_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Rejection) GetCode() string {
@@ -2281,7 +2358,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2370,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2383,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{26}
+	return file_types_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -2362,7 +2439,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2451,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2464,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{27}
+	return file_types_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -2421,7 +2498,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2510,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2523,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{28}
+	return file_types_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -2493,7 +2570,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[29]
+	mi := &file_types_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2582,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[29]
+	mi := &file_types_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2595,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{29}
+	return file_types_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -2698,7 +2775,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_types_proto_msgTypes[30]
+	mi := &file_types_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2787,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[30]
+	mi := &file_types_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2800,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{30}
+	return file_types_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Notice) GetEndpointId() string {
@@ -2835,7 +2912,7 @@ type MailDone struct {
 
 func (x *MailDone) Reset() {
 	*x = MailDone{}
-	mi := &file_types_proto_msgTypes[31]
+	mi := &file_types_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2924,7 @@ func (x *MailDone) String() string {
 func (*MailDone) ProtoMessage() {}
 
 func (x *MailDone) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[31]
+	mi := &file_types_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2937,7 @@ func (x *MailDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailDone.ProtoReflect.Descriptor instead.
 func (*MailDone) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{31}
+	return file_types_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MailDone) GetTaken() []string {
@@ -2898,7 +2975,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[32]
+	mi := &file_types_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +2987,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[32]
+	mi := &file_types_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +3000,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{32}
+	return file_types_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -3133,7 +3210,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
 	"\x11expires_at_millis\x18\x06 \x01(\x03R\x0fexpiresAtMillis\x12#\n" +
 	"\rallowed_cidrs\x18\a \x03(\tR\fallowedCidrs\x12\x1b\n" +
-	"\trolled_to\x18\b \x01(\tR\brolledTo\"\xc3\x01\n" +
+	"\trolled_to\x18\b \x01(\tR\brolledTo\"\xf7\x01\n" +
 	"\aAccount\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -3141,7 +3218,13 @@ const file_types_proto_rawDesc = "" +
 	"\x04keys\x18\x04 \x03(\v2\x17.lumenhook.kafka.v1.KeyR\x04keys\x12*\n" +
 	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\x12\x1f\n" +
 	"\vmore_emails\x18\x06 \x03(\tR\n" +
-	"moreEmails\"~\n" +
+	"moreEmails\x122\n" +
+	"\x06quotas\x18\a \x01(\v2\x1a.lumenhook.kafka.v1.CountsR\x06quotas\"x\n" +
+	"\x06Counts\x12\x1c\n" +
+	"\tendpoints\x18\x01 \x01(\rR\tendpoints\x12\x18\n" +
+	"\awatches\x18\x02 \x01(\rR\awatches\x12\x18\n" +
+	"\asenders\x18\x03 \x01(\rR\asenders\x12\x1c\n" +
+	"\tbackfills\x18\x04 \x01(\rR\tbackfills\"~\n" +
 	"\fSealedSecret\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12*\n" +
 	"\x11created_at_millis\x18\x02 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
@@ -3398,7 +3481,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -3409,30 +3492,31 @@ var file_types_proto_goTypes = []any{
 	(*Verification)(nil),   // 6: lumenhook.kafka.v1.Verification
 	(*Key)(nil),            // 7: lumenhook.kafka.v1.Key
 	(*Account)(nil),        // 8: lumenhook.kafka.v1.Account
-	(*SealedSecret)(nil),   // 9: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),         // 10: lumenhook.kafka.v1.Header
-	(*Endpoint)(nil),       // 11: lumenhook.kafka.v1.Endpoint
-	(*Trouble)(nil),        // 12: lumenhook.kafka.v1.Trouble
-	(*AttemptLog)(nil),     // 13: lumenhook.kafka.v1.AttemptLog
-	(*HeaderList)(nil),     // 14: lumenhook.kafka.v1.HeaderList
-	(*AssetList)(nil),      // 15: lumenhook.kafka.v1.AssetList
-	(*StringList)(nil),     // 16: lumenhook.kafka.v1.StringList
-	(*EndpointChange)(nil), // 17: lumenhook.kafka.v1.EndpointChange
-	(*WatchChange)(nil),    // 18: lumenhook.kafka.v1.WatchChange
-	(*Watch)(nil),          // 19: lumenhook.kafka.v1.Watch
-	(*Fulfilment)(nil),     // 20: lumenhook.kafka.v1.Fulfilment
-	(*BackfillPart)(nil),   // 21: lumenhook.kafka.v1.BackfillPart
-	(*LedgerRange)(nil),    // 22: lumenhook.kafka.v1.LedgerRange
-	(*Backfill)(nil),       // 23: lumenhook.kafka.v1.Backfill
-	(*Event)(nil),          // 24: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 25: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 26: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 27: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 28: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 29: lumenhook.kafka.v1.Delivery
-	(*Notice)(nil),         // 30: lumenhook.kafka.v1.Notice
-	(*MailDone)(nil),       // 31: lumenhook.kafka.v1.MailDone
-	(*Answer)(nil),         // 32: lumenhook.kafka.v1.Answer
+	(*Counts)(nil),         // 9: lumenhook.kafka.v1.Counts
+	(*SealedSecret)(nil),   // 10: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),         // 11: lumenhook.kafka.v1.Header
+	(*Endpoint)(nil),       // 12: lumenhook.kafka.v1.Endpoint
+	(*Trouble)(nil),        // 13: lumenhook.kafka.v1.Trouble
+	(*AttemptLog)(nil),     // 14: lumenhook.kafka.v1.AttemptLog
+	(*HeaderList)(nil),     // 15: lumenhook.kafka.v1.HeaderList
+	(*AssetList)(nil),      // 16: lumenhook.kafka.v1.AssetList
+	(*StringList)(nil),     // 17: lumenhook.kafka.v1.StringList
+	(*EndpointChange)(nil), // 18: lumenhook.kafka.v1.EndpointChange
+	(*WatchChange)(nil),    // 19: lumenhook.kafka.v1.WatchChange
+	(*Watch)(nil),          // 20: lumenhook.kafka.v1.Watch
+	(*Fulfilment)(nil),     // 21: lumenhook.kafka.v1.Fulfilment
+	(*BackfillPart)(nil),   // 22: lumenhook.kafka.v1.BackfillPart
+	(*LedgerRange)(nil),    // 23: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 24: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 25: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 26: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 27: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 28: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 29: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 30: lumenhook.kafka.v1.Delivery
+	(*Notice)(nil),         // 31: lumenhook.kafka.v1.Notice
+	(*MailDone)(nil),       // 32: lumenhook.kafka.v1.MailDone
+	(*Answer)(nil),         // 33: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -3440,44 +3524,45 @@ var file_types_proto_depIdxs = []int32{
 	0,  // 2: lumenhook.kafka.v1.BalanceMove.asset:type_name -> lumenhook.kafka.v1.Asset
 	1,  // 3: lumenhook.kafka.v1.MemoRule.value:type_name -> lumenhook.kafka.v1.Memo
 	7,  // 4: lumenhook.kafka.v1.Account.keys:type_name -> lumenhook.kafka.v1.Key
-	9,  // 5: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	10, // 6: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
-	13, // 7: lumenhook.kafka.v1.Endpoint.log:type_name -> lumenhook.kafka.v1.AttemptLog
-	12, // 8: lumenhook.kafka.v1.Endpoint.trouble:type_name -> lumenhook.kafka.v1.Trouble
-	10, // 9: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
-	0,  // 10: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
-	14, // 11: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
-	15, // 12: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
-	4,  // 13: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 14: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	16, // 15: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
-	16, // 16: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
-	0,  // 17: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 18: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 19: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	22, // 20: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
-	23, // 21: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
-	21, // 22: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
-	20, // 23: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
-	22, // 24: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
-	0,  // 25: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 26: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 27: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	26, // 28: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	31, // 29: lumenhook.kafka.v1.Notice.done:type_name -> lumenhook.kafka.v1.MailDone
-	25, // 30: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	8,  // 31: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	11, // 32: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	19, // 33: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	7,  // 34: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	29, // 35: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	27, // 36: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	28, // 37: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	9,  // 5: lumenhook.kafka.v1.Account.quotas:type_name -> lumenhook.kafka.v1.Counts
+	10, // 6: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	11, // 7: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	14, // 8: lumenhook.kafka.v1.Endpoint.log:type_name -> lumenhook.kafka.v1.AttemptLog
+	13, // 9: lumenhook.kafka.v1.Endpoint.trouble:type_name -> lumenhook.kafka.v1.Trouble
+	11, // 10: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
+	0,  // 11: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
+	15, // 12: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
+	16, // 13: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
+	4,  // 14: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 15: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	17, // 16: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
+	17, // 17: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
+	0,  // 18: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 19: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 20: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	23, // 21: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	24, // 22: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	22, // 23: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
+	21, // 24: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	23, // 25: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
+	0,  // 26: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 27: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 28: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	27, // 29: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	32, // 30: lumenhook.kafka.v1.Notice.done:type_name -> lumenhook.kafka.v1.MailDone
+	26, // 31: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	8,  // 32: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	12, // 33: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	20, // 34: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	7,  // 35: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	30, // 36: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	28, // 37: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	29, // 38: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -3485,9 +3570,9 @@ func file_types_proto_init() {
 	if File_types_proto != nil {
 		return
 	}
-	file_types_proto_msgTypes[17].OneofWrappers = []any{}
 	file_types_proto_msgTypes[18].OneofWrappers = []any{}
-	file_types_proto_msgTypes[32].OneofWrappers = []any{
+	file_types_proto_msgTypes[19].OneofWrappers = []any{}
+	file_types_proto_msgTypes[33].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -3503,7 +3588,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -182,3 +182,41 @@ func TestAbandonedWatchesAreNotListed(t *testing.T) {
 	applyAll(t, s, put("wat_1", "ep_1", 0), put("wat_2", "ep_2", 7))
 	expect(nil, nil)
 }
+
+// TestWhatAnAccountHasIsCounted: also after changes, deletions and tombstones, and not what others
+// have.
+func TestWhatAnAccountHasIsCounted(t *testing.T) {
+	s := memoryStore(t)
+	defer s.Close()
+	d := &Directory{store: s}
+	watch := func(id, account string, senders int, more func(*domain.Watch)) kafka.Record {
+		w := domain.Watch{ID: id, AccountID: account, WalletAddress: "GA"}
+		w.Rules.SenderAllowlist = make([]string, senders)
+		more(&w)
+		return row(watches.topic, id, schemas.EncodeWatch(w))
+	}
+	endpoint := func(id string, status domain.EndpointStatus) kafka.Record {
+		return row(endpoints.topic, id, schemas.EncodeEndpoint(domain.Endpoint{
+			ID: id, AccountID: "acc_1", Status: status,
+		}))
+	}
+	expect := func(want domain.Counts) {
+		t.Helper()
+		if got, err := d.Counts("acc_1"); err != nil || got != want {
+			t.Fatalf("counted %+v (%v), want %+v", got, err, want)
+		}
+	}
+	as := func(*domain.Watch) {}
+	busy := func(w *domain.Watch) { w.Backfill = domain.Backfill{Request: 2, From: 5, Next: 5} }
+	expect(domain.Counts{})
+	applyAll(t, s, endpoint("ep_1", domain.StatusActive), endpoint("ep_2", domain.StatusDisabled),
+		watch("wat_1", "acc_1", 3, as), watch("wat_2", "acc_1", 4, busy),
+		watch("wat_3", "acc_2", 9, busy))
+	expect(domain.Counts{Endpoints: 2, Watches: 2, Senders: 7, Backfills: 1})
+	applyAll(t, s, watch("wat_1", "acc_1", 1, busy), watch("wat_2", "acc_1", 4, as))
+	expect(domain.Counts{Endpoints: 2, Watches: 2, Senders: 5, Backfills: 1})
+	applyAll(t, s, endpoint("ep_1", domain.StatusDeleted), tombstone(endpoints.topic, "ep_1"),
+		tombstone(watches.topic, "wat_1"),
+		watch("wat_2", "acc_1", 4, func(w *domain.Watch) { w.DeletedAtMillis = 7 }))
+	expect(domain.Counts{Endpoints: 1})
+}

@@ -22,7 +22,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another format is refilled.
-	format = 8
+	format = 9
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20

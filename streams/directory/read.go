@@ -48,6 +48,12 @@ func (d *Directory) Account(id string) (domain.Account, bool, error) {
 	return get(d, accounts, id, accountOf)
 }
 
+// Counts returns what an account has.
+func (d *Directory) Counts(accountID string) (domain.Counts, error) {
+	value, err := d.store.Get(countsKey(accountID))
+	return countsOf(value), err
+}
+
 // Endpoint returns an endpoint's row. It is shared: callers must not change what it points to.
 func (d *Directory) Endpoint(id string) (domain.Endpoint, bool, error) {
 	return d.endpoints.get(id, func() (domain.Endpoint, bool, error) { return d.readEndpoint(id) })

@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -23,6 +25,7 @@ const (
 	spaceKeyUses    = store.FirstKey + 8
 	spaceBackfills  = store.FirstKey + 9
 	spaceUnadmitted = store.FirstKey + 10
+	spaceCounts     = store.FirstKey + 11
 )
 
 var wholeKey = []byte{spaceWhole}
@@ -143,7 +146,8 @@ func applyEndpoint(batch *store.Batch, id string, rec kafka.Record) (change, err
 	after, err := replace(batch, endpoints, id, rec, schemas.DecodeEndpoint,
 		func(e domain.Endpoint) string { return e.ID })
 	if err == nil {
-		err = relist(batch, placesOfEndpoint(before), placesOfEndpoint(after))
+		err = errors.Join(relist(batch, placesOfEndpoint(before), placesOfEndpoint(after)),
+			count(batch, cmp.Or(after.AccountID, before.AccountID), after.CountsOf(), before.CountsOf()))
 	}
 	return change{table: endpoints, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
 }
@@ -167,7 +171,38 @@ func applyWatch(batch *store.Batch, id string, rec kafka.Record) (change, error)
 			return c, err
 		}
 	}
-	return c, indexUnadmitted(batch, before, after)
+	err = count(batch, cmp.Or(after.AccountID, before.AccountID), after.CountsOf(), before.CountsOf())
+	return c, errors.Join(err, indexUnadmitted(batch, before, after))
+}
+
+func countsKey(accountID string) []byte {
+	return append(append(make([]byte, 0, 1+len(accountID)), spaceCounts), accountID...)
+}
+
+// count adds to what an account has, and takes away from it.
+func count(batch *store.Batch, accountID string, added, taken domain.Counts) error {
+	if added == taken {
+		return nil
+	}
+	value, err := batch.Get(countsKey(accountID))
+	if err != nil {
+		return err
+	}
+	now := countsOf(value).Plus(added, taken)
+	value = nil
+	for _, q := range domain.QuotaList() {
+		value = binary.BigEndian.AppendUint32(value, *q.Of(&now))
+	}
+	return batch.Set(countsKey(accountID), value)
+}
+
+func countsOf(value []byte) (c domain.Counts) {
+	for i, q := range domain.QuotaList() {
+		if len(value) >= 4*(i+1) {
+			*q.Of(&c) = binary.BigEndian.Uint32(value[4*i:])
+		}
+	}
+	return c
 }
 
 func readRow[T any](

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// withinQuota refuses a write by which an account would have more of something than it may. What it
+// has is what this node has read: requests that run at once may exceed a quota together
+// (docs/decisions/quotas.md).
+func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
+	account, _, err := a.Directory.Account(r.caller.accountID)
+	if err != nil {
+		return fmt.Errorf("looking up the quotas of an account: %w", err)
+	}
+	used, err := a.Directory.Counts(account.ID)
+	if err != nil {
+		return fmt.Errorf("counting what an account has: %w", err)
+	}
+	then, quotas := used.Plus(added, taken), account.Quotas.Or(domain.DefaultQuotas())
+	for _, q := range domain.QuotaList() {
+		most, has := *q.Of(&quotas), *q.Of(&used)
+		if wants := *q.Of(&then); wants > has && wants > most {
+			return problem.New(domain.CodeQuotaExceeded, fmt.Sprintf("Your account has %d %s and may "+
+				"have %d. Delete some or let them end, or ask whoever runs the service to raise the quota: "+
+				"`lumenhook accounts update --account %s --quota %s=%d`.",
+				has, q.Name, most, account.ID, q.Name, 2*most))
+		}
+	}
+	return nil
+}
