@@ -55,8 +55,8 @@ func (p pulled) numbers() (list []uint64) {
 	return list
 }
 
-// What is pulled verifies with each secret that is valid, and ages with its event: the receiver
-// refuses an old event that somebody pulled and posts.
+// Pulled events verify with each valid secret, and age with their creation: the receiver refuses
+// an old event that a client pulled and posts.
 func TestPulledEventsAreSigned(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -364,7 +364,7 @@ func FuzzVerify(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is proved is what was logged, once: nobody else has the key.
+		// The proof covers each logged attempt once, because no other party has the key.
 		seen := make(map[int64]bool)
 		for _, log := range p.Logs {
 			for _, a := range log.Attempts {

@@ -7,9 +7,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// Plain makes a writer of which a terminal takes no commands: characters that
-// [printable.Text] escapes are escaped in all that is written, whoever quotes them. Every
-// command writes its output and its errors through one. JSON stays the same value.
+// Plain returns a writer that sends no control sequences to a terminal: it escapes the characters
+// that [printable.Text] escapes. Every command writes its output and its errors through one. JSON
+// stays the same value.
 func Plain(w io.Writer) io.Writer { return &plain{below: w} }
 
 type plain struct {

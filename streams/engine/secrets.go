@@ -12,7 +12,7 @@ import (
 // secrets opens sealed values of endpoints, and caches the recently opened ones.
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	keys   func(endpointID string, nowMillis int64) ([]domain.Secret, error) // nil: there are none
+	keys   func(endpointID string, nowMillis int64) ([]domain.Secret, error) // nil: no keys
 	// opened is keyed by the binding and the sealed value
 	opened *lru.Cache[string, domain.Secret]
 }
