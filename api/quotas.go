@@ -8,7 +8,7 @@ import (
 )
 
 // withinQuota refuses a write by which an account would have more of something than it may. What it
-// has is what this node has read: requests that run at once may exceed a quota together
+// has holds what this node has read: requests that run at once may exceed a quota together
 // (docs/decisions/quotas.md).
 func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 	account, _, err := a.Directory.Account(r.caller.accountID)

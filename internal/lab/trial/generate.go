@@ -56,7 +56,7 @@ type generator struct {
 	named     int
 }
 
-// watching is what a watch names.
+// watching holds the names in a watch.
 type watching struct{ wallet, endpoint string }
 
 func (g *generator) add(op Op) {

@@ -24,7 +24,7 @@ type post struct {
 	mime      string
 	body      []byte
 	mode      string
-	status    int // of the answer; 0 if there was none
+	status    int // of the answer; 0 without an answer
 }
 
 // repeats reports whether a post is the one before once more, within one attempt: the

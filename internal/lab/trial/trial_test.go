@@ -131,7 +131,7 @@ func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	if *shrinkFlag > 0 {
 		shrink(t, bin, at, seed, ops, report.Violations[0])
 	}
-	// They come last, since the end of a log is what is read, and often all that is kept.
+	// They are printed last, because readers see the end of a log first, and often keep only that.
 	for _, v := range report.Violations {
 		t.Errorf("SEED=%d OPS=%d: %s", seed, len(ops), v)
 	}
