@@ -7,9 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// withinQuota refuses a write by which an account would have more of something than it may. What it
-// has holds what this node has read: requests that run at once may exceed a quota together
-// (docs/decisions/quotas.md).
+// withinQuota refuses a write that would exceed a quota of the account. It counts the objects that
+// this node has read, so concurrent requests may exceed a quota together (docs/decisions/quotas.md).
 func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 	account, _, err := a.Directory.Account(r.caller.accountID)
 	if err != nil {
