@@ -328,7 +328,9 @@ func TestAHistoryThatIsBeingRefilledSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	event := w.delivered(account("a"), w.newEndpoint(k), domain.StateQueued)
-	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, refilling{w} })
+	node := newWorld(t, func(c *api.Config) {
+		c.Commands, c.Directory, c.History = w, w, refilling{w}
+	})
 	node.now = w.now
 	path := "/v1/events/" + event.ID
 	for of, want := range map[*world]bool{w: false, node: true} {

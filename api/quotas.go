@@ -8,7 +8,8 @@ import (
 )
 
 // withinQuota refuses a write that would exceed a quota of the account. It counts the objects that
-// this node has read, so concurrent requests may exceed a quota together (docs/decisions/quotas.md).
+// this node has read, so concurrent requests together may exceed a quota
+// (docs/decisions/quotas.md).
 func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 	account, _, err := a.Directory.Account(r.caller.accountID)
 	if err != nil {

@@ -37,7 +37,8 @@ SELECT if(countIf(since) > 0, toUInt64(minIf(sequence, since) - 1), max(sequence
 	// Copies of a row are equal. Two events have the same number after an older backup was
 	// restored: both are shown.
 	selectNumbered = `
-SELECT event_id, sequence, toUnixTimestamp64Milli(created_at), body FROM {database:Identifier}.events
+SELECT event_id, sequence, toUnixTimestamp64Milli(created_at), body
+FROM {database:Identifier}.events
 PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
     AND sequence > {after:UInt64} AND sequence <= {upTo:UInt64}
 ORDER BY sequence, event_id LIMIT 1 BY sequence, event_id`

@@ -40,7 +40,7 @@ type Doubled struct {
 // Verification is the result of a comparison.
 type Verification struct {
 	Rows          map[string]uint64 // compared, by table
-	Former        map[string]uint64 // not compared: the topics on which a table was restarted lack them
+	Former        map[string]uint64 // not compared: topics on which a table was restarted lack them
 	LeftOut       map[string]int    // invalid records that are in no table, by topic
 	Differences   []Difference
 	Doubled       []Doubled // some of them

@@ -107,7 +107,8 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	}
 	fails := func(name string, args ...string) {
 		t.Helper()
-		if out, err := program(append([]string{"sql", "SELECT 7"}, args...)...).CombinedOutput(); err == nil {
+		out, err := program(append([]string{"sql", "SELECT 7"}, args...)...).CombinedOutput()
+		if err == nil {
 			t.Errorf("without %s it said %s", name, out)
 		}
 	}
@@ -115,7 +116,8 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 		fails(login[i], without(all, 1+i)...)
 	}
 	for i := range files {
-		fails(files[i], append([]string{address + "?" + strings.Join(without(files, i), "&")}, login...)...)
+		at := address + "?" + strings.Join(without(files, i), "&")
+		fails(files[i], append([]string{at}, login...)...)
 	}
 }
 

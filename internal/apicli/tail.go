@@ -96,8 +96,8 @@ func (t *Tail) Run(ctx context.Context) error {
 		return err
 	}
 	t.newest = t.Filter.Since
-	if err = t.checkFilter(ctx); err == nil {
-		err = t.begin(ctx)
+	if err = t.begin(ctx); err == nil { // the service refuses invalid filters here
+		err = t.checkFilter(ctx)
 	}
 	switch {
 	case ctx.Err() != nil:

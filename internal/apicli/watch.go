@@ -285,7 +285,8 @@ var warnings = map[string]string{
 	"ACCOUNT_NOT_FOUND": "the wallet's account does not exist yet; it must before it can receive",
 	"NO_TRUSTLINE":      "the wallet does not trust this asset yet, and cannot receive it",
 	"LOOKUP_FAILED":     "the wallet could not be looked up, so whether it can receive is unknown",
-	"HEADER_DROPPED":    "the URL has another host or port, and a header's value stays with the old one; set it again",
+	"HEADER_DROPPED": "the URL has another host or port, so that " +
+		"the value of a header was dropped; set it again",
 }
 
 // warningText returns a warning of the API with what it means. A code may have a value

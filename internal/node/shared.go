@@ -103,19 +103,24 @@ type KeyOwner struct {
 	Key       domain.Key
 }
 
-// KeyByHash finds an API key by its domain.APIKeyHash.
-func (n *Node) KeyByHash(ctx context.Context, hash []byte) (o KeyOwner, err error) {
+// KeyByHash finds an API key by its domain.APIKeyHash, and whether an account exists.
+func (n *Node) KeyByHash(
+	ctx context.Context, hash []byte, accountID string,
+) (o KeyOwner, exists bool, err error) {
 	if err := n.stack.Start(ctx, n.directory); err != nil {
-		return o, err
+		return o, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openAccountMax)
 	defer cancel()
 	// A directory that is still being filled knows no key.
 	if err := n.directory.Confirm(ctx); err != nil {
-		return o, err
+		return o, false, err
+	}
+	if _, exists, err = n.directory.Account(accountID); err != nil {
+		return o, false, err
 	}
 	o.Key, o.AccountID, _, err = n.directory.KeyByHash(hash)
-	return o, err
+	return o, exists, err
 }
 
 // ChangeAccount carries out a command on an account, and waits until it can be read. Repeated with

@@ -223,13 +223,13 @@ func (v *service) bootstrap(ctx context.Context) error {
 		Permissions: domain.Permissions(),
 	}
 	command := domain.Command{IssuedAtMillis: time.Now().UnixMilli()}
-	owner, err := v.node.KeyByHash(ctx, hash)
 	id := v.file.AccountID
+	owner, exists, err := v.node.KeyByHash(ctx, hash, id)
 	switch {
 	case err != nil:
 		return err
-	case id == "": // before the account was recorded
-		id = cmp.Or(owner.AccountID, domain.DeriveID(domain.AccountPrefix, "run", string(hash)))
+	case id == "" || !exists && owner.AccountID == "": // the first start, or the topics were lost
+		id = cmp.Or(id, owner.AccountID, domain.DeriveID(domain.AccountPrefix, "run", string(hash)))
 		command.Body = domain.CreateAccount{AccountID: id, Email: "you@localhost", Key: key}
 	case owner.AccountID == "" && v.keyIsNew:
 		command.Body = domain.CreateKey{AccountID: id, Key: key}

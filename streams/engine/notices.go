@@ -171,7 +171,7 @@ func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordM
 func (m *machine) reportGivenUp(f domain.Fact) {
 	made, ok := f.Body.(domain.MailAttempted)
 	if ok && made.Outcome == domain.MailGivenUp {
-		m.cfg.Logger.Error("no mail about a disabled endpoint was sent: servers refused it for too long, "+
+		m.cfg.Logger.Error("no mail about a disabled endpoint was sent: servers refused it too long, "+
 			"or the event is too old", "endpoint", f.Aggregate,
 			"mail", domain.NoticeID(f.Aggregate, made.Notice), "tries", made.Number-1)
 	}

@@ -123,7 +123,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	defer cancel()
 	page, err := r.source.Next(waiting, latest)
 	if err != nil {
-		return 0, fmt.Errorf("follower: waiting for ledger %d, which the source reports as its newest: %w",
+		return 0, fmt.Errorf("follower: waiting for ledger %d, the newest by the source: %w",
 			latest, err)
 	}
 	l := page[0]

@@ -92,6 +92,7 @@ func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int3
 	return by
 }
 
+// Close closes the client.
 func (e *Ends) Close() { e.client.Close() }
 
 // Ends uses the client of the transactions. Do not close the result.

@@ -224,6 +224,7 @@ func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 	return true
 }
 
+// Close closes the client.
 func (r *Reader) Close() { r.client.Close() }
 
 // PartitionReader reads one partition, of one topic after another. It must be used by one

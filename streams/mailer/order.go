@@ -187,7 +187,7 @@ func (r *round) setAside(record kafka.Record, why error) error {
 	if err := r.append(intake.DeadLetterRecord(letter)); err != nil {
 		return err
 	}
-	r.cfg.Logger.Error("the order for a mail was set aside; the partition continues (lumenhook topics "+
+	r.cfg.Logger.Error("an order for a mail was set aside; the partition continues (lumenhook topics "+
 		"cat dead-letters shows it)",
 		"partition", record.Partition, "offset", record.Offset, "error", why)
 	if r.cfg.OnDeadLetter != nil {

@@ -113,7 +113,8 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 		}
 		if at > ends[topic] {
 			p.logger.Warn("an input lost records: it ends before the position that was processed, and "+
-				"reading continues at its end", "topic", topic, "partition", p.partition, "taken", at, "end", ends[topic])
+				"reading continues at its end", "topic", topic, "partition", p.partition,
+				"taken", at, "end", ends[topic])
 		}
 		from[topic] = min(at, ends[topic])
 	}

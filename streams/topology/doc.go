@@ -1,5 +1,5 @@
-// Package topology lists what the product requires of a Kafka cluster: topics with their settings, and
-// ACLs. It also deletes records that are no longer needed.
+// Package topology lists what the product requires of a Kafka cluster: topics with their settings,
+// and ACLs. It also deletes records that are no longer needed.
 //
 // It hides how the requirements are described, compared with a cluster and established, and which
 // readers need which records. Everything that creates or checks topics uses one list.

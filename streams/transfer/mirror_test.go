@@ -315,7 +315,7 @@ func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
 	}
 }
 
-// deletes deletes the records of partition 0 of a topic before an offset. It retries until they are
+// deletes removes the records of partition 0 of a topic before an offset. It retries until they are
 // gone: a broker writes a transaction's marker after it has answered, and deletes nothing before an
 // offset that it has not reached.
 func (s side) deletes(topic string, offset int64) {

@@ -160,7 +160,7 @@ func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	}
 	began := m.Source.Now()
 	if moved.Placed, err = m.moveStill(ctx, source); err != nil {
-		return moved, fmt.Errorf("%w; nothing was moved, and the service may continue with the prefix %s "+
+		return moved, fmt.Errorf("%w; nothing was moved: the service may continue with the prefix %s "+
 			"(delete the topics of %s before you repeat this)", err, from.Prefix, to.Prefix)
 	}
 	moved.PauseSeconds = m.Source.Now().Sub(began).Seconds()

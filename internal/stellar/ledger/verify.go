@@ -11,8 +11,8 @@ import (
 )
 
 // The content of a ledger is proved by hashes, starting with its name: the ledger's hash is that
-// of its header. The header contains the hash of the previous header, of the transaction set, and of
-// the results in the order of application. A transaction's hash leads from a result to its
+// of its header. The header contains the hashes of the previous header, of the transaction set, and
+// of the results in the order of application. A transaction's hash leads from a result to its
 // envelope, and the result of a contract call contains the hash of its return value and events.
 // Payments are derived from only these bytes: docs/decisions/verified-ledgers.md.
 
