@@ -57,7 +57,7 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&emails, "email", nil,
-		"where the account's holder is told of a disabled endpoint; may be repeated, 10 times at most")
+		"email address for notices of disabled endpoints; may be repeated, 10 times at most")
 	k.Register(c.Flags(), "read", "write", "operate")
 	r.Changes(c)
 	_ = c.MarkFlagRequired("email")
@@ -86,9 +86,9 @@ func newAccountsList(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the accounts of a service, oldest first",
-		Long: `Lists the accounts of a service, oldest first, with where their holders are told of a
-disabled endpoint. They are read from the brokers: no key of the API sees another's account.`,
-		Example: `  # Who has an account, and where they are told of a disabled endpoint
+		Long: `Lists the accounts of a service, oldest first, with the addresses for notices of disabled
+endpoints. It reads them from the brokers: no API key sees another account.`,
+		Example: `  # All accounts, with their addresses for notices
   lumenhook accounts list`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -110,9 +110,9 @@ func newAccountsUpdate(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update",
 		Short: "Change an account's addresses and quotas",
-		Long: `Changes where an account's holder is told of a disabled endpoint. The addresses that are
-given, up to 10, take the place of those that it has; each gets a mail of its own. Notices that
-are not mailed yet go to the new ones.
+		Long: `Changes the addresses for notices of disabled endpoints, and quotas. The given addresses, up
+to 10, replace the present ones; each gets its own mail. Notices that were not sent yet are
+sent to the new addresses.
 
 A quota is how much the account may have: endpoints, watches, senders (of all its watches
 together) and backfills (in progress). A request beyond it gets 403 QUOTA_EXCEEDED.`,

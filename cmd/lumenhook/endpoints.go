@@ -86,7 +86,7 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return keep.Keep(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
 		}, keep.ShowRotated)
-	c.Example = `  # A new secret; the former one signs beside it for 24 hours
+	c.Example = `  # A new secret; the former one also signs for 24 hours
   lumenhook endpoints rotate-secret ep_… --secret-out hook.secret`
 	keep.Register(c.Flags())
 	cli.Before(c, func() error { return keep.Check(a.Field) })

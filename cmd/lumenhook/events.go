@@ -79,7 +79,7 @@ first. One that was cancelled with its endpoint goes to the one that its watch n
 
 func newEventsList(a *apiFlags) *cobra.Command {
 	c := listing(a, apicli.Events, "List events, newest first")
-	c.Example = `  # What waits for another attempt
+	c.Example = `  # Events that wait for another attempt
   lumenhook events list --state WAITING
 
   # What a wallet was paid since yesterday, of 10 XLM or more
@@ -163,15 +163,14 @@ func newEventsPull(a *apiFlags) *cobra.Command {
 		Long: `Prints the events of an endpoint, whatever became of their deliveries: a line of JSON
 each, with its number, and with a signature of this moment, which "lumenhook verify
 --webhook" checks. Each comes once, in the order of the numbers (Webhook-Sequence), and
-none is passed over. What retention has removed is told of.
+none is skipped. It reports events that retention has removed.
 
-With --to the lines are appended to a file, which also remembers how far it is: called
-again, it goes on after its last line, so that each event stands in it once, even if it
-was killed in the middle. Without, --after says where to go on: the number of the last
-event that you had.
+With --to it appends the lines to a file. Called again, it continues after the file's last
+line, so that each event is in it once, even after a kill. Without a file, --after is the
+number of the last event that you have.
 
---follow waits for more until it is interrupted, and goes on by itself when the service
-was away.`,
+--follow waits for more until you interrupt it, and continues after an outage of the
+service.`,
 		Example: `  # Everything so far, into a file; called again, it adds what is new
   lumenhook events pull --endpoint ep_… --to events.jsonl
 

@@ -48,8 +48,8 @@ func newFixturesRecord() *cobra.Command {
 		Long: `Writes a file of JSON for each of the last events of an endpoint that the filters take:
 the raw body, the headers, and the secret with which they verify. That is one made for
 fixtures, never the endpoint's, and the signature is for the time at which the event was
-created: the files may be in a repository, and verify for ever with a clock that is set to
-their "now". The same event is the same file.
+created. You can keep the files in a repository: they verify with a clock that is set to
+their "now". The same event always gives the same file.
 
 --redact replaces wallets, memos, hashes, labels and the ids of payments and events by others
 of their form, the same ones everywhere: a receiver that has an event takes its fixture for

@@ -36,7 +36,7 @@ func newEndpointsHistory(a *apiFlags) *cobra.Command {
 }
 
 func newEventsHistory(a *apiFlags) *cobra.Command {
-	c := newHistory(a, "history EVENT_ID", "Show how an event's delivery went on, fact by fact",
+	c := newHistory(a, "history EVENT_ID", "Show the history of an event's delivery, fact by fact",
 		(*client.Client).GetEventHistory)
 	c.Long = `Lists facts, newest first, each with the fields that it changed: queued, each attempt,
 held and let go on with its endpoint, sent again, cancelled, handed over. With --json each has the

@@ -105,7 +105,7 @@ func newKeysList(a *apiFlags) *cobra.Command {
 func newKeysRoll(a *apiFlags) *cobra.Command {
 	var grace time.Duration
 	c := changing(a, "roll KEY_ID",
-		"Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
+		"Replace a key by a new one; the former key stays valid for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			seconds := int(grace.Seconds())
 			rolled, err := c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
@@ -114,11 +114,11 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 			}
 			return rolled, runfile.ReplaceAPIKey(a.DataDir, rolled.ID, *rolled.Key)
 		}, apicli.ShowRolledKey)
-	c.Long = `Puts a new key in the place of another. If it is the key of the data folder, the
-new one is written there too, for every command on the folder and for the next start.`
+	c.Long = `Replaces a key by a new one. If it is the key of the data folder, the new key is also
+written there, for the commands on the folder and for the next start.`
 	c.Example = `  # A new key; the former one works for an hour, in which you put it in place
   lumenhook keys roll key_… --grace 1h`
-	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key goes on working")
+	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key stays valid")
 	return c
 }
 

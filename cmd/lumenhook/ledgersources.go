@@ -22,9 +22,9 @@ which ledger and when. A source is left out that names another hash than the oth
 (disagrees), follows another history (forked), gives what is not as its hashes say
 (refused), is away or late, or no longer keeps the ledger (behind).
 
-What it shows is what the process has seen in following; no source is asked for it. With
-one source there is nothing to compare (alone): --ledger-quorum has several agree. When
-a source is left out, the command ends with 3.`,
+It shows what the process has seen while following, and asks no source. With one source
+there is nothing to compare (alone): --ledger-quorum requires several to agree. If a
+source is left out, the command ends with 3.`,
 		Example: `  # Of the service of this machine
   lumenhook ledger sources
 

@@ -56,9 +56,9 @@ An event is signed for the time when it was created, so a receiver refuses one t
 older than five minutes. With --secret-file, the secret of the receiver, each event is
 signed again for the moment when it is posted.
 
---endpoint may be left out where there is one endpoint only. The service goes on posting to
-the endpoint's own URL: "lumenhook endpoints disable" ends that, and events are still
-numbered and pulled.`,
+You can leave --endpoint out if the account has one endpoint. The service still posts to the
+endpoint's own URL. To stop that, run "lumenhook endpoints disable": events are still
+numbered and can be pulled.`,
 		Example: `  # Events of the only endpoint go to a server on this machine
   lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
 

@@ -13,7 +13,10 @@ import (
 
 func newPortal() *cobra.Command {
 	var a apiFlags
-	c := &cobra.Command{Use: "portal", Short: "Give somebody a part of the console for a while"}
+	c := &cobra.Command{
+		Use:   "portal",
+		Short: "Give a merchant access to a part of the console, for a limited time",
+	}
 	a.register(c)
 	c.AddCommand(newPortalLink(&a))
 	c.Example = examplesOf(c, "link")
@@ -34,8 +37,8 @@ The link opens them for ten minutes. They can be used until --expires-in has pas
 key that made the link ends, whichever is first. With --endpoint they are of that endpoint
 alone: the others of the account, their events and their watches are not there.
 
-Whoever has the link has its permissions: make it for one person, and hand it over as you
-would a password.`,
+Anyone with the link has its permissions. Create one link per person, and send it like a
+password.`,
 		Example: `  # An hour of looking at endpoints, watches and events
   lumenhook portal link --permissions read
 

@@ -73,15 +73,15 @@ func newRebuild() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "rebuild --all | --table NAME…",
-		Short: "Build tables of the history anew from the topics, while the service goes on",
-		Long: `Fills new tables from the topics' beginning beside the live ones, catches up with
-the live end, exchanges them atomically and drops the old ones. Reading and
-writing go on meanwhile. Interrupted, it is taken up by the next rebuild of the
-same tables; failed, it leaves the live tables as they were.`,
+		Short: "Rebuild tables of the history from the topics, while the service runs",
+		Long: `Fills new tables from the start of the topics, catches up with the end, exchanges
+them with the live tables atomically, and drops the old ones. The service reads and
+writes in the meantime. The next rebuild of the same tables continues an interrupted
+one. A rebuild that fails leaves the live tables unchanged.`,
 		Example: `  # One table, such as one that verify-projection has named
   lumenhook rebuild --table attempts
 
-  # The whole history, while the service goes on
+  # The whole history, while the service runs
   lumenhook rebuild --all`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

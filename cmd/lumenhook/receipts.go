@@ -22,10 +22,10 @@ func newEventsReceipt(a *apiFlags) *cobra.Command {
 		Use:   "receipt EVENT_ID [--out FILE]",
 		Short: "Get evidence of the attempts to deliver an event",
 		Long: `Prints a receipt, or writes it to a new file: a signed proof that each attempt is in the
-log of its endpoint, with what was sent, when, and what came back. Whoever has it checks
-it with "lumenhook verify-receipt", without the service. Keep it as it is.
+log of its endpoint, with what was sent, when, and what the receiver answered. Anyone can
+check it with "lumenhook verify-receipt", without the service. Do not edit it.
 
-The deployment needs a signing key, which "lumenhook secrets signing create" makes once.`,
+The deployment needs a signing key: run "lumenhook secrets signing create" once.`,
 		Example: `  # Evidence for a dispute, into a file that was not there
   lumenhook events receipt evt_… --out receipt.json
 
@@ -80,8 +80,8 @@ the deployment signed that state. Nothing is asked of the service: --keys is its
 A deployment has keys, and gives receipts, after "lumenhook secrets signing create".
 
 With --body also that the attempts were sent with this body, byte for byte. With --earlier,
-a receipt that you had before, also that the log goes on from where it was then: that
-nothing of it was changed, left out or put in between since.
+a receipt from before, also that the log continues from that state: that nothing in it was
+changed, removed or inserted since.
 
 It ends with 3 when something is not as it should be, and says what; and with 1 when that
 could not be found out, as of a file that is missing or no receipt. With --json the answer

@@ -32,21 +32,20 @@ func newRepartition() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repartition --to N --to-prefix PREFIX --kafka-brokers HOST:PORT…",
 		Short: "Bring a deployment to another partition count, under another prefix",
-		Long: `Makes the topics of another prefix with N partitions, and folds the states of the
-present ones while the service runs. When they are warm it asks you to stop the service,
-waits until nobody uses the topics any more, copies what came since, writes the states
-anew, and reads them back from the new topics to compare them with the old. That takes
-seconds, for which the service stands still. Then serve with --topic-prefix PREFIX.
+		Long: `Creates topics with N partitions under another prefix, and folds the states of the present
+topics while the service runs. When the states are warm, it asks you to stop the service
+and waits until no process uses the topics. Then it copies the newest records, writes the
+states, reads them back from the new topics and compares them. This takes seconds, in
+which the service is down. Then serve with --topic-prefix PREFIX.
 
-Everything goes on: accounts and keys, endpoints with their secrets, watches, events and
-their ids, what is waiting and what has failed, answers to requests, and the follower at
-the ledger where it was. With --clickhouse-dsn the history goes on too: it is brought up
-to date with the old topics first. Without, a database that was filled from the old topics
-refuses the new ones.
+Everything is kept: accounts and keys, endpoints with their secrets, watches, events and
+their ids, pending and failed deliveries, answers to requests, and the follower's ledger.
+With --clickhouse-dsn the history continues too, after it has caught up with the old
+topics. Without it, a database that was filled from the old topics refuses the new ones.
 
-Until the new topics are whole, whatever goes wrong leaves the old ones as they were, and
-the service may go on with them. Afterwards they are closed: the service does not start on
-them any more. Delete them when you are sure.`,
+Until the new topics are complete, a failure leaves the old ones unchanged, and the service
+may continue with them. Afterwards they are closed: the service no longer starts on them.
+Delete them when you are sure.`,
 		Example: `  # From the topics of the file to 96 partitions under another prefix
   lumenhook repartition --config lumenhook.yaml --kafka-user admin \
     --to 96 --to-prefix lumenhook96.`,
@@ -58,7 +57,8 @@ them any more. Delete them when you are sure.`,
 	r.Output.Register(c.Flags())
 	r.Changes(c)
 	r.scratch.register(c.Flags())
-	c.Flags().Int32Var(&r.shape.Partitions, "to", 0, "partitions of each keyed topic, for ever")
+	c.Flags().Int32Var(&r.shape.Partitions, "to", 0,
+		"partitions of each keyed topic, which cannot change later")
 	c.Flags().StringVar(&r.toPrefix, "to-prefix", "",
 		"what the names of the new topics, groups and transactional ids begin with")
 	r.newTopicsFlags.register(c.Flags(), 0, "; 0: as many as the present journal has")
@@ -87,7 +87,7 @@ func (r *repartition) run(cmd *cobra.Command, _ []string) error {
 		ask := func(inUse error) {
 			end()
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s. The states are warm: stop every process of the service "+
-				"now (this goes on by itself)\n", inUse)
+				"now (this continues on its own)\n", inUse)
 			tell.Step("folding what comes, until the service is stopped")
 		}
 		moved, err = transfer.Repartition(cmd.Context(), r.move(cluster, dir, h, tell, ask))

@@ -88,20 +88,20 @@ func newRestore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore --from FOLDER --kafka-brokers HOST:PORT…",
 		Short: "Make the topics of a new cluster from a backup",
-		Long: `Checks every file of a backup against its checksum, makes the topics, writes them, and
-reads the states back to compare them with those of the backup. Topics that have records
-are refused: nothing is restored into a deployment that lives. The partition count may be
-another one than the backup's.
+		Long: `Checks every file of a backup against its checksum, creates the topics, writes them, and
+reads the states back to compare them with the backup. It refuses topics that have
+records, so that nothing is restored into a live deployment. The number of partitions may
+differ from the backup's.
 
-Then serve with the master key of then: accounts, API keys and secrets go on. What was
-waiting at the moment of the backup is delivered, and the ledgers since then are read
-again, so that payments of since then are told under the ids that they had, also if the
-old cluster has told them.
+Then serve with the master key of the backup: accounts, API keys and secrets stay valid.
+Deliveries that were pending at the backup are delivered. The ledgers since then are read
+again, so that later payments are reported under the same event ids, even if the old
+cluster has reported them.
 
-With --clickhouse-dsn the history of the old deployment goes on, if you have it as of the
-very position of the backup: one that is older or newer is refused, since later attempts
-could not be told from those that it has, or lacks. Without, and with an empty database, the
-history begins at the backup; keep the old one to read in.`,
+With --clickhouse-dsn the history of the old deployment continues, if the database is at
+exactly the position of the backup. An older or newer one is refused, because the restore
+could not tell its attempts from later ones. Without it, and with an empty database, the
+history starts at the backup; keep the old database to read in.`,
 		Example: `  # Into a new cluster; serve there afterwards, with the master key of then
   lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
@@ -114,7 +114,7 @@ history begins at the backup; keep the old one to read in.`,
 	r.tmp.register(c.Flags())
 	c.Flags().StringVar(&r.from, "from", "", "folder of the backup")
 	c.Flags().Int32Var(&r.topics.shape.Partitions, "partitions", 0,
-		"partitions of each keyed topic, for ever; 0: as many as the backup has")
+		"partitions of each keyed topic, which cannot change later; 0: as many as the backup has")
 	r.topics.register(c.Flags(), topology.LeastReplicas, "")
 	return c
 }

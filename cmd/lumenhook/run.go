@@ -17,15 +17,15 @@ func newRun() *cobra.Command {
 		Short: "Run everything on this machine: broker, ClickHouse, development network, service, demo",
 		Long: `Starts a Kafka-protocol broker with its data on disk, a ClickHouse engine, a
 development Stellar network, the service itself, and a demo: a receiver, an
-endpoint, a watch, and a payment now and then. Ctrl-C stops it; started again on
-the same --data-dir it goes on where it was.
+endpoint, a watch, and a payment every 15 seconds. Ctrl-C stops it. Started again
+with the same --data-dir, it continues where it stopped.
 
-With --network it follows that network in place of one of its own, and keeps what it
-was told by fsync: the whole service for one merchant, on one machine.
+With --network it follows that network instead of its own, and syncs every record
+to the disk: the whole service for one merchant, on one machine.
 
-Once everything is ready it says so and writes run.json into the data folder: the
-addresses and the API key. What is not ready after 10 s, such as a network that does
-not answer, is named and waited for beside the rest.`,
+When everything is ready, it prints the addresses and writes them to run.json in the
+data folder, with the API key. After 10 s it starts without parts that are not ready,
+such as a network that does not answer, names them, and waits for them.`,
 		Example: `  # Everything, with a network of its own and a demo
   lumenhook run
 

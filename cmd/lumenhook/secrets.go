@@ -69,7 +69,7 @@ LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 		"the master key's file, where it is not a run's")
 	c.PersistentFlags().StringVar(&place.signingFile, "signing-keys-file", "",
 		"file of the keys of signatures by Ed25519; default: "+keys.SigningFileName+
-			" beside the master key")
+			" next to the master key")
 	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place),
 		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
 	c.Example = examplesOf(c, "create", "rewrap")

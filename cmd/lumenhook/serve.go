@@ -27,8 +27,8 @@ func newServe() *cobra.Command {
 
 Settings come from flags, from variables, from a folder of secrets (--secrets-dir) and
 from a YAML file (--config), in this order of precedence. ` + "`lumenhook config check`" + ` prints
-what counts, and where it came from. /healthz and /readyz are served beside /metrics,
-with a reason for each part. SIGTERM ends it: attempts under way are finished first.
+each setting and its origin. /healthz and /readyz are served next to /metrics, with a
+reason for each part. SIGTERM stops it after the attempts in flight have finished.
 
 With --supervised a small process starts the one that serves, passes SIGTERM on, and ends
 as that does, with 137 where kill -9 ended it. A process that dies is removed from its

@@ -21,19 +21,19 @@ func newTopicsCopy(at *config.Service) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
 		Short: "Bring the topics of `lumenhook run` to a Kafka cluster, at the same offsets",
-		Long: `Copies what the broker of a data folder has into the topics of a cluster, record by
-record, with the positions of groups. Offsets stay the same, so everything goes on where
-it was: no payment is lost or told again.
+		Long: `Copies the records of a data folder's broker to the topics of a cluster, with the positions
+of groups. Offsets stay the same, so the service continues where it stopped: no payment is
+lost or reported twice.
 
-Make the cluster's topics first, with as many partitions as the folder has (the command
-says how many). Copy while the service runs, stop it, and copy again: the second time
-adds what came since, within seconds. A copy that was interrupted goes on. Topics that
-hold something else are refused. Nothing may run on the cluster's topics meanwhile. The
-user must be allowed to write every topic and the positions of every group, as the one
-is who creates the rights of the roles (lumenhook topics acls --apply).
+Create the cluster's topics first, with as many partitions as the folder has (the command
+says how many). Copy while the service runs, stop it, and copy again: the second copy adds
+the newest records within seconds. An interrupted copy continues. Topics with other records
+are refused. No service may run on the cluster's topics in the meantime. The user must be
+allowed to write every topic and the positions of every group, like the user who creates
+the rights of the roles (lumenhook topics acls --apply).
 
-Then serve with the folder's secrets (its master key, and its accounts' API keys go on),
-and build the history there: it is made of the topics.`,
+Then serve with the folder's secrets: its master key, and the API keys of its accounts stay
+valid. Rebuild the history there from the topics.`,
 		Example: `  # From one machine to a cluster, whose topics were made with as many partitions
   lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
@@ -71,7 +71,7 @@ func copyTopics(
 		transfer.MirrorConfig{From: from.Cluster, To: to, Progress: bar.Show})
 	bar.End()
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted; the same command goes on where it was: %w", context.Cause(ctx))
+		return fmt.Errorf("interrupted; repeat the command to continue: %w", context.Cause(ctx))
 	}
 	if err != nil {
 		return err

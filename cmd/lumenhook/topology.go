@@ -68,7 +68,7 @@ func (t *topologyFlags) retain() error {
 func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
-		"partitions of each keyed topic, for ever; 0: as many as the topics have")
+		"partitions of each keyed topic, which cannot change later; 0: as many as the topics have")
 	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas,
 		"copies of each record; of a data folder's broker 1, unless it is given")
 	t.copies = f.Lookup("replication")
@@ -190,7 +190,7 @@ that is kept, and changes neither partitions nor copies: those are named, and th
 command ends with 3. It returns when every broker knows every topic; several at
 once do no harm.
 
-The number of partitions is for ever: records are placed by it.`,
+You cannot change the number of partitions later: it decides where records are stored.`,
 		Example: `  # The topics of a new deployment
   lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
 		Args: cli.NoArguments,
@@ -240,7 +240,7 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 		Example: `  # Does this machine keep what it has promised to keep?
   lumenhook topics check
 
-  # Is a cluster fit for a service, before one is started on it?
+  # Is a cluster ready for a service?
   lumenhook topics check --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -298,7 +298,7 @@ The user of a role is --user-prefix and the role's name: lumenhook-engine. Where
 come by certificates, the prefix is CN=lumenhook-.
 
 A process of several roles needs a user with the rights of them all.`,
-		Example: `  # The commands for one role, for whoever keeps the cluster
+		Example: `  # The commands for one role, for the operator of the cluster
   lumenhook topics acls --role engine
 
   # Create the rights of all roles

@@ -19,13 +19,13 @@ func newVerifyProjection() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify-projection --all | --table NAME…",
 		Short: "Compare tables of the history with what the topics say",
-		Long: `Folds the topics again into tables beside the live ones and compares counts and
-checksums of each partition and day. It names what differs and ends with 3 then;
-rebuild mends it. Rows that change meanwhile are left out. After a repartition or a
-restore into new topics, so are rows that these do not have whole: their number is told.
+		Long: `Folds the topics into temporary tables, and compares them with the live tables by the
+counts and checksums of each partition and day. It names differences and ends with 3;
+rebuild fixes them. Rows that change in the meantime are left out. After a repartition
+or a restore, so are rows that are not complete in the new topics: it prints how many.
 
-It also ends with 3 when the topics themselves have an event with two live
-deliveries, and names it: no rebuild mends that.`,
+It also ends with 3 if the topics have an event with two live deliveries, and names it.
+No rebuild fixes that.`,
 		Example: `  # Does the history say what the topics say?
   lumenhook verify-projection --all
 
@@ -82,7 +82,7 @@ func reportVerification(w io.Writer, found projections.Verification) error {
 		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, "+
 			"so that two endpoints may have been told of one payment: "+
 			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and "+
-			"report it: no rebuild mends it, and no list shows such an event twice", n))
+			"report it: no rebuild fixes it, and no list shows such an event twice", n))
 	}
 	if len(faults) > 0 {
 		return cli.Differs(errors.Join(faults...))

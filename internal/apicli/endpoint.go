@@ -205,7 +205,7 @@ func (s *SecretOut) Show(w io.Writer, e client.Endpoint) {
 // ShowRotated is Show for an endpoint whose former secret stays valid for a while.
 func (s *SecretOut) ShowRotated(w io.Writer, e client.Endpoint) {
 	s.Show(w, e)
-	_, _ = io.WriteString(w, "\nFor 24 hours the former secret signs beside it: "+
+	_, _ = io.WriteString(w, "\nFor 24 hours the former secret also signs: "+
 		"put this one into the receiver by then.\n")
 }
 

@@ -146,7 +146,7 @@ func (p *PageFlags) Register(c *cobra.Command) { p.RegisterWithin(c, 50, 250) }
 // RegisterWithin adds the flags, for a list with bounds of its own.
 func (p *PageFlags) RegisterWithin(c *cobra.Command, unlessGiven, most int) {
 	c.Flags().IntVar(&p.Limit, "limit", unlessGiven, fmt.Sprintf("how many to list, 1 to %d", most))
-	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where an earlier list ended")
+	c.Flags().StringVar(&p.Cursor, "cursor", "", "continue where an earlier list ended")
 	Before(c, func() error {
 		if p.Limit < 1 || p.Limit > most {
 			return fmt.Errorf("--limit %d: must be from 1 to %d", p.Limit, most)

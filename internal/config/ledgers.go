@@ -60,7 +60,7 @@ type Ledgers struct {
 func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 	s.flags.Group(f, "Ledgers", "api, follower",
 		Value("network", &s.Network, network, "Stellar network: pubnet, testnet, devnet, or "+
-			"the passphrase of another; devnet is what \"lumenhook run\" starts without it").
+			"the passphrase of another; \"lumenhook run\" starts devnet by default").
 			Of("pubnet", "testnet"),
 		s.serversFlag(),
 		Value("ledger-source", &s.kind, sourceRPC, "where ledgers come from: rpc or lake").

@@ -103,9 +103,9 @@ func (s *Node) registerDelivery(f *pflag.FlagSet) {
 			0, 1_000_000),
 		Bounded("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second, "time that a receiver has for "+
 			"a complete answer", 10*time.Millisecond, time.Hour),
-		Bounded("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512, "attempts under way for each "+
+		Bounded("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512, "attempts in flight for each "+
 			"partition", 1, 10_000),
-		Bounded("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128, "attempts under way to "+
+		Bounded("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128, "attempts in flight to "+
 			"one endpoint", 1, 10_000))
 }
 

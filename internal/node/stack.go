@@ -177,7 +177,7 @@ func Run(
 	err := start(serving, stack)
 	if err == nil {
 		<-serving.Done()
-		say("stopping: attempts under way are finished and everything is flushed")
+		say("stopping: finishing the attempts in flight and writing everything to disk")
 	}
 	stack.Stop()
 	switch {

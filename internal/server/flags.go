@@ -53,8 +53,8 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		config.Value(supervisedFlag, &s.supervised, false, "serve in a child process and, when that "+
 			"dies, remove it from its groups at once, so that others take over before its 6 s are over; "+
 			"needs --node-name"),
-		config.Bounded("standby-replicas", &s.replicas, 0, "engines that keep a copy of each partition "+
-			"beside its own, up to date, and take over at once when that dies",
+		config.Bounded("standby-replicas", &s.replicas, 0, "engines that keep an up-to-date copy of "+
+			"each partition, and take over at once when its engine dies",
 			0, maxReplicas),
 		config.Value("rack", &s.rack, "", "rack or zone of this process: copies of its partitions are "+
 			"kept in another, if there is one"),
@@ -64,7 +64,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 			"have the same; a changed file is followed"),
 		config.Value("signing-keys-file", &s.signingKeysFile, "", "keys of signatures by Ed25519, of "+
 			"which all processes have the same; a changed file is followed; default: "+
-			keys.SigningFileName+" beside the master key"),
+			keys.SigningFileName+" next to the master key"),
 		config.Value("partitions", &s.partitions, 0,
 			"partitions that keyed topics must have; 0: as many as they have", config.AtLeast[int32](0)),
 		config.Value("accept-loss", &s.accept, nil, "faults of the cluster to put up with, of "+

@@ -52,7 +52,7 @@ var rules = map[string]struct {
 	MinInSync:        {atLeast, "a record is acknowledged before a second broker has it"},
 	uncleanElections: {exactly, "a broker that lags may lead, and what it lacks is lost"},
 	cleanupPolicy: {
-		exactly, "records are deleted that are still needed, or a table grows for ever",
+		exactly, "records are deleted that are still needed, or a table grows without bound",
 	},
 	retentionMillis: {atLeast, "records are deleted before they are done with"},
 	retentionBytes:  {exactly, "records are deleted before they are done with"},
@@ -122,7 +122,7 @@ func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all 
 			Have:    strconv.Itoa(have.Partitions),
 			Want:    strconv.Itoa(int(want.Partitions)),
 			Remedy:  RemedyByHand,
-			Harm:    "records were placed by the count: it is that of the deployment, for ever",
+			Harm:    "records were placed by the count: the deployment cannot change it",
 		})
 	}
 	replicas := strconv.Itoa(int(want.ReplicationFactor))

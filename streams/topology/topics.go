@@ -33,9 +33,8 @@ func (s Shape) withCount(ctx context.Context, c kafka.Cluster) (Shape, error) {
 		return s, fmt.Errorf("topology: %w", err)
 	}
 	if s.Partitions = int32(have[schemas.TopicJournal].Partitions); s.Partitions == 0 {
-		return s, fmt.Errorf("topology: there is no topic %s%s yet: name how many partitions it is to "+
-			"have, "+
-			"for ever (--partitions)", c.Prefix, schemas.TopicJournal)
+		return s, fmt.Errorf("topology: there is no topic %s%s yet: name its number of partitions, "+
+			"which cannot change later (--partitions)", c.Prefix, schemas.TopicJournal)
 	}
 	return s, nil
 }

@@ -135,8 +135,8 @@ func (c *mirroring) planTopic(ctx context.Context, t schemas.Topic) error {
 	}
 	if len(have) != len(ends) {
 		return fmt.Errorf("mirror: %s has %d partitions in the target and %d in the source, and "+
-			"records are placed by that for ever: "+
-			"make the target's topics with `lumenhook topics create --partitions %d`", topic, len(have),
+			"the number decides where records are stored: "+
+			"create the target's topics with `lumenhook topics create --partitions %d`", topic, len(have),
 			len(ends), len(ends))
 	}
 	for _, p := range kafka.Partitions(ends) {
