@@ -110,8 +110,8 @@ func newAccountsUpdate(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update",
 		Short: "Change an account's addresses and quotas",
-		Long: `Changes the addresses for notices of disabled endpoints, and quotas. The given addresses, up
-to 10, replace the present ones; each gets its own mail. Notices that were not sent yet are
+		Long: `Changes the addresses for notices of disabled endpoints, and quotas. The given addresses,
+up to 10, replace the present ones; each gets its own mail. Notices that were not sent yet are
 sent to the new addresses.
 
 A quota is how much the account may have: endpoints, watches, senders (of all its watches

@@ -107,12 +107,22 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 	c := changing(a, "roll KEY_ID",
 		"Replace a key by a new one; the former key stays valid for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
+			isFolders := a.IsFoldersKey(args[0])
+			if isFolders { // a folder that cannot be written would lose the new key
+				if err := runfile.RewriteAPIKey(a.DataDir); err != nil {
+					return client.Key{}, err
+				}
+			}
 			seconds := int(grace.Seconds())
 			rolled, err := c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
-			if err != nil || rolled.Key == nil || !a.IsFoldersKey(args[0]) {
+			if err != nil || rolled.Key == nil || !isFolders {
 				return rolled, err
 			}
-			return rolled, runfile.ReplaceAPIKey(a.DataDir, rolled.ID, *rolled.Key)
+			if err := runfile.ReplaceAPIKey(a.DataDir, rolled.ID, *rolled.Key); err != nil {
+				return rolled, fmt.Errorf("%w; write the new key to secrets/api-key: %s", err,
+					*rolled.Key)
+			}
+			return rolled, nil
 		}, apicli.ShowRolledKey)
 	c.Long = `Replaces a key by a new one. If it is the key of the data folder, the new key is also
 written there, for the commands on the folder and for the next start.`

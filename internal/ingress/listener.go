@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -108,6 +109,7 @@ func (l *Listener) Close() error {
 // admit returns nil for a connection that is beyond the bounds, and closes it.
 func (l *Listener) admit(conn net.Conn) *Conn {
 	c := &Conn{Conn: conn, listener: l, address: AddressOf(conn.RemoteAddr().String())}
+	c.isProxy = l.isProxy(conn.RemoteAddr().String())
 	replaced, admitted := l.place(c)
 	if replaced != nil {
 		_ = replaced.Conn.Close()
@@ -123,7 +125,7 @@ func (l *Listener) admit(conn net.Conn) *Conn {
 func (l *Listener) place(c *Conn) (replaced *Conn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ofAddress := l.byAddress[c.address] >= l.cfg.MaxPerAddress && !l.isProxy(c.address)
+	ofAddress := l.byAddress[c.address] >= l.cfg.MaxPerAddress && !c.isProxy
 	if ofAddress || l.open >= l.cfg.Max {
 		if replaced = l.longestWaiting(c.address, ofAddress); replaced == nil {
 			return nil, false
@@ -136,13 +138,11 @@ func (l *Listener) place(c *Conn) (replaced *Conn, admitted bool) {
 	return replaced, true
 }
 
-func (l *Listener) isProxy(address netip.Prefix) bool {
-	for _, p := range l.cfg.Proxies {
-		if p.Contains(address.Addr()) {
-			return true
-		}
-	}
-	return false
+func (l *Listener) isProxy(address string) bool {
+	ap, err := netip.ParseAddrPort(address)
+	return err == nil && slices.ContainsFunc(l.cfg.Proxies, func(p netip.Prefix) bool {
+		return p.Contains(ap.Addr().Unmap().WithZone(""))
+	})
 }
 
 // longestWaiting returns the connection that waits longest, of an address or of all.
@@ -184,6 +184,7 @@ type Conn struct {
 	net.Conn
 	listener *Listener
 	address  netip.Prefix
+	isProxy  bool // a trusted proxy, which speaks for many clients
 
 	place *list.Element // while it waits
 	gone  bool          // not counted any more

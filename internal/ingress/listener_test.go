@@ -200,6 +200,28 @@ func TestAcceptErrorsAreRetried(t *testing.T) {
 }
 
 // What counts as one address.
+// A trusted proxy with an IPv6 address speaks for many clients, however narrow its prefix is.
+func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
+	plain, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ingress.Listen(plain, ingress.Config{Max: 10, MaxPerAddress: 1, Share: 0.1,
+		Proxies: []netip.Prefix{netip.MustParsePrefix("::1/128")}})
+	t.Cleanup(func() { _ = l.Close() })
+	var clients []net.Conn
+	var servers []*ingress.Conn
+	for range 3 {
+		clients = append(clients, dialFrom(t, "::1", l))
+		servers = append(servers, accept(t, l))
+	}
+	for i, server := range servers {
+		if !answers(t, clients[i], server) {
+			t.Errorf("connection %d of the proxy was closed", i)
+		}
+	}
+}
+
 func TestAddressOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1:80":            "192.0.2.1/32",

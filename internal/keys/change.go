@@ -49,12 +49,15 @@ func writeNext(f *os.File, next func() ([]byte, error)) error {
 	return f.Sync()
 }
 
-// KeepOwner gives a new file the owner of the file at path, which it will replace, or of the folder
-// if the file does not exist. A file that root writes for a service that runs as another user stays
-// readable for that service.
+// KeepOwner gives a new file the owner of the file at path, which it will replace. If root creates
+// the file, it gets the owner of the folder. A file that root writes for a service that runs as
+// another user stays readable for that service.
 func KeepOwner(file *os.File, path string) error {
 	old, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if os.Geteuid() != 0 { // a folder of several users, such as a shared volume
+			return nil
+		}
 		old, err = os.Stat(filepath.Dir(path))
 	}
 	if err != nil {

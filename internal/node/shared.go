@@ -110,10 +110,8 @@ func (n *Node) KeyByHash(
 	if err := n.stack.Start(ctx, n.directory); err != nil {
 		return o, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, openAccountMax)
-	defer cancel()
 	// A directory that is still being filled knows no key.
-	if err := n.directory.Confirm(ctx); err != nil {
+	if err := n.directory.ConfirmKeys(ctx); err != nil {
 		return o, false, err
 	}
 	if _, exists, err = n.directory.Account(accountID); err != nil {

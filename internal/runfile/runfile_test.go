@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // TestAFolderSaysWhyNobodyIsThere: the reasons for which a command finds no service are
@@ -77,5 +79,32 @@ func TestWhatAFolderDrewItKeeps(t *testing.T) {
 	}
 	if again, err := folder.Logins(); again != logins || err != nil {
 		t.Errorf("the logins became %+v, %v", again, err)
+	}
+}
+
+// A key that the account does not have yet is not in the folder: a start that ends before would
+// leave a key that the next start refuses.
+func TestANewKeyOfAnAccountIsWrittenLater(t *testing.T) {
+	folder, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = folder.Close() })
+	if err := folder.SetAccount(domain.DeriveID(domain.AccountPrefix, "x")); err != nil {
+		t.Fatal(err)
+	}
+	first, isNew, err := folder.APIKey(false)
+	if err != nil || !isNew {
+		t.Fatal(isNew, err)
+	}
+	second, isNew, err := folder.APIKey(false)
+	if err != nil || !isNew || second == first {
+		t.Errorf("the key of a start that ended is in the folder (%v, %v)", isNew, err)
+	}
+	if err := folder.SetAPIKey(second); err != nil {
+		t.Fatal(err)
+	}
+	if kept, isNew, err := folder.APIKey(false); kept != second || isNew || err != nil {
+		t.Errorf("the key is %q, new: %v, %v", kept, isNew, err)
 	}
 }

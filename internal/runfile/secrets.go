@@ -63,7 +63,8 @@ func (d *Folder) SetAccount(id string) error {
 }
 
 // APIKey reads the API key of the folder's service, or generates it: one for the public
-// network is marked as live.
+// network is marked as live. A new key of an account that exists is not written yet: call
+// SetAPIKey when the account has it.
 func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	data, err := os.ReadFile(d.APIKeyPath())
 	if err == nil {
@@ -80,13 +81,31 @@ func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	var entropy [32]byte
 	rand.Read(entropy[:])
 	key = domain.NewAPIKey(live, entropy)
-	return key, true, WriteFile(d.APIKeyPath(), []byte(key+"\n"))
+	if id, err := d.Account(); err != nil || id != "" {
+		return key, true, err
+	}
+	return key, true, d.SetAPIKey(key)
+}
+
+// SetAPIKey writes the API key of the folder's service.
+func (d *Folder) SetAPIKey(key string) error {
+	return WriteFile(d.APIKeyPath(), []byte(key+"\n"))
 }
 
 // ErrUnknownKey is the error of a start with an API key that its account does not have.
 func (d *Folder) ErrUnknownKey() error {
 	return fmt.Errorf("the API key in %s is unknown, revoked or expired: put a valid key of the "+
 		"service's account there, or remove the file and start again to get a new key", d.APIKeyPath())
+}
+
+// RewriteAPIKey writes the key of a running service again, unchanged: it proves that
+// ReplaceAPIKey can.
+func RewriteAPIKey(dir string) error {
+	run, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	return ReplaceAPIKey(dir, run.APIKeyID, run.APIKey)
 }
 
 // ReplaceAPIKey writes the key that replaced the key of a running service: commands on its
@@ -98,7 +117,7 @@ func ReplaceAPIKey(dir, id, key string) error {
 	}
 	d := Folder{path: dir}
 	run.APIKey, run.APIKeyID = key, id
-	return errors.Join(WriteFile(d.APIKeyPath(), []byte(key+"\n")), d.Publish(run))
+	return errors.Join(d.SetAPIKey(key), d.Publish(run))
 }
 
 // Logins are the passwords of the embedded broker and the embedded ClickHouse. They are

@@ -129,6 +129,9 @@ func (v *service) republish() error {
 	if !v.published {
 		return nil
 	}
+	if now, err := runfile.Read(v.dir.Path()); err == nil { // the key may have been rolled
+		v.file.APIKey, v.file.APIKeyID = now.APIKey, now.APIKeyID
+	}
 	return v.dir.Publish(v.file)
 }
 

@@ -244,6 +244,11 @@ func (v *service) bootstrap(ctx context.Context) error {
 		}
 		owner.Key = key
 	}
+	if v.keyIsNew {
+		if err := v.dir.SetAPIKey(v.file.APIKey); err != nil {
+			return err
+		}
+	}
 	v.file.AccountID, v.file.APIKeyID = id, owner.Key.ID
 	return v.dir.SetAccount(id)
 }

@@ -110,7 +110,15 @@ func (d *Directory) confirm(ctx context.Context) error {
 // Confirm waits until the directory has every account, endpoint and watch that was acknowledged
 // before the call.
 func (d *Directory) Confirm(ctx context.Context) error {
-	ends, err := d.endsOf(ctx, accounts, endpoints, watches)
+	return d.confirmTables(ctx, accounts, endpoints, watches)
+}
+
+// ConfirmKeys waits until the directory has every account, with its keys, that was acknowledged
+// before the call.
+func (d *Directory) ConfirmKeys(ctx context.Context) error { return d.confirmTables(ctx, accounts) }
+
+func (d *Directory) confirmTables(ctx context.Context, tables ...table) error {
+	ends, err := d.endsOf(ctx, tables...)
 	if err != nil {
 		return err
 	}
