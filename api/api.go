@@ -204,7 +204,7 @@ func (a *API) routes() []route {
 	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
 	const read, write = domain.PermissionRead, domain.PermissionWrite
 	const operate = domain.PermissionOperate
-	endpoint, watch, key, recalled := a.findEndpoint, a.findWatch, a.findKey, a.findRecalled
+	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
 	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
 	return []route{
 		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
@@ -241,7 +241,7 @@ func (a *API) routes() []route {
 		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, narrows | bulk},
 		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, narrows},
 		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, takesQuery | narrows},
-		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, narrows},
+		{"/v1/events/{id}/resend", post, operate, emptyBody, nil, a.resendEvent, narrows | bulk},
 		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, keysOnly},
 		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery | keysOnly},
 		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, keysOnly},

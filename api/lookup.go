@@ -140,8 +140,6 @@ func (a *API) findRecalled(ctx context.Context, r *request) (err error) {
 	if !domain.IsID(domain.EventPrefix, r.subjectID) {
 		return noSuch("event")
 	}
-	ctx, cancel := context.WithTimeout(ctx, workTimeout)
-	defer cancel()
 	r.recalled, err = a.History.Recall(ctx, r.caller.accountID, r.subjectID)
 	switch {
 	case errors.Is(err, readmodel.ErrExpired):

@@ -21,6 +21,9 @@ import (
 // For a link of one endpoint, only that one gets the command: the history said that the event is
 // there, and the endpoint knows whether it has moved since.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
+	if err := a.findRecalled(ctx, r); err != nil {
+		return reply{}, err
+	}
 	if len(r.recalled.Deliveries) == 0 {
 		return reply{}, historyError(fmt.Errorf("%w: it lacks one of the event's first deliveries",
 			readmodel.ErrBehind))

@@ -20,7 +20,7 @@ import (
 // Bounds of a resend of many events.
 const (
 	maxResend       = 1000
-	resendAtOnce    = 16
+	resendAtOnce    = 2               // within one turn
 	resendBeginning = 8 * time.Second // what does not begin in it is left for the next request
 	maxCursor       = 512
 )
@@ -138,13 +138,10 @@ func (a *API) resendOne(
 	one := *r
 	one.subjectID = eventID
 	one.commandID = domain.DeriveID(domain.CommandPrefix, r.commandID, "resend", eventID)
-	if err = a.findRecalled(ctx, &one); err == nil {
-		var answer reply
-		answer, err = a.resendEvent(ctx, &one)
-		replayed = answer.replayed
-	}
+	one.turn = turn{} // the turn of the request goes on until all are sent
+	answer, err := a.resendEvent(ctx, &one)
 	if err == nil {
-		return replayed, "", nil
+		return answer.replayed, "", nil
 	}
 	switch p := problem.Of(err); {
 	case p.Code == problem.CodeIdempotencyReused:

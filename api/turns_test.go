@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,6 +76,66 @@ func TestReadsOfAnAccountTakeTurns(t *testing.T) {
 			g.pass <- struct{}{}
 		}
 		flood.Wait()
+	})
+}
+
+// recalls is a history that holds up what looks up an event to send it again.
+type recalls struct {
+	api.History
+	pass    chan struct{}
+	running atomic.Int32
+}
+
+func (h *recalls) Recall(
+	ctx context.Context, accountID, eventID string,
+) (readmodel.Recalled, error) {
+	h.running.Add(1)
+	<-h.pass
+	h.running.Add(-1)
+	return h.History.Recall(ctx, accountID, eventID)
+}
+
+// TestResendsTakeTurns: of 64 resends by an account 8 look their event up at once. A resend of many
+// events has one turn and looks up two of them at once.
+func TestResendsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &recalls{pass: make(chan struct{})}
+		w := assemble(t, func(c *api.Config) { h.History, c.History = c.History, h })
+		key := w.newKey(account("a"), domain.Permissions()...)
+		endpoint := domain.DeriveID(domain.EndpointPrefix, "1")
+		var events []string
+		for i := range 64 {
+			events = append(events, w.deliveredOf(fmt.Sprint(i+1), account("a"), endpoint,
+				domain.StateFailed, domain.AttemptResult{SentAtMillis: 1}).ID)
+		}
+		post := func(path, body string) {
+			request := httptest.NewRequest("POST", path, strings.NewReader(body))
+			request.Header.Set("Authorization", "Bearer "+key)
+			request.Header.Set("Content-Type", "application/json")
+			out := httptest.NewRecorder()
+			w.api.ServeHTTP(out, request)
+			if out.Code != 200 {
+				t.Errorf("POST %s got %d: %s", path, out.Code, out.Body)
+			}
+		}
+		passing := func(most int32) {
+			for left := int32(64); left > 0; left-- {
+				synctest.Wait()
+				if n := h.running.Load(); n != min(most, left) {
+					t.Fatalf("%d events are looked up at once, with %d left", n, left)
+				}
+				h.pass <- struct{}{}
+			}
+		}
+		var all sync.WaitGroup
+		for _, id := range events {
+			all.Go(func() { post("/v1/events/"+id+"/resend", "") })
+		}
+		passing(8)
+		all.Wait()
+		all.Go(func() { post("/v1/events/resend", `{"asset":"XLM"}`) })
+		passing(2)
+		all.Wait()
 	})
 }
 

@@ -20,8 +20,11 @@ import (
 const (
 	defaultDatabase = "lumenhook"
 	connectionsMax  = 16
-	dialMax         = 2 * time.Second // also bounds the wait for a pooled connection
-	statementMax    = 10 * time.Second
+	// readsMax is how many reads of the history run at once on a server. It leaves connections for
+	// the reads of progress. More reads wait in the order of their arrival.
+	readsMax     = connectionsMax - 4
+	dialMax      = 2 * time.Second // also bounds the wait for a pooled connection
+	statementMax = 10 * time.Second
 )
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
@@ -68,7 +69,8 @@ type servers struct {
 // reading is the history on one server. The state of its tables does not apply to other servers.
 type reading struct {
 	cfg    HistoryConfig
-	flight singleflight.Group // progress is read once for all waiting callers
+	flight singleflight.Group  // progress is read once for all waiting callers
+	places *semaphore.Weighted // readsMax: the pool refuses a query that waits longer than dialMax
 	full   fullTables
 	damage atomic.Pointer[Damages] // not older than damageAge; nil: to be queried
 	uptime atomic.Uint32           // of the server, in seconds, when it was last read
@@ -101,7 +103,7 @@ func (h *History) ReadFrom(cfg HistoryConfig) {
 	for _, one := range cfg.DB.servers() {
 		of := cfg
 		of.DB = one
-		from.all = append(from.all, &reading{cfg: of})
+		from.all = append(from.all, &reading{cfg: of, places: semaphore.NewWeighted(readsMax)})
 	}
 	h.from.Store(from)
 }
@@ -368,6 +370,10 @@ func (h *reading) find(
 // query that was cut off is retried once, with a longer timeout.
 func (h *reading) look(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
+		if err := h.places.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer h.places.Release(1)
 		asking, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		return ask(clickhouse.Context(asking, readSettings))
