@@ -18,13 +18,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Limits of the server. A client has readTimeout to send its request, the parts behind the
-// API have workTimeout, and writeTimeout is more than both together.
+// Limits of the server. A client has readTimeout to send its request, a turn comes within turnMax,
+// the parts behind the API have workTimeout, and writeTimeout is more than these together.
 const (
 	workTimeout       = 15 * time.Second
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
-	writeTimeout      = 40 * time.Second
+	writeTimeout      = 45 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 16 << 10
 

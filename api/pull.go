@@ -18,7 +18,7 @@ import (
 // request wait for the next.
 const (
 	waitMax    = 30 * time.Second
-	waitMargin = 7 * time.Second // for reading; with waitMax less than writeTimeout
+	waitMargin = 7 * time.Second // for reading; with waitMax and turnMax less than writeTimeout
 	// maxSequence is the largest number that JSON carries exactly everywhere (RFC 8259, section 6).
 	maxSequence = 1<<53 - 1
 )

@@ -53,7 +53,7 @@ func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 	}
 	var body domain.CommandBody = asked.ReplayEndpoint
 	if asked.filtered() || asked.dryRun {
-		chosen, more, err := a.choose(ctx, asked.filter, nil, readmodel.ChooseMax)
+		chosen, more, err := a.choose(ctx, r, asked.filter, nil, readmodel.ChooseMax)
 		if err != nil {
 			return reply{}, err
 		}
@@ -93,9 +93,10 @@ func replayOf(endpointID string, chosen []readmodel.Position, more bool) domain.
 // choose returns which events a filter selects, as the history has them after every write that
 // was acknowledged.
 func (a *API) choose(
-	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+	ctx context.Context, r *request, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (chosen []readmodel.Position, more *readmodel.Position, err error) {
-	if err := historyError(a.History.CatchUp(ctx)); err != nil {
+	err = r.turn.aside(ctx, func() error { return historyError(a.History.CatchUp(ctx)) })
+	if err != nil {
 		return nil, nil, err
 	}
 	chosen, more, err = a.History.Choose(ctx, f, after, limit)

@@ -70,6 +70,11 @@ func (a *API) answering(rt route) http.Handler {
 		if err == nil {
 			err = answer.encode()
 		}
+		if r.turn.held {
+			// Only writers of tests have no deadlines.
+			//nolint:forbidigo // the deadline is of this clock
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerMax))
+		}
 		switch {
 		case errors.Is(err, context.Canceled) && hr.Context().Err() != nil:
 			w.WriteHeader(statusClientGone) // for the log and the metrics: nobody reads it
@@ -108,12 +113,18 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 		return reply{}, err
 	}
 	// What finds the subject has bounds of its own, and the time for the work starts after
-	// the body: a body that arrived slowly uses up none of it.
+	// the body and the wait for a turn: they use up none of it.
 	if err := a.beforeBody(r, rt); err != nil {
 		return reply{}, err
 	}
 	if err := a.readBody(w, r, rt); err != nil {
 		return reply{}, err
+	}
+	if rt.takesTurns() {
+		r.turn = turn{of: a.turns, by: r.caller.holder()}
+		if err := r.turn.take(r.http.Context()); err != nil {
+			return reply{}, err
+		}
 	}
 	longest := max(workTimeout, a.TestWait+2*time.Second)
 	if rt.takes&mayWait != 0 {
@@ -121,12 +132,6 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	}
 	ctx, cancel := context.WithTimeout(r.http.Context(), longest)
 	defer cancel()
-	if rt.takesTurns() {
-		r.turn = turn{of: a.turns, by: r.caller.holder()}
-		if err := r.turn.take(ctx); err != nil {
-			return reply{}, err
-		}
-	}
 	answer, err := rt.handle(ctx, r)
 	if r.missing != "" && isProblem(err, problem.CodeValidationFailed) {
 		err = noSuch(r.missing) // merged into nothing, a valid change may look wrong

@@ -64,7 +64,7 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 	if asked.dryRun {
 		most = readmodel.ChooseMax
 	}
-	chosen, more, err := a.choose(ctx, asked.filter, after, most)
+	chosen, more, err := a.choose(ctx, r, asked.filter, after, most)
 	if err != nil {
 		return reply{}, err
 	}

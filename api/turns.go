@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -15,6 +16,12 @@ const (
 	maxRunning = 8
 	// maxRunningInAll is of all accounts. With the bound of a page it bounds a node's memory.
 	maxRunningInAll = 64
+	// turnMax bounds the wait for a turn. It uses up none of the time for the work.
+	turnMax = 6 * time.Second
+	// answerMax bounds how long a client may take to read the answer to a request that has a turn: it
+	// is less than turnMax, so that those who wait outlast slow readers. Answers keep their turns
+	// until they are written, because turns bound the memory of answers.
+	answerMax = 5 * time.Second
 	// turnRetrySeconds is when a request that got no turn may be repeated.
 	turnRetrySeconds = 1
 )
@@ -49,6 +56,8 @@ type turn struct {
 
 // take waits for a turn.
 func (t *turn) take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, turnMax)
+	defer cancel()
 	t.of.mu.Lock()
 	own, known := t.of.byHolder[t.by]
 	if !known {

@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
@@ -79,6 +82,16 @@ func TestReadsOfAnAccountTakeTurns(t *testing.T) {
 	})
 }
 
+// direct calls the API without a connection.
+func (w *world) direct(method, path, key, body string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, path, strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	out := httptest.NewRecorder()
+	w.api.ServeHTTP(out, request)
+	return out
+}
+
 // recalls is a history that holds up what looks up an event to send it again.
 type recalls struct {
 	api.History
@@ -109,12 +122,7 @@ func TestResendsTakeTurns(t *testing.T) {
 				domain.StateFailed, domain.AttemptResult{SentAtMillis: 1}).ID)
 		}
 		post := func(path, body string) {
-			request := httptest.NewRequest("POST", path, strings.NewReader(body))
-			request.Header.Set("Authorization", "Bearer "+key)
-			request.Header.Set("Content-Type", "application/json")
-			out := httptest.NewRecorder()
-			w.api.ServeHTTP(out, request)
-			if out.Code != 200 {
+			if out := w.direct("POST", path, key, body); out.Code != 200 {
 				t.Errorf("POST %s got %d: %s", path, out.Code, out.Body)
 			}
 		}
@@ -135,6 +143,162 @@ func TestResendsTakeTurns(t *testing.T) {
 		all.Wait()
 		all.Go(func() { post("/v1/events/resend", `{"asset":"XLM"}`) })
 		passing(2)
+		all.Wait()
+	})
+}
+
+// held is a history that says how much time a list of events has, and holds up what catches up.
+type held struct {
+	api.History
+	left chan time.Duration
+	pass chan struct{}
+}
+
+func (h *held) Events(
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) ([]readmodel.Event, *readmodel.Position, error) {
+	deadline, _ := ctx.Deadline()
+	h.left <- time.Until(deadline) //nolint:forbidigo // the clock of synctest
+	return h.History.Events(ctx, f, after, limit)
+}
+
+func (h *held) CatchUp(context.Context) error {
+	<-h.pass
+	return nil
+}
+
+// TestTheWaitForATurn uses up none of the time for the work, and is bounded.
+func TestTheWaitForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gated{pass: make(chan struct{})}
+		h := &held{left: make(chan time.Duration, 1)}
+		w := assemble(t, func(c *api.Config) {
+			g.Directory, c.Directory, h.History, c.History = c.Directory, g, c.History, h
+		})
+		key := w.newKey(account("a"), domain.Permissions()...)
+		var all sync.WaitGroup
+		ask := func(path string, status int) {
+			all.Go(func() {
+				if out := w.direct("GET", path, key, ""); out.Code != status {
+					t.Errorf("GET %s got %d: %s", path, out.Code, out.Body)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 8 {
+			ask("/v1/watches", 200)
+		}
+		ask("/v1/events", 200)
+		<-time.After(5 * time.Second)
+		g.pass <- struct{}{}
+		if left := <-h.left; left != 15*time.Second {
+			t.Errorf("%s are left for the work", left)
+		}
+		synctest.Wait()
+		ask("/v1/watches", 200)
+		ask("/v1/events", 429)
+		<-time.After(7 * time.Second)
+		close(g.pass)
+		all.Wait()
+	})
+}
+
+// TestNoTurnIsHeldInAWait: neither commands that wait for the engine nor choices of events that
+// wait for the history hold up an account's reads.
+func TestNoTurnIsHeldInAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{pass: make(chan struct{})}
+		w := assemble(t, func(c *api.Config) { h.History, c.History = c.History, h })
+		key := w.newKey(account("a"), domain.Permissions()...)
+		made := w.direct("POST", "/v1/endpoints", key, `{"url":"https://a.example"}`)
+		e := "/v1/endpoints/" + in(t, made.Body.Bytes(), "id").(string)
+		w.gate = make(chan struct{})
+		for _, one := range []struct {
+			path, body string
+			pass       chan struct{}
+		}{
+			{e + "/replay", `{"since":"2026-01-01T00:00:00Z"}`, w.gate},
+			{"/v1/events/resend", `{"asset":"XLM","dryRun":true}`, h.pass},
+		} {
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					if out := w.direct("POST", one.path, key, one.body); out.Code != 200 {
+						t.Errorf("POST %s got %d: %s", one.path, out.Code, out.Body)
+					}
+				})
+			}
+			synctest.Wait()
+			read := make(chan int, 1)
+			go func() { read <- w.direct("GET", "/v1/watches", key, "").Code }()
+			synctest.Wait()
+			select {
+			case status := <-read:
+				if status != 200 {
+					t.Errorf("during %s a list got %d", one.path, status)
+				}
+			default:
+				t.Errorf("during %s a list waits", one.path)
+			}
+			close(one.pass)
+			all.Wait()
+		}
+	})
+}
+
+// pipes is a listener whose connections hold nothing that was not read.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, open := <-p
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSlowReadersLoseTheirTurns: clients that do not read their answers lose their connections
+// before others give up the wait for a turn.
+func TestSlowReadersLoseTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := assemble(t)
+		for i := range 50 {
+			id := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i))
+			w.watches[id] = domain.Watch{ID: id, AccountID: account("a")}
+		}
+		key := w.newKey(account("a"), domain.PermissionRead)
+		listener := make(pipes)
+		server := api.NewServer(w.api, slog.New(slog.DiscardHandler))
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		})
+		for range 8 {
+			client, conn := net.Pipe()
+			defer client.Close()
+			listener <- conn
+			_, err := fmt.Fprintf(client, "GET /v1/watches HTTP/1.1\r\nHost: a\r\n"+
+				"Authorization: Bearer %s\r\n\r\n", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if out := w.direct("GET", "/v1/watches", key, ""); out.Code != 200 {
+			t.Errorf("a list got %d: %s", out.Code, out.Body)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
 		all.Wait()
 	})
 }
