@@ -62,7 +62,7 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	if !r.watch.AwaitsFollower() && r.missing == "" {
+	if !r.watch.AwaitsFollower() && !a.mayRepeatChange(r) {
 		if err := a.withinQuota(r, domain.Counts{Backfills: 1}, domain.Counts{}); err != nil {
 			return reply{}, err
 		}
@@ -74,6 +74,7 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, watch.ID, watch.Version, a.Directory.AwaitWatch)
+	a.warnings.settle(r, result.Replayed, nil) // there are none: a repeat is not checked again
 	view, err := a.showWatch(r, *watch)
 	return reply{view: view, etag: decode.ETag(watch.Revision), replayed: result.Replayed}, err
 }

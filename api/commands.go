@@ -243,8 +243,7 @@ func (w *warnings) answered(r *request) bool {
 // knows: then what has changed since is no fault of it. The engine decides, and creates
 // nothing twice.
 func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
-	// the object that such a link names is checked again
-	if r.idempotencyKey == "" || r.caller.endpointID != "" {
+	if r.idempotencyKey == "" {
 		return false
 	}
 	if a.warnings.answered(r) {

@@ -63,3 +63,47 @@ func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 	wantStatus(t, backfill(watches[1]), 200)
 	wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, ","+senders(2))), 201)
 }
+
+// TestARepeatAtAQuotaGetsItsAnswer: what was carried out is answered again, also for a portal link
+// of one endpoint, and after others have used up the quota.
+func TestARepeatAtAQuotaGetsItsAnswer(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	w.mu.Lock()
+	a := w.accounts[account("a")]
+	a.Quotas = domain.Counts{Watches: 2, Backfills: 1}
+	w.accounts[account("a")] = a
+	w.mu.Unlock()
+	link := w.credential(k, fmt.Sprintf(`{%s,"endpointId":%q}`, mayAll, e))
+	ask := func(path, key, body, idempotencyKey string) answer {
+		return w.call("POST", path, key, body, "Idempotency-Key", idempotencyKey)
+	}
+	var watches []string
+	for i := range 2 {
+		made := wantStatus(t, ask("/v1/watches", link, watchBody(e, ""), fmt.Sprint(i)), 201)
+		watches = append(watches, "/v1/watches/"+in(t, made.body, "id").(string))
+	}
+	first := func(a answer, status int) {
+		t.Helper()
+		if wantStatus(t, a, status); a.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%v is not the first answer: %s", a.Header, a.body)
+		}
+	}
+	for _, key := range []string{link, k} {
+		first(ask("/v1/watches", key, watchBody(e, ""), "0"), 201)
+		wantProblem(t, ask("/v1/watches", key, watchBody(e, ""), "2"), 403, "QUOTA_EXCEEDED")
+	}
+
+	const all = `{"from":2}`
+	wantStatus(t, ask(watches[0]+"/backfill", k, all, "b"), 200)
+	id := strings.TrimPrefix(watches[0], "/v1/watches/")
+	w.mu.Lock()
+	ended := w.watches[id]
+	ended.Backfill.EndedAtMillis = 1
+	w.watches[id] = ended
+	w.mu.Unlock()
+	wantStatus(t, ask(watches[1]+"/backfill", k, all, "b"), 200)
+	first(ask(watches[0]+"/backfill", k, all, "b"), 200)
+	wantProblem(t, ask(watches[0]+"/backfill", k, all, "c"), 403, "QUOTA_EXCEEDED")
+}

@@ -19,7 +19,7 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		_, made, err := a.Directory.Watch(id)
 		return made, err
 	})
-	if !repeated {
+	if !repeated || r.caller.endpointID != "" { // what such a link names is checked again
 		if err := a.checkEndpoint(ctx, r, watch.EndpointID, faults); err != nil {
 			return reply{}, err
 		}
