@@ -108,7 +108,7 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 		"Replace a key by a new one; the former key stays valid for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			isFolders := a.IsFoldersKey(args[0])
-			if isFolders { // a folder that cannot be written would lose the new key
+			if isFolders { // a read-only folder would lose the new key
 				if err := runfile.RewriteAPIKey(a.DataDir); err != nil {
 					return client.Key{}, err
 				}

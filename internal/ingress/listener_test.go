@@ -200,7 +200,7 @@ func TestAcceptErrorsAreRetried(t *testing.T) {
 }
 
 // What counts as one address.
-// A trusted proxy with an IPv6 address speaks for many clients, however narrow its prefix is.
+// A trusted proxy speaks for many clients, also if its prefix is one IPv6 address.
 func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	plain, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {

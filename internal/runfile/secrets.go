@@ -63,7 +63,7 @@ func (d *Folder) SetAccount(id string) error {
 }
 
 // APIKey reads the API key of the folder's service, or generates it: one for the public
-// network is marked as live. A new key of an account that exists is not written yet: call
+// network is marked as live. APIKey does not write a new key of an existing account: call
 // SetAPIKey when the account has it.
 func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	data, err := os.ReadFile(d.APIKeyPath())

@@ -129,7 +129,7 @@ func (v *service) republish() error {
 	if !v.published {
 		return nil
 	}
-	if now, err := runfile.Read(v.dir.Path()); err == nil { // the key may have been rolled
+	if now, err := runfile.Read(v.dir.Path()); err == nil { // `keys roll` writes it too
 		v.file.APIKey, v.file.APIKeyID = now.APIKey, now.APIKeyID
 	}
 	return v.dir.Publish(v.file)

@@ -113,8 +113,7 @@ func (d *Directory) Confirm(ctx context.Context) error {
 	return d.confirmTables(ctx, accounts, endpoints, watches)
 }
 
-// ConfirmKeys waits until the directory has every account, with its keys, that was acknowledged
-// before the call.
+// ConfirmKeys waits like Confirm, for accounts with their keys only.
 func (d *Directory) ConfirmKeys(ctx context.Context) error { return d.confirmTables(ctx, accounts) }
 
 func (d *Directory) confirmTables(ctx context.Context, tables ...table) error {
