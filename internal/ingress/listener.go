@@ -86,7 +86,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			if c := l.admit(conn); c != nil {
 				return c, nil
 			}
-		case l.closed.Err() != nil || errors.Is(err, net.ErrClosed):
+		case l.closed.Err() != nil || !passes(err):
 			return nil, err
 		default:
 			l.cfg.Log.Warn("cannot accept a connection; retrying", "address", l.Addr(), "wait", wait,
@@ -98,6 +98,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 			wait = min(2*wait, retryMost)
 		}
 	}
+}
+
+// passes reports whether Accept may work later: descriptors or memory are short, or the client is
+// gone. Any other error is of the socket itself, which the caller opens again.
+func passes(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && errno != syscall.EBADF && errno != syscall.EINVAL &&
+		errno != syscall.ENOTSOCK
 }
 
 // Close ends Accept.

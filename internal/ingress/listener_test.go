@@ -199,7 +199,6 @@ func TestAcceptErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// What counts as one address.
 // A trusted proxy speaks for many clients, also if its prefix is one IPv6 address.
 func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	plain, err := net.Listen("tcp", "[::1]:0")
@@ -222,6 +221,7 @@ func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	}
 }
 
+// What counts as one address.
 func TestAddressOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1:80":            "192.0.2.1/32",

@@ -73,8 +73,9 @@ func TestARoleThatFailsEndsNoOther(t *testing.T) {
 	operations := n.part()
 	defer operations.Stop()
 	operations.serve("operations", server, failingListener{listener})
+	client := http.Client{Timeout: 5 * time.Second}
 	testkit.Eventually(t, "the listener is opened again, and says which role fails", func() bool {
-		resp, err := http.Get("http://" + address + "/readyz")
+		resp, err := client.Get("http://" + address + "/readyz")
 		if err != nil {
 			return false
 		}
