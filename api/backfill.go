@@ -74,7 +74,7 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, watch.ID, watch.Version, a.Directory.AwaitWatch)
-	a.warnings.settle(r, result.Replayed, nil) // there are none: a repeat is not checked again
+	a.warnings.settle(r, result.Replayed, nil) // of none: a repeat meets no quota
 	view, err := a.showWatch(r, *watch)
 	return reply{view: view, etag: decode.ETag(watch.Revision), replayed: result.Replayed}, err
 }

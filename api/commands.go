@@ -55,7 +55,7 @@ func (a *API) submitAs(
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	r.turn.end() // for good: a write that was carried out must not fail for want of another
+	r.turn.end() // for good: a write that took effect must not fail for want of another
 	result, err := a.Commands.Submit(waiting, domain.Command{
 		ID:             id,
 		AccountID:      r.caller.accountID,

@@ -75,7 +75,7 @@ func TestALinkOfOneEndpointReachesNoOther(t *testing.T) {
 		named++
 		body := `{"since":"2026-01-01T00:00:00Z"}`
 		if strings.HasSuffix(path, "/resend") {
-			body = "" // it takes none, and is checked first
+			body = "" // it takes none, and says so first
 		}
 		for _, header := range [][]string{nil, {"Idempotency-Key", "i" + r}} {
 			got := w.call(method, strings.Replace(path, "{id}", other, 1), two.link,

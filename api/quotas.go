@@ -7,6 +7,15 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
+// makesRoom says how an account gets below a quota. A watch that takes nothing more counts too: it
+// still takes space.
+var makesRoom = map[string]string{
+	"endpoints": "Delete some",
+	"watches":   "Delete some: fulfilled and expired ones count until you delete them",
+	"senders":   "Delete some, or watches: fulfilled and expired ones count until you delete them",
+	"backfills": "Let one end, or delete its watch",
+}
+
 // withinQuota refuses a write that would exceed a quota of the account. It counts the objects that
 // this node has read, so concurrent requests together may exceed a quota
 // (docs/decisions/quotas.md).
@@ -24,9 +33,9 @@ func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 		most, has := *q.Of(&quotas), *q.Of(&used)
 		if wants := *q.Of(&then); wants > has && wants > most {
 			return problem.New(domain.CodeQuotaExceeded, fmt.Sprintf("Your account has %d %s and may "+
-				"have %d. Delete some or let them end, or ask whoever runs the service to raise the quota: "+
+				"have %d. %s, or ask whoever runs the service to raise the quota: "+
 				"`lumenhook accounts update --account %s --quota %s=%d`.",
-				has, q.Name, most, account.ID, q.Name, 2*most))
+				has, q.Name, most, makesRoom[q.Name], account.ID, q.Name, 2*most))
 		}
 	}
 	return nil

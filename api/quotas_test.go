@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestAnAccountHasNoMoreThanItsQuotas: what exceeds one is refused with the limit and how to raise
-// it. A repeat of what was done at the limit is answered, other accounts are not concerned, and
-// what is deleted makes room.
+// TestAnAccountHasNoMoreThanItsQuotas: a refusal says the limit and how to raise it. A repeat at
+// the limit gets its first answer, other accounts notice nothing, and a deletion makes room.
 func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 	w := newWorld(t)
 	k, other := w.newKey(account("a"), domain.Permissions()...),
@@ -64,8 +64,58 @@ func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 	wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, ","+senders(2))), 201)
 }
 
-// TestARepeatAtAQuotaGetsItsAnswer: what was carried out is answered again, also for a portal link
-// of one endpoint, and after others have used up the quota.
+// TestARefusalSaysWhatMakesRoom: fulfilled and expired watches count until you delete them.
+func TestARefusalSaysWhatMakesRoom(t *testing.T) {
+	for _, q := range domain.QuotaList() {
+		t.Run(q.Name, func(t *testing.T) {
+			w := newWorld(t)
+			k := w.newKey(account("a"), domain.Permissions()...)
+			e := w.newEndpoint(k)
+			made := w.call("POST", "/v1/watches", k, watchBody(e, fmt.Sprintf(
+				`,"senderAllowlist":[%q],"once":true,"expiresAt":"2026-11-21T10:16:00Z"`,
+				keypair.MustRandom().Address())))
+			id := in(t, wantStatus(t, made, 201).body, "id").(string)
+			w.mu.Lock()
+			full := w.watches[id]
+			full.Backfill = domain.Backfill{Request: 1, From: 2, Next: 2}
+			w.watches[id] = full
+			a := w.accounts[account("a")]
+			*q.Of(&a.Quotas) = 1
+			w.accounts[account("a")] = a
+			w.now = w.now.Add(time.Hour)
+			w.mu.Unlock()
+			another := watchBody(e, fmt.Sprintf(`,"senderAllowlist":[%q]`,
+				keypair.MustRandom().Address()))
+			path, body := "/v1/watches", another
+			switch q.Name {
+			case "endpoints":
+				path, body = "/v1/endpoints", `{"url":"https://b.example"}`
+			case "backfills":
+				made := wantStatus(t, w.call("POST", path, k, another), 201)
+				path += "/" + in(t, made.body, "id").(string) + "/backfill"
+				body = `{"from":2}`
+			}
+			got := w.call("POST", path, k, body)
+			wantProblem(t, got, 403, "QUOTA_EXCEEDED")
+			want := map[string]string{
+				"endpoints": "have 1. Delete some, or ask",
+				"watches":   "have 1. Delete some: fulfilled and expired ones count until you delete them, or",
+				"senders":   "or watches: fulfilled and expired ones count until you delete them, or",
+				"backfills": "have 1. Let one end, or delete its watch, or ask",
+			}[q.Name]
+			if detail := in(t, got.body, "detail").(string); !strings.Contains(detail, want) {
+				t.Errorf("%q does not say %q", detail, want)
+			}
+			wantStatus(t, w.call("DELETE", "/v1/watches/"+id, k, ""), 204)
+			if q.Name == "watches" || q.Name == "senders" {
+				wantStatus(t, w.call("POST", path, k, body), 201)
+			}
+		})
+	}
+}
+
+// TestARepeatAtAQuotaGetsItsAnswer: also a portal link of one endpoint gets its first answer again,
+// after others have used up the quota.
 func TestARepeatAtAQuotaGetsItsAnswer(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)

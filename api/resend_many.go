@@ -138,7 +138,7 @@ func (a *API) resendOne(
 	one := *r
 	one.subjectID = eventID
 	one.commandID = domain.DeriveID(domain.CommandPrefix, r.commandID, "resend", eventID)
-	one.turn = turn{} // the turn of the request goes on until all are sent
+	one.turn = turn{} // the request keeps its turn to the end
 	answer, err := a.resendEvent(ctx, &one)
 	if err == nil {
 		return answer.replayed, "", nil

@@ -167,7 +167,7 @@ func (h *held) CatchUp(context.Context) error {
 	return nil
 }
 
-// TestTheWaitForATurn uses up none of the time for the work, and is bounded.
+// TestTheWaitForATurn uses up none of the time for the work, and has a bound.
 func TestTheWaitForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gated{pass: make(chan struct{})}

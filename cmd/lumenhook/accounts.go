@@ -115,7 +115,8 @@ up to 10, replace the present ones; each gets its own mail. Notices that were no
 sent to the new addresses.
 
 A quota is how much the account may have: endpoints, watches, senders (of all its watches
-together) and backfills (in progress). A request beyond it gets 403 QUOTA_EXCEEDED.`,
+together) and backfills (in progress). A request beyond it gets 403 QUOTA_EXCEEDED.
+Fulfilled and expired watches count until you delete them.`,
 		Example: `  # Notices go to another address from now on
   lumenhook accounts update --account acc_… --email ops@shop.example
 
