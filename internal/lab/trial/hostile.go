@@ -28,7 +28,7 @@ var attacks = []string{"lists", "backfills", "tests", "connections", "keys", "ot
 
 // hostile is the hostile tenant's account, with an endpoint whose receiver hangs, and a watch.
 type hostile struct {
-	key, keyID, endpoint, watch string
+	key, endpoint, watch string
 }
 
 func (w *world) openHostile(ctx context.Context) error {
@@ -233,7 +233,8 @@ func (w *worker) attackOthers(ctx context.Context, op Op) error {
 // attackPaths hides a slash in a path.
 func (w *worker) attackPaths(ctx context.Context, op Op) error {
 	for _, path := range []string{
-		"/v1/endpoints%2F" + w.hostile.endpoint, "/portal/endpoints/x%2Ftest", "/portal/%2e%2e/v1/watches",
+		"/v1/endpoints%2F" + w.hostile.endpoint, "/portal/endpoints/x%2Ftest",
+		"/portal/%2e%2e/v1/watches",
 		"//v1/endpoints", "/v1/watches/..%5cx",
 	} {
 		r := request{method: "GET", path: path, key: w.hostile.key}

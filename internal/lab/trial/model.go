@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// model holds the expectations of the driver. It is derived from its own requests and their answers,
+// model holds the expectations of the driver, derived from its own requests and their answers,
 // never from the product's computations.
 //
 // A client's change takes effect at a ledger that cannot be known exactly from outside: not
