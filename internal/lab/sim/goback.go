@@ -20,6 +20,7 @@ type timeline struct {
 	reference *referenceModel
 	notices   map[string]*referenceNotice
 	carried   map[string]int
+	reread    map[string]uint32
 }
 
 // observed are payments that were observed in former logs.
@@ -35,7 +36,7 @@ func (c *checks) rebase() {
 	}
 	c.committed = nil
 	c.base = timeline{c.model.clone(), c.reference.clone(), cloneNotices(c.mails.notices),
-		maps.Clone(c.carried)}
+		maps.Clone(c.carried), maps.Clone(c.reread)}
 }
 
 func (m *model) clone() *model {
@@ -97,6 +98,7 @@ func cloneNotices(notices map[string]*referenceNotice) map[string]*referenceNoti
 func (c *checks) goBack(b *backup, to *Log) {
 	c.model, c.reference = c.base.model, c.base.reference
 	c.mails.notices, c.carried = c.base.notices, c.base.carried
+	c.reread = c.base.reread
 	for i, r := range c.committed {
 		switch {
 		case r.Offset < b.about.Journal[r.Partition]:
@@ -121,8 +123,17 @@ func (c *checks) goBack(b *backup, to *Log) {
 // refold folds a fact again.
 func (c *checks) refold(r kafka.Record) {
 	f := decode(r, schemas.DecodeFact)
+	before := c.model.watches[f.Aggregate]
 	if err := c.model.fold(f); err != nil {
 		c.world.violate("a backup: %v", err)
+	}
+	switch body := f.Body.(type) {
+	case domain.BackfillRequested:
+		c.reread[f.Aggregate] = 0
+	case domain.RangeCovered:
+		if body.From != 0 && body.Part >= before.Backfill.Request {
+			c.reread[f.Aggregate] += body.To - body.From + 1
+		}
 	}
 	err := c.reference.apply(f)
 	if handled, is := f.Body.(domain.CommandHandled); is {

@@ -180,7 +180,7 @@ var mutants = []mutant{
 	{
 		"what is behind has no owner", "streams/engine/owner.go",
 		"case spaceReplayable, spaceLine, spaceBehind:", "case spaceReplayable, spaceLine, spaceBehind:\nif MUTANT && key[0] != spaceReplayable { return \"\", nil }",
-		"G4|G6",
+		"G4|G6|in the line",
 	},
 	{
 		"tests count to the streak", "domain/endpoint.go",
@@ -540,7 +540,7 @@ var mutants = []mutant{
 	{
 		"what has failed is forgotten", "streams/engine/state.go",
 		"case after.Replayable():\n\t\treturn batch",
-		"case after.Replayable():\n\t\tif MUTANT { return s.settle(batch, after) }\n\t\treturn batch",
+		"case after.Replayable():\n\t\tif MUTANT { return s.rememberSettled(batch, after) }\n\t\treturn batch",
 		"G",
 	},
 	{

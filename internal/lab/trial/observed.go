@@ -95,7 +95,9 @@ func (w *world) observe(ctx context.Context) (*observed, error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		b.attempts[row.EventID] = append(b.attempts[row.EventID], row)
+		if row.EndpointID != w.hostile.endpoint { // the model does not know its events
+			b.attempts[row.EventID] = append(b.attempts[row.EventID], row)
+		}
 	}
 	for _, p := range w.receivers.all() {
 		posts := b.posts[p.id]
