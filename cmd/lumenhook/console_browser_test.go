@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/keys"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // picturesVariable names a folder that keeps the pictures which the test makes of each page.
@@ -65,6 +66,12 @@ func TestBrowserPersonAtTheConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &testService{t: t, dir: t.TempDir()}
+	var screen testkit.Buffer // the sign-in link is printed on a terminal only
+	master, terminal := openPTY(t)
+	defer master.Close()
+	defer terminal.Close()
+	go func() { _, _ = io.Copy(&screen, master) }() // ends with the terminal
+	s.stdout = terminal
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
 		"--balance-moves", "--retry-schedule", "500ms", "--attempt-timeout", "2s")
 	defer s.interrupt()
@@ -82,9 +89,9 @@ func TestBrowserPersonAtTheConsole(t *testing.T) {
 	control := httptest.NewServer(http.HandlerFunc(r.control))
 	defer control.Close()
 	link := regexp.MustCompile(`http\S+/console/link\S+`)
-	s.eventually("the link", func() bool { return link.MatchString(s.output.String()) })
+	s.eventually("the link", func() bool { return link.MatchString(screen.String()) })
 	r.visit(dir, map[string]any{
-		"api": s.file.APIURL, "key": s.file.APIKey, "link": link.FindString(s.output.String()),
+		"api": s.file.APIURL, "key": s.file.APIKey, "link": link.FindString(screen.String()),
 		"chromium": chromium, "pictures": r.pictures(), "control": control.URL,
 		// another site for a browser, as 127.0.0.1 is the console's
 		"elsewhere": strings.Replace(control.URL, "127.0.0.1", "localhost", 1),

@@ -85,6 +85,7 @@ type testService struct {
 	exited chan error
 	output *testkit.Buffer
 	stderr io.Writer // nil: output
+	stdout *os.File  // nil: output
 	files  int       // limit of open files; 0: that of the test
 	group  string    // procs file of its cgroup; empty: that of the test
 	file   runfile.File
@@ -133,6 +134,9 @@ func (s *testService) launch(more ...string) {
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if s.stderr != nil {
 		s.cmd.Stderr = s.stderr
+	}
+	if s.stdout != nil {
+		s.cmd.Stdout = s.stdout
 	}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)

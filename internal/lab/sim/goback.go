@@ -134,6 +134,7 @@ func (c *checks) refold(r kafka.Record) {
 		if body.From != 0 && body.Part >= before.Backfill.Request {
 			c.reread[f.Aggregate] += body.To - body.From + 1
 		}
+	default: // no other fact begins or advances a backfill
 	}
 	err := c.reference.apply(f)
 	if handled, is := f.Body.(domain.CommandHandled); is {
