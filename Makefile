@@ -114,7 +114,7 @@ test-cluster: kafka-installed ## PAYMENTS=20000 through the real program in seve
 	$(GO) vet -tags kafka ./cmd/lumenhook
 	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS) $(ARGS)
 
-test-browser: ## in a real Chromium: a person at the console, the site on wide and narrow screens, and pages of other origins against every port of run; needs Node
+test-browser: ## in a real Chromium: a person at the console, the site on wide and narrow screens, and pages of other origins against every port of run; needs Node and Python
 	$(GO) vet -tags browser ./cmd/lumenhook
 	$(LAB) vet -tags browser ./site
 	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook
