@@ -33,7 +33,7 @@ func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 		most, has := *q.Of(&quotas), *q.Of(&used)
 		if wants := *q.Of(&then); wants > has && wants > most {
 			return problem.New(domain.CodeQuotaExceeded, fmt.Sprintf("Your account has %d %s and may "+
-				"have %d. %s, or ask whoever runs the service to raise the quota: "+
+				"have %d. %s, or ask the operator to raise the quota: "+
 				"`lumenhook accounts update --account %s --quota %s=%d`.",
 				has, q.Name, most, makesRoom[q.Name], account.ID, q.Name, 2*most))
 		}

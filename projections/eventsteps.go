@@ -43,7 +43,7 @@ func (db *DB) eachEventFact(
 	if err != nil {
 		return err
 	}
-	begun, err := db.begunAnewAt(ctx)
+	begun, err := db.restartPositions(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (db *DB) eachEventFact(
 		return err
 	}
 	for _, w := range deliveries {
-		of := deliveryFacts{db: db, eventID: f.ID, whole: w, asOf: asOf, anew: len(begun) > 0}
+		of := deliveryFacts{db: db, eventID: f.ID, whole: w, asOf: asOf, restarted: len(begun) > 0}
 		if err := of.read(ctx); err != nil {
 			return fmt.Errorf("projections: reading the facts of %s: %w", f.ID, err)
 		}
@@ -71,10 +71,10 @@ func (db *DB) eachEventFact(
 // deliveryFacts are the facts of one delivery, read from several tables.
 type deliveryFacts struct {
 	whole
-	db      *DB
-	eventID string
-	asOf    map[int32]int64
-	anew    bool // some rows have the offsets of former topics, to which asOf does not apply
+	db        *DB
+	eventID   string
+	asOf      map[int32]int64
+	restarted bool // some rows have the offsets of former topics, to which asOf does not apply
 
 	facts  []domain.Fact
 	newest uint64 // version of its last fact that is in a table, above asOf or not
@@ -128,7 +128,7 @@ func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 		d.runs = max(d.runs, body.Run)
 	default: // other facts begin no run
 	}
-	former := d.anew && f.EventID() == ""
+	former := d.restarted && f.EventID() == ""
 	if f.Version <= d.version || former || offset < d.asOf[partition] {
 		d.facts = append(d.facts, f)
 	}

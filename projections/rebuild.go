@@ -46,11 +46,11 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 		return err
 	}
 	defer f.close()
-	anew, err := f.begunAnew(ctx)
+	restarted, err := f.restartedTables(ctx)
 	if err != nil {
 		return err
 	}
-	if err := f.mayLeaveOut(anew); err != nil {
+	if err := f.mayLeaveOut(restarted); err != nil {
 		return err
 	}
 	if err := f.clearUp(ctx); err != nil {
@@ -62,7 +62,7 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err := f.copyRetention(ctx); err != nil {
 		return err
 	}
-	if err := f.copyOlder(ctx, anew); err != nil {
+	if err := f.copyOlder(ctx, restarted); err != nil {
 		return err
 	}
 	// The new tables begin where the topics begin.
@@ -100,10 +100,10 @@ func (f *refold) clearUp(ctx context.Context) error {
 	return f.DB.drop(ctx, left...)
 }
 
-// begunAnew returns the tables that continued on other topics ([Restart]). The offsets of their
-// rows do not tell which of them the new topics have.
-func (f *refold) begunAnew(ctx context.Context) (names []string, err error) {
-	at, err := f.DB.begunAnewAt(ctx)
+// restartedTables returns the tables that continue on other topics ([Restart]). The offsets of
+// their rows do not tell which of them the new topics have.
+func (f *refold) restartedTables(ctx context.Context) (names []string, err error) {
+	at, err := f.DB.restartPositions(ctx)
 	if err != nil || len(at) == 0 {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (f *refold) begunAnew(ctx context.Context) (names []string, err error) {
 }
 
 // mayLeaveOut refuses a rebuild that would lose rows.
-func (f *refold) mayLeaveOut(anew []string) error {
+func (f *refold) mayLeaveOut(restarted []string) error {
 	if f.CopyOlder {
 		return nil
 	}
@@ -121,10 +121,10 @@ func (f *refold) mayLeaveOut(anew []string) error {
 		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: "+
 			"repeat with --copy-older to take them from the live tables", at, start)
 	}
-	if len(anew) > 0 {
+	if len(restarted) > 0 {
 		return fmt.Errorf("projections: the history is older than its topics, so older rows of %s "+
 			"cannot be folded again: repeat with --copy-older to take them from the live tables",
-			strings.Join(anew, ", "))
+			strings.Join(restarted, ", "))
 	}
 	return nil
 }
@@ -133,9 +133,9 @@ func (f *refold) mayLeaveOut(anew []string) error {
 // delivery, or of a span of attempts, may be missing, so all rows of these tables are copied:
 // folding the rest again only adds to them. The same holds for tables that were restarted, whose
 // rows are all copied.
-func (f *refold) copyOlder(ctx context.Context, anew []string) error {
+func (f *refold) copyOlder(ctx context.Context, restarted []string) error {
 	for _, name := range f.Tables {
-		if slices.Contains(anew, name) {
+		if slices.Contains(restarted, name) {
 			if err := f.copyRows(ctx, name, "true", nil); err != nil {
 				return err
 			}

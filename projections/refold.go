@@ -67,12 +67,12 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 // refold fills tables next to the live ones.
 type refold struct {
 	RefoldConfig
-	suffix  string // of the tables' names
-	ends    *kafka.Ends
-	extents map[string]extent
-	layout  layout
-	turn    *turn
-	anew    []string // of the tables compared: those that were restarted on other topics
+	suffix    string // of the tables' names
+	ends      *kafka.Ends
+	extents   map[string]extent
+	layout    layout
+	turn      *turn
+	restarted []string // of the tables compared: those that were restarted on other topics
 
 	mu   sync.Mutex
 	next map[topicPartition]int64

@@ -44,12 +44,13 @@ func Restart(ctx context.Context, db *DB, journal []int64) error {
 	if err != nil && !isDenied(err) {
 		return fmt.Errorf("projections: recording the parts of the emptied tables: %w", err)
 	}
-	return db.recordProgress(ctx, layout{journalTable: {generation: begunAnew}}, positionsOf(journal))
+	at := layout{journalTable: {generation: restartGeneration}}
+	return db.recordProgress(ctx, at, positionsOf(journal))
 }
 
-// begunAnew is the generation of the progress that tables had at Restart. It is valid until they
+// restartGeneration is the generation of the progress that tables had at Restart, valid until they
 // have rows of the new topics: a copy into those may have been interrupted, and is repeated.
-const begunAnew = "00000000-0000-0000-0000-000000000000"
+const restartGeneration = "00000000-0000-0000-0000-000000000000"
 
 // journalTable is one of the tables that are filled from the journal.
 const journalTable = "deliveries"
@@ -82,7 +83,7 @@ func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 	}
 	if err == nil && len(progress) == 0 {
 		var deliveries uint64
-		if progress, err = db.begunAnewAt(ctx); err == nil {
+		if progress, err = db.restartPositions(ctx); err == nil {
 			err = db.queryRow(ctx, countDeliveries, nil, &deliveries)
 		}
 		if err == nil && len(progress) == 0 && deliveries == 0 {
@@ -118,9 +119,9 @@ const countDeliveries = `SELECT count() FROM {database:Identifier}.deliveries`
 const otherHistory = "restore the database of the same position (RESTORE DATABASE), or let the " +
 	"new topics have an empty database, and keep this one to read in"
 
-// begunAnewAt returns the positions of the tables at Restart.
-func (db *DB) begunAnewAt(ctx context.Context) (map[int32]int64, error) {
-	at, err := db.progress(ctx, layout{journalTable: {generation: begunAnew}})
+// restartPositions returns the positions of the tables at Restart.
+func (db *DB) restartPositions(ctx context.Context) (map[int32]int64, error) {
+	at, err := db.progress(ctx, layout{journalTable: {generation: restartGeneration}})
 	by := make(map[int32]int64)
 	for p, next := range at {
 		by[p.partition] = next

@@ -122,7 +122,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 		return v, err
 	}
 	v.Rows, v.Former, v.LeftOut = make(map[string]uint64), make(map[string]uint64), f.dead
-	if f.anew, err = f.begunAnew(ctx); err != nil {
+	if f.restarted, err = f.restartedTables(ctx); err != nil {
 		return v, err
 	}
 	for _, name := range cfg.Tables {
@@ -187,7 +187,7 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 	if since != "" {
 		where = append(where, since)
 	}
-	if slices.Contains(f.anew, name) {
+	if slices.Contains(f.restarted, name) {
 		where = append(where, how.key+" IN "+f.keysOf(name))
 	}
 	return "SELECT " + how.key + " AS key, toInt32(partition) AS part, toString(toDate(" + how.day +
@@ -212,7 +212,7 @@ func (f *refold) keysOf(name string) string {
 // countFormer counts the rows of a table that was restarted on other topics ([Restart]) that these
 // lack, or whose beginning they lack. Offsets do not tell that they are of the former topics.
 func (f *refold) countFormer(ctx context.Context, name string, v *Verification) error {
-	if !slices.Contains(f.anew, name) {
+	if !slices.Contains(f.restarted, name) {
 		return nil
 	}
 	var rows uint64

@@ -109,7 +109,7 @@ func TestAChangeByRootKeepsTheOwner(t *testing.T) {
 	check(0o640)
 }
 
-// TestAnUnreadableKeyFileIsReported: a sealer goes on with the keys that it has, and says why it
+// TestAnUnreadableKeyFileIsReported: a sealer keeps using the keys that it has, and says why it
 // cannot open what was sealed with a new one.
 func TestAnUnreadableKeyFileIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "master-key.json")

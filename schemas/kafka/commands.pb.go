@@ -30,7 +30,7 @@ type CommandMeta struct {
 	AccountId      string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	BodyHash       []byte                 `protobuf:"bytes,3,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
 	IssuedAtMillis int64                  `protobuf:"varint,4,opt,name=issued_at_millis,json=issuedAtMillis,proto3" json:"issued_at_millis,omitempty"`
-	KeyId          string                 `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // the API key that asks; empty: whoever runs the service
+	KeyId          string                 `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // the API key that asks; empty: the operator
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
