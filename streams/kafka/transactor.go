@@ -216,7 +216,7 @@ func (t *transactions) inOne(
 // acknowledged. Only then does EndTransaction see them. The client sends the first records
 // for a topic before it stores the topic's partitions. Without this wait, a quick
 // acknowledgement makes EndTransaction abort, and return nil
-// (docs/decisions/franz-go-aborted-commit.md).
+// (docs/decisions/franz-go.md).
 func AwaitStored(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
 	for _, k := range records {
 		for {
