@@ -2,14 +2,15 @@ package main
 
 import (
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
-
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
@@ -17,22 +18,22 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
-// wantStandard verifies a request by the library of Standard Webhooks, with each secret as it
-// was shown, and the Ed25519 signature by the keys that are published of its endpoint.
+// wantStandard verifies a request as Standard Webhooks says, with each secret as it was shown, and
+// the Ed25519 signature by the published keys of its endpoint. TestLibrariesVerifyWhatIsSent runs the
+// libraries themselves.
 func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
-		library, err := standardwebhooks.NewWebhook(secret)
-		if err == nil {
-			err = library.Verify(r.body, r.header)
-		}
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil {
-			t.Errorf("the library refuses %q: %v", r.header.Get("Webhook-Signature"), err)
+			t.Fatal(err)
 		}
-		changed := append([]byte(" "), r.body...)
-		if err := library.Verify(changed, r.header); !errors.Is(err,
-			standardwebhooks.ErrNoMatchingSignature) {
-			t.Errorf("the library answers %v for another body", err)
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.%s", r.header.Get("Webhook-Id"), r.header.Get("Webhook-Timestamp"),
+			r.body)
+		want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		if !slices.Contains(strings.Fields(r.header.Get("Webhook-Signature")), want) {
+			t.Errorf("%q does not have %q", r.header.Get("Webhook-Signature"), want)
 		}
 	}
 	if verified := r.verifiedBy(t, keySet); verified != 1 {

@@ -2,14 +2,16 @@ package main
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/node"
@@ -27,23 +29,19 @@ func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 			body, _ = gzip.NewReader(r.Body) // what is no gzip does not decode below
 		}
 		raw, err := io.ReadAll(body)
-		var sent collector.ExportTraceServiceRequest
-		if err != nil || proto.Unmarshal(raw, &sent) != nil {
+		sent, decodeErr := decodeSpans(raw)
+		if err != nil || decodeErr != nil {
 			http.Error(w, "no spans", http.StatusBadRequest)
 			return
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, of := range sent.ResourceSpans {
-			for _, scope := range of.ScopeSpans {
-				for _, span := range scope.Spans {
-					id := [16]byte(span.TraceId)
-					if names[id] == nil {
-						names[id] = make(map[string]bool)
-					}
-					names[id][span.Name] = true
-				}
+		for _, span := range sent {
+			id := [16]byte(span.TraceID)
+			if names[id] == nil {
+				names[id] = make(map[string]bool)
 			}
+			names[id][span.Name] = true
 		}
 	}))
 	defer spans.Close()
@@ -78,4 +76,37 @@ func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 			got["delivery created"] && got["delivery attempt"]
 	})
 	s.interrupt()
+}
+
+// span is a span as a collector receives it.
+type span struct {
+	TraceID []byte `json:"traceId"`
+	Name    string
+}
+
+// decodeSpans decodes a request of the exporter, which has registered its form.
+func decodeSpans(raw []byte) (all []span, err error) {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(
+		"opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest")
+	if err != nil {
+		return nil, err
+	}
+	message := kind.New().Interface()
+	if err := proto.Unmarshal(raw, message); err != nil {
+		return nil, err
+	}
+	text, err := protojson.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	var sent struct {
+		ResourceSpans []struct{ ScopeSpans []struct{ Spans []span } }
+	}
+	err = json.Unmarshal(text, &sent)
+	for _, of := range sent.ResourceSpans {
+		for _, scope := range of.ScopeSpans {
+			all = append(all, scope.Spans...)
+		}
+	}
+	return all, err
 }

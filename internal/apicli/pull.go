@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 
-	"github.com/gofrs/flock"
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 const (
@@ -113,7 +113,6 @@ func (p *Puller) write(e client.PulledEvent) error {
 // it each event stands once, whenever the puller is killed.
 type PullFile struct {
 	*os.File
-	lock *flock.Flock
 	// After is the number of the last event in it; 0: it is empty.
 	After int64
 }
@@ -121,29 +120,22 @@ type PullFile struct {
 // OpenPullFile opens or creates the file of an endpoint's events, for one puller at a time. A
 // last line that a killed puller left unfinished is removed.
 func OpenPullFile(path, endpointID string) (*PullFile, error) {
-	lock := flock.New(path)
-	switch ok, err := lock.TryLock(); {
+	f, err := subprocess.TryLock(path)
+	switch {
+	case errors.Is(err, subprocess.ErrLocked):
+		return nil, fmt.Errorf("another puller is writing to %s: name another file", path)
 	case err != nil:
 		return nil, fmt.Errorf("opening %s: %w", path, err)
-	case !ok:
-		return nil, fmt.Errorf("another puller is writing to %s: name another file", path)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), lock.Unlock())
-	}
-	p := &PullFile{File: f, lock: lock}
-	if err := p.goOn(endpointID); err != nil {
-		return nil, errors.Join(fmt.Errorf("going on with %s: %w", path, err), p.Close())
+	p := &PullFile{File: f}
+	if err := p.resume(endpointID); err != nil {
+		return nil, errors.Join(fmt.Errorf("continuing %s: %w", path, err), p.Close())
 	}
 	return p, nil
 }
 
-// Close lets others write to the file.
-func (p *PullFile) Close() error { return errors.Join(p.File.Close(), p.lock.Unlock()) }
-
-// goOn goes to where the next line belongs.
-func (p *PullFile) goOn(endpointID string) error {
+// resume seeks to where the next line belongs.
+func (p *PullFile) resume(endpointID string) error {
 	size, err := p.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
 		return err

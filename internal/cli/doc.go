@@ -33,7 +33,6 @@
 //	output.go       tables, JSON, one member of an answer; flags of lists
 //	rows.go         the lines of an answer in columns
 //	plain.go        output that gives a terminal no commands
-//	table.go        a table with numbers at the right, for many rows
 //	fields.go       flags of the fields of the API client's structs
 //	progress.go     the progress of long work, on a terminal and in a log
 //	values.go       values of several commands: addresses, days, files

@@ -1,12 +1,16 @@
 package egress
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,21 +18,71 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
+	"golang.org/x/net/dns/dnsmessage"
 )
 
-// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address.
-func serveDNS(t *testing.T, handler dns.HandlerFunc) string {
+// query is a question to a name server.
+type query struct {
+	dnsmessage.Header
+	dnsmessage.Question
+	udp bool
+}
+
+// reply begins the answer to a query.
+func (q query) reply(rcode dnsmessage.RCode) *dnsmessage.Message {
+	return &dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: q.ID, Response: true, RCode: rcode},
+		Questions: []dnsmessage.Question{q.Question},
+	}
+}
+
+// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address. A nil answer is
+// not sent.
+func serveDNS(t *testing.T, answer func(query) *dnsmessage.Message) string {
 	t.Helper()
 	l, pc := listenBoth(t)
-	for _, s := range []*dns.Server{{PacketConn: pc}, {Listener: l}} {
-		started, done := make(chan struct{}), make(chan struct{})
-		s.NotifyStartedFunc = func() { close(started) }
-		s.Handler = handler
-		go func() { defer close(done); _ = s.ActivateAndServe() }()
-		<-started
-		t.Cleanup(func() { _ = s.Shutdown(); <-done })
+	var serving sync.WaitGroup
+	handle := func(raw []byte, udp bool, send func([]byte)) {
+		var m dnsmessage.Message
+		if m.Unpack(raw) != nil || len(m.Questions) != 1 {
+			return
+		}
+		if to := answer(query{m.Header, m.Questions[0], udp}); to != nil {
+			send(must(to.Pack()))
+		}
 	}
+	serving.Go(func() {
+		for datagram := make([]byte, 1<<10); ; {
+			n, from, err := pc.ReadFrom(datagram)
+			if err != nil {
+				return
+			}
+			raw := bytes.Clone(datagram[:n])
+			serving.Go(func() { handle(raw, true, func(to []byte) { _, _ = pc.WriteTo(to, from) }) })
+		}
+	})
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer c.Close()
+				var size uint16
+				for binary.Read(c, binary.BigEndian, &size) == nil {
+					raw := make([]byte, size)
+					if _, err := io.ReadFull(c, raw); err != nil {
+						return
+					}
+					handle(raw, false, func(to []byte) {
+						_, _ = c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(to))), to...))
+					})
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _, _ = l.Close(), pc.Close(); serving.Wait() })
 	return pc.LocalAddr().String()
 }
 
@@ -50,51 +104,65 @@ func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 	return nil, nil
 }
 
-// nameServer runs a DNS server on loopback and returns its address; answer returns the
-// records for a query, or false for NXDOMAIN.
-func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, bool)) string {
+// answers returns the records for a query, or false for NXDOMAIN.
+type answers = func(name string, qtype dnsmessage.Type) ([]string, bool)
+
+// nameServer runs a DNS server on loopback and returns its address.
+func nameServer(t *testing.T, answer answers) string {
 	t.Helper()
-	return serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) { replyWith(w, q, answer) })
+	return serveDNS(t, func(q query) *dnsmessage.Message { return replyWith(q, answer) })
 }
 
-func replyWith(
-	w dns.ResponseWriter, q *dns.Msg, answer func(name string, qtype uint16) ([]string, bool),
-) {
-	m := new(dns.Msg)
-	m.SetReply(q)
-	records, ok := answer(strings.ToLower(q.Question[0].Name), q.Question[0].Qtype)
+func replyWith(q query, answer answers) *dnsmessage.Message {
+	m := q.reply(dnsmessage.RCodeSuccess)
+	records, ok := answer(strings.ToLower(q.Name.String()), q.Type)
 	if !ok {
-		m.Rcode = dns.RcodeNameError
+		m.RCode = dnsmessage.RCodeNameError
 	}
 	for _, text := range records {
-		rr, err := dns.NewRR(text)
-		if err != nil {
-			panic(err)
-		}
-		if rr.Header().Rrtype == dns.TypeSOA {
-			m.Ns = append(m.Ns, rr)
-		} else {
-			m.Answer = append(m.Answer, rr)
-		}
+		m.Answers = append(m.Answers, record(text))
 	}
-	if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
-		m.Truncate(dns.MinMsgSize)
+	if q.udp && len(must(m.Pack())) > 512 {
+		m.Truncated, m.Answers = true, nil
 	}
-	_ = w.WriteMsg(m)
+	return m
+}
+
+// record parses a record such as "good.test. 1 IN A 127.0.0.1".
+func record(text string) dnsmessage.Resource {
+	fields := strings.Fields(text)
+	r := dnsmessage.Resource{Header: dnsmessage.ResourceHeader{
+		Name:  dnsmessage.MustNewName(fields[0]),
+		Class: dnsmessage.ClassINET,
+		TTL:   uint32(must(strconv.Atoi(fields[1]))),
+	}}
+	switch r.Header.Type = types[fields[3]]; r.Header.Type {
+	case dnsmessage.TypeA:
+		r.Body = &dnsmessage.AResource{A: netip.MustParseAddr(fields[4]).As4()}
+	case dnsmessage.TypeAAAA:
+		r.Body = &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr(fields[4]).As16()}
+	default:
+		r.Body = &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName(fields[4])}
+	}
+	return r
+}
+
+var types = map[string]dnsmessage.Type{
+	"A": dnsmessage.TypeA, "AAAA": dnsmessage.TypeAAAA, "CNAME": dnsmessage.TypeCNAME,
 }
 
 // zone answers from a table of name to records, and follows aliases in it.
-func zone(records map[string][]string) func(string, uint16) ([]string, bool) {
-	return func(name string, qtype uint16) (out []string, ok bool) {
+func zone(records map[string][]string) answers {
+	return func(name string, qtype dnsmessage.Type) (out []string, ok bool) {
 		_, ok = records[name]
 		for next := name; next != ""; {
 			owner := next
 			next = ""
 			for _, rr := range records[owner] {
 				fields := strings.Fields(rr)
-				if kind := dns.StringToType[fields[0]]; kind == qtype || kind == dns.TypeCNAME {
+				if kind := types[fields[0]]; kind == qtype || kind == dnsmessage.TypeCNAME {
 					out = append(out, owner+" 1 IN "+rr)
-					if kind == dns.TypeCNAME {
+					if kind == dnsmessage.TypeCNAME {
 						next = fields[1]
 					}
 				}
@@ -185,9 +253,9 @@ func TestDNSRebinding(t *testing.T) {
 func rebinding(t *testing.T) (server string, private *atomic.Bool) {
 	t.Helper()
 	private = new(atomic.Bool)
-	return nameServer(t, func(name string, qtype uint16) ([]string, bool) {
+	return nameServer(t, func(name string, qtype dnsmessage.Type) ([]string, bool) {
 		switch {
-		case qtype != dns.TypeA:
+		case qtype != dnsmessage.TypeA:
 			return nil, true
 		case private.Load():
 			return []string{name + " 0 IN A 10.0.0.1"}, true
@@ -256,10 +324,11 @@ func TestDialGuard(t *testing.T) {
 func TestDNSThatNeverAnswersIsDNS(t *testing.T) {
 	const budget = 6 * time.Second
 	var asked atomic.Int32
-	server := serveDNS(t, func(_ dns.ResponseWriter, q *dns.Msg) { // no answer, over UDP or TCP
-		if q.Question[0].Qtype == dns.TypeA {
+	server := serveDNS(t, func(q query) *dnsmessage.Message { // no answer, over UDP or TCP
+		if q.Type == dnsmessage.TypeA {
 			asked.Add(1)
 		}
+		return nil
 	})
 	c := newClient(t, func(cfg *Config) { cfg.DNSServer, cfg.AttemptTimeout = server, budget })
 	r := post(t, c, "https://silent.test")
@@ -313,11 +382,11 @@ func TestDNSLostQuestionIsAskedAgain(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
 	var asked sync.Map
 	answer := zone(map[string][]string{"lossy.test.": {"A 127.0.0.1"}})
-	server := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
-		if _, before := asked.LoadOrStore(q.Question[0].Qtype, true); !before {
-			return
+	server := serveDNS(t, func(q query) *dnsmessage.Message {
+		if _, before := asked.LoadOrStore(q.Type, true); !before {
+			return nil
 		}
-		replyWith(w, q, answer)
+		return replyWith(q, answer)
 	})
 	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
 	wantResult(t, post(t, c, "https://lossy.test:"+itoa(s.Listener.Addr().(*net.TCPAddr).Port)), 200,

@@ -15,7 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/miekg/dns"
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // wantReason checks the text that the account holder reads: it holds the wanted part, and
@@ -131,10 +131,8 @@ func TestTLSReasons(t *testing.T) {
 func TestReasonsOfTheOtherErrors(t *testing.T) {
 	closed := must(net.Listen("tcp", "127.0.0.1:0"))
 	_ = closed.Close()
-	dnsClient := func(rcode int) *Client {
-		server := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
-			_ = w.WriteMsg(new(dns.Msg).SetRcode(q, rcode))
-		})
+	dnsClient := func(rcode dnsmessage.RCode) *Client {
+		server := serveDNS(t, func(q query) *dnsmessage.Message { return q.reply(rcode) })
 		return newClient(t, func(cfg *Config) { cfg.DNSServer = server })
 	}
 	private := newClient(t, func(cfg *Config) { cfg.Resolver = fixed(addrs("10.1.2.3")) })
@@ -162,7 +160,7 @@ func TestReasonsOfTheOtherErrors(t *testing.T) {
 			"connect: connection refused",
 		},
 		"no such name": {
-			dnsClient(dns.RcodeNameError), "https://no.test", DNS,
+			dnsClient(dnsmessage.RCodeNameError), "https://no.test", DNS,
 			"resolve the host name: no such host",
 		},
 		"no address": {
@@ -170,7 +168,7 @@ func TestReasonsOfTheOtherErrors(t *testing.T) {
 			"resolve the host name: the name has no address",
 		},
 		"server fails": {
-			dnsClient(dns.RcodeServerFailure), "https://no.test", DNS,
+			dnsClient(dnsmessage.RCodeServerFailure), "https://no.test", DNS,
 			"resolve the host name: the name server failed",
 		},
 		"private": {

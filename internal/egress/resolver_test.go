@@ -12,17 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // counted counts the queries for IPv4 addresses.
-func counted(
-	n *atomic.Int32, answer func(string, uint16) ([]string, bool),
-) func(string, uint16) ([]string, bool) {
-	return func(name string, qtype uint16) ([]string, bool) {
-		if qtype == dns.TypeA {
+func counted(n *atomic.Int32, answer answers) answers {
+	return func(name string, qtype dnsmessage.Type) ([]string, bool) {
+		if qtype == dnsmessage.TypeA {
 			n.Add(1)
 		}
 		return answer(name, qtype)
@@ -63,14 +61,12 @@ func lookupAddrs(t *testing.T, r *cachingResolver, host string) ([]netip.Addr, e
 // meanwhile, and is queried again afterwards.
 func TestResolverKeepsAnswers(t *testing.T) {
 	var asked atomic.Int32
-	server := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
-		if q.Question[0].Name == "broken.test." {
-			m := new(dns.Msg)
-			_ = w.WriteMsg(m.SetRcode(q, dns.RcodeServerFailure))
-			return
+	server := serveDNS(t, func(q query) *dnsmessage.Message {
+		if q.Name.String() == "broken.test." {
+			return q.reply(dnsmessage.RCodeServerFailure)
 		}
 		there := zone(map[string][]string{"there.test.": {"A 127.0.0.1"}})
-		replyWith(w, q, counted(&asked, there))
+		return replyWith(q, counted(&asked, there))
 	})
 	for host, want := range map[string]time.Duration{
 		"there.test.":   answerTTL,
@@ -110,7 +106,7 @@ func TestResolverKeepsAnswers(t *testing.T) {
 func TestResolverAsksOnceForMany(t *testing.T) {
 	var asked atomic.Int32
 	release := make(chan struct{})
-	answer := func(name string, qtype uint16) ([]string, bool) {
+	answer := func(name string, qtype dnsmessage.Type) ([]string, bool) {
 		<-release
 		return zone(map[string][]string{"one.test.": {"A 127.0.0.1"}})(name, qtype)
 	}
@@ -140,8 +136,8 @@ func TestResolverAsksOnceForMany(t *testing.T) {
 }
 
 func TestResolverIsBounded(t *testing.T) {
-	r := newResolver(t, nameServer(t, func(name string, qtype uint16) ([]string, bool) {
-		if qtype != dns.TypeA {
+	r := newResolver(t, nameServer(t, func(name string, qtype dnsmessage.Type) ([]string, bool) {
+		if qtype != dnsmessage.TypeA {
 			return nil, true
 		}
 		if !strings.HasPrefix(name, "wide") {
@@ -177,15 +173,14 @@ func TestResolverIsBounded(t *testing.T) {
 
 // TestResolverOverTCP: an answer that does not fit a datagram is queried over TCP.
 func TestResolverOverTCP(t *testing.T) {
-	r := newResolver(t, serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
-		m := new(dns.Msg)
-		m.SetReply(q)
-		if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
+	r := newResolver(t, serveDNS(t, func(q query) *dnsmessage.Message {
+		m := q.reply(dnsmessage.RCodeSuccess)
+		if q.udp {
 			m.Truncated = true
-		} else if q.Question[0].Qtype == dns.TypeA {
-			m.Answer = append(m.Answer, must(dns.NewRR(q.Question[0].Name+" 40 IN A 127.0.0.1")))
+		} else if q.Type == dnsmessage.TypeA {
+			m.Answers = append(m.Answers, record(q.Name.String()+" 40 IN A 127.0.0.1"))
 		}
-		_ = w.WriteMsg(m)
+		return m
 	}))
 	if addrs, err := lookupAddrs(t, r, "big.test."); err != nil || len(addrs) != 1 {
 		t.Fatalf("got %v, %v", addrs, err)
@@ -193,7 +188,7 @@ func TestResolverOverTCP(t *testing.T) {
 }
 
 func TestResolverKnowsTheHostsFile(t *testing.T) {
-	r := newResolver(t, nameServer(t, func(string, uint16) ([]string, bool) { return nil, false }))
+	r := newResolver(t, nameServer(t, func(string, dnsmessage.Type) ([]string, bool) { return nil, false }))
 	addrs, err := lookupAddrs(t, r, "localhost.")
 	if err != nil || len(addrs) == 0 || !addrs[0].IsLoopback() {
 		t.Errorf("localhost is %v, %v", addrs, err)
@@ -247,8 +242,8 @@ func raceTheCheck(t *testing.T, resolve func(server string) (Resolver, func())) 
 	var reached atomic.Bool
 	inside := rawReceiver(t, func(net.Conn) { reached.Store(true) })
 	var n atomic.Int32
-	server := nameServer(t, func(name string, qtype uint16) ([]string, bool) {
-		if qtype != dns.TypeA {
+	server := nameServer(t, func(name string, qtype dnsmessage.Type) ([]string, bool) {
+		if qtype != dnsmessage.TypeA {
 			return nil, true
 		}
 		if n.Add(1)%2 == 1 {

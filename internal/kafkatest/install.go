@@ -14,15 +14,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/lumenhook/lumenhook/deploy"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
-const (
-	installTimeout = 10 * time.Minute
-	lockPoll       = 100 * time.Millisecond
-)
+const installTimeout = 10 * time.Minute
 
 // Install returns the folder of Kafka's jars. It fetches them through Maven if necessary;
 // concurrent processes fetch them once.
@@ -52,11 +48,11 @@ func install(ctx context.Context, name string, pin deploy.KafkaPin) (dir string,
 	dir = filepath.Join(root, name)
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
-	lock := flock.New(dir + ".lock")
-	if locked, err := lock.TryLockContext(ctx, lockPoll); err != nil || !locked {
+	lock, err := subprocess.Lock(ctx, dir+".lock")
+	if err != nil {
 		return "", fmt.Errorf("waiting for another process that installs Kafka: %w", err)
 	}
-	defer lock.Unlock()
+	defer lock.Close()
 	err = verify(dir, pin)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return dir, err

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -29,7 +30,45 @@ import (
 // collected is a collector that keeps spans.
 type collected struct {
 	mu    sync.Mutex
-	spans []*trace.Span
+	spans []*sentSpan
+}
+
+// sentSpan is a span as a collector receives it.
+type sentSpan struct {
+	Name              string
+	TraceID           []byte `json:"traceId"`
+	SpanID            []byte `json:"spanId"`
+	ParentSpanID      []byte `json:"parentSpanId"`
+	StartTimeUnixNano uint64 `json:",string"`
+	EndTimeUnixNano   uint64 `json:",string"`
+	Status            struct{ Code string }
+}
+
+// decodeSpans decodes a request of the exporter, which has registered its form.
+func decodeSpans(raw []byte) (all []*sentSpan, err error) {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(
+		"opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest")
+	if err != nil {
+		return nil, err
+	}
+	message := kind.New().Interface()
+	if err := proto.Unmarshal(raw, message); err != nil {
+		return nil, err
+	}
+	text, err := protojson.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	var sent struct {
+		ResourceSpans []struct{ ScopeSpans []struct{ Spans []*sentSpan } }
+	}
+	err = json.Unmarshal(text, &sent)
+	for _, of := range sent.ResourceSpans {
+		for _, scope := range of.ScopeSpans {
+			all = append(all, scope.Spans...)
+		}
+	}
+	return all, err
 }
 
 func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,9 +81,9 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	raw, err := io.ReadAll(body)
-	var sent collector.ExportTraceServiceRequest
+	var sent []*sentSpan
 	if err == nil {
-		err = proto.Unmarshal(raw, &sent)
+		sent, err = decodeSpans(raw)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -52,15 +91,11 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, of := range sent.ResourceSpans {
-		for _, scope := range of.ScopeSpans {
-			c.spans = append(c.spans, scope.Spans...)
-		}
-	}
+	c.spans = append(c.spans, sent...)
 }
 
 // named are the spans of a name.
-func (c *collected) named(name string) (found []*trace.Span) {
+func (c *collected) named(name string) (found []*sentSpan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.spans {
@@ -110,7 +145,7 @@ func attempted(eventID string) domain.Fact {
 // an attempt made by a third are one trace, whose first span is the same one.
 func TestAnEventHasOneTrace(t *testing.T) {
 	const event = "evt_1"
-	var spans []*trace.Span
+	var spans []*sentSpan
 	for _, part := range []struct {
 		name string
 		do   func(*Tracing)
@@ -132,25 +167,25 @@ func TestAnEventHasOneTrace(t *testing.T) {
 	}
 	first := EventTrace(event)
 	for _, s := range spans {
-		if [16]byte(s.TraceId) != first.TraceID() {
-			t.Errorf("%s is of trace %x, not of %s", s.Name, s.TraceId, first.TraceID())
+		if [16]byte(s.TraceID) != first.TraceID() {
+			t.Errorf("%s is of trace %x, not of %s", s.Name, s.TraceID, first.TraceID())
 		}
 	}
 	for _, s := range spans[:2] {
-		if [8]byte(s.SpanId) != first.SpanID() || len(s.ParentSpanId) != 0 {
-			t.Errorf("%s is span %x below %x", s.Name, s.SpanId, s.ParentSpanId)
+		if [8]byte(s.SpanID) != first.SpanID() || len(s.ParentSpanID) != 0 {
+			t.Errorf("%s is span %x below %x", s.Name, s.SpanID, s.ParentSpanID)
 		}
 	}
 	attempt := spans[2]
-	if [8]byte(attempt.ParentSpanId) != first.SpanID() {
-		t.Errorf("the attempt is below %x", attempt.ParentSpanId)
+	if [8]byte(attempt.ParentSpanID) != first.SpanID() {
+		t.Errorf("the attempt is below %x", attempt.ParentSpanID)
 	}
 	took := time.Duration(attempt.EndTimeUnixNano - attempt.StartTimeUnixNano)
 	if took != 250*time.Millisecond {
 		t.Errorf("the attempt's span lasts %s", took)
 	}
-	if attempt.Status.GetCode() != trace.Status_STATUS_CODE_ERROR {
-		t.Errorf("an attempt that failed has the status %s", attempt.Status.GetCode())
+	if attempt.Status.Code != "STATUS_CODE_ERROR" {
+		t.Errorf("an attempt that failed has the status %s", attempt.Status.Code)
 	}
 }
 
@@ -171,15 +206,15 @@ func TestAllProcessesKeepTheSameTraces(t *testing.T) {
 	}
 	kept := make(map[string]bool)
 	for _, s := range first.named("payment matched") {
-		kept[string(s.TraceId)] = true
+		kept[string(s.TraceID)] = true
 	}
 	attempts := second.named("delivery attempt")
 	if len(kept) == 0 || len(kept) == events || len(attempts) != len(kept) {
 		t.Fatalf("of %d traces one process kept %d and the other %d", events, len(kept), len(attempts))
 	}
 	for _, s := range attempts {
-		if !kept[string(s.TraceId)] {
-			t.Errorf("the attempt of trace %x is kept, its beginning is not", s.TraceId)
+		if !kept[string(s.TraceID)] {
+			t.Errorf("the attempt of trace %x is kept, its beginning is not", s.TraceID)
 		}
 	}
 }
@@ -239,7 +274,7 @@ func TestTracesCrossTopics(t *testing.T) {
 	}
 	for _, name := range []string{"t.journal publish", "t.journal receive"} {
 		found := spans.named(name)
-		if len(found) != 1 || [16]byte(found[0].TraceId) != want {
+		if len(found) != 1 || [16]byte(found[0].TraceID) != want {
 			t.Errorf("%d spans named %q, or of another trace", len(found), name)
 		}
 	}

@@ -25,24 +25,35 @@ const cellMaxRunes = 80 // of a table; json and csv print all
 
 // writeTable prints columns side by side, for people.
 func writeTable(w io.Writer, a projections.Answer) error {
-	columns := make([]cli.Column, len(a.Columns))
+	lines, formats, total := make([][]any, len(a.Rows)+1), make([]string, len(a.Columns)), 0
 	for i, name := range a.Columns {
-		columns[i] = cli.Column{Name: cell(name), Numbers: len(a.Rows) > 0 && isNumber(a.Rows[0][i])}
+		width, align := 0, "-"
+		if len(a.Rows) > 0 && isNumber(a.Rows[0][i]) {
+			align = ""
+		}
+		lines[0] = append(lines[0], cell(name))
+		for n, row := range a.Rows {
+			lines[n+1] = append(lines[n+1], cell(row[i]))
+		}
+		for _, cells := range lines {
+			width = max(width, utf8.RuneCountInString(cells[i].(string)))
+		}
+		formats[i] = fmt.Sprintf("%%%s%ds", align, width)
+		total += width
 	}
-	rows := make([][]string, len(a.Rows))
-	for n, row := range a.Rows {
-		for _, v := range row {
-			rows[n] = append(rows[n], cell(v))
+	var text strings.Builder
+	for n, cells := range lines {
+		line := fmt.Sprintf(strings.Join(formats, "  "), cells...)
+		text.WriteString(strings.TrimRight(line, " ") + "\n")
+		if n == 0 {
+			text.WriteString(strings.Repeat("─", total+2*max(0, len(formats)-1)) + "\n")
 		}
 	}
-	if err := cli.WriteTable(w, columns, rows); err != nil {
-		return err
-	}
 	noun := "rows"
-	if len(rows) == 1 {
+	if len(a.Rows) == 1 {
 		noun = "row"
 	}
-	_, err := fmt.Fprintf(w, "(%d %s)\n", len(rows), noun)
+	_, err := fmt.Fprintf(w, "%s(%d %s)\n", text.String(), len(a.Rows), noun)
 	return err
 }
 

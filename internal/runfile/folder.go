@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/gofrs/flock"
-
 	"github.com/lumenhook/lumenhook/internal/keys"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 const lockName = "lock"
@@ -19,7 +17,7 @@ const lockName = "lock"
 // Folder is a locked data folder.
 type Folder struct {
 	path string
-	lock *flock.Flock
+	lock *os.File
 }
 
 // Open creates the folder if it is missing and locks it.
@@ -27,17 +25,18 @@ func Open(path string) (*Folder, error) {
 	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: making the data folder: %w", err)
 	}
-	lock := flock.New(filepath.Join(path, lockName))
-	ok, err := lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
-	}
-	if !ok {
+	lock, err := subprocess.TryLock(filepath.Join(path, lockName))
+	if errors.Is(err, subprocess.ErrLocked) {
 		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: "+
 			"stop that one, or name another folder with --data-dir", path)
 	}
-	// Commands that wait for run.json read from it that a process is starting.
-	if err := os.WriteFile(lock.Path(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+	if err == nil {
+		// Commands that wait for run.json read from it that a process is starting.
+		if err = lock.Truncate(0); err == nil {
+			_, err = fmt.Fprint(lock, os.Getpid())
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
 	return &Folder{path: path, lock: lock}, nil
@@ -53,7 +52,7 @@ func (d *Folder) Join(parts ...string) string {
 
 // Close releases the folder.
 func (d *Folder) Close() error {
-	return errors.Join(os.Truncate(d.lock.Path(), 0), d.lock.Unlock())
+	return errors.Join(d.lock.Truncate(0), d.lock.Close())
 }
 
 // Publish writes run.json.

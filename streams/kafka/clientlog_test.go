@@ -74,19 +74,6 @@ func TestMessagesAboutTransactions(t *testing.T) {
 	}
 }
 
-// TestALoggerOfTransactionsKeepsItsLevels: the levels also hold for a logger with attributes or a
-// group.
-func TestALoggerOfTransactionsKeepsItsLevels(t *testing.T) {
-	var log testkit.Buffer
-	l := slog.New(transactionLog{slog.NewTextHandler(&log, nil)})
-	for _, with := range []*slog.Logger{l.With("broker", 1), l.WithGroup("client")} {
-		with.Info("ending transaction", "transactional_id", "one")
-		if log.String() != "" {
-			t.Error("a message of each transaction is logged:", log.String())
-		}
-	}
-}
-
 // refused is the answer of a broker that finds every record invalid.
 func refused(req *kmsg.ProduceRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)

@@ -16,9 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 const (
@@ -39,7 +38,7 @@ type Engine struct {
 	inner  listen // where the server listens, behind the gateway
 	ports  []*gatewayPort
 	token  string // our child's answer to getMacro('lumenhook')
-	lock   *flock.Flock
+	lock   *os.File
 	http   *http.Client
 
 	quit     context.CancelFunc
@@ -81,7 +80,7 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	c, err := e.first(ctx)
 	if err != nil {
 		e.closePorts()
-		_ = e.lock.Unlock()
+		_ = e.lock.Close()
 		return nil, err
 	}
 	running, quit := context.WithCancel(context.Background())
@@ -99,15 +98,15 @@ func (e *Engine) lockFolder() error {
 	if err := os.MkdirAll(e.cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("making the ClickHouse data folder: %w", err)
 	}
-	e.lock = flock.New(e.folder.lock())
-	locked, err := e.lock.TryLock()
-	if err != nil {
-		return fmt.Errorf("locking the ClickHouse data folder: %w", err)
-	}
-	if !locked {
+	lock, err := subprocess.TryLock(e.folder.lock())
+	switch {
+	case errors.Is(err, subprocess.ErrLocked):
 		return fmt.Errorf("%w: %s; stop that process or choose another folder", ErrDataDirInUse,
 			e.cfg.DataDir)
+	case err != nil:
+		return fmt.Errorf("locking the ClickHouse data folder: %w", err)
 	}
+	e.lock = lock
 	return nil
 }
 
@@ -415,7 +414,7 @@ func (e *Engine) Stop() error {
 	if err := os.Remove(e.folder.record()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the record of the ClickHouse engine: %w", err)
 	}
-	if err := e.lock.Unlock(); err != nil {
+	if err := e.lock.Close(); err != nil {
 		return fmt.Errorf("unlocking the ClickHouse data folder: %w", err)
 	}
 	return e.stopErr

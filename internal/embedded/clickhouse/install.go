@@ -16,19 +16,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
 	"github.com/lumenhook/lumenhook/deploy"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 const (
 	// CacheDirVariable overrides the folder that holds installed engines.
 	CacheDirVariable = "LUMENHOOK_CACHE_DIR"
 
-	recordName       = "verified.json"
-	installMax       = 20 * time.Minute
-	lockPollInterval = 100 * time.Millisecond
+	recordName = "verified.json"
+	installMax = 20 * time.Minute
 	// The archive in npm's cache and the unpacked package, with a margin.
 	installNeedsBytes = 900 << 20
 )
@@ -157,12 +156,12 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("making the cache folder for the ClickHouse engine: %w; set %s to a "+
 			"folder that can be written", err, CacheDirVariable)
 	}
-	lock := flock.New(in.dir() + ".lock")
-	if locked, err := lock.TryLockContext(ctx, lockPollInterval); err != nil || !locked {
+	lock, err := subprocess.Lock(ctx, in.dir()+".lock")
+	if err != nil {
 		return "", fmt.Errorf("waiting for another process that installs the ClickHouse engine "+
 			"(%s.lock): %w", in.dir(), err)
 	}
-	defer lock.Unlock()
+	defer lock.Close()
 	// Another process may have installed it while we waited for the lock.
 	if lib, err := in.locate(); !errors.Is(err, ErrNotInstalled) {
 		return lib, err

@@ -1,0 +1,49 @@
+package subprocess
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+)
+
+// ErrLocked means that another process has locked a file.
+var ErrLocked = errors.New("another process has locked it")
+
+// lockInterval is the time between attempts to lock a file.
+const lockInterval = 100 * time.Millisecond
+
+// TryLock opens a file, which it creates if necessary, and locks it. The lock lasts until the file
+// is closed, or the process ends. It returns ErrLocked if another process has locked the file.
+func TryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // #nosec G115 -- a descriptor
+	if err == nil {
+		return f, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// Lock waits until it has locked a file, or ctx ends.
+func Lock(ctx context.Context, path string) (*os.File, error) {
+	tick := time.NewTicker(lockInterval)
+	defer tick.Stop()
+	for {
+		f, err := TryLock(path)
+		if !errors.Is(err, ErrLocked) {
+			return f, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
