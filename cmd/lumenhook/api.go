@@ -28,24 +28,23 @@ func (a *apiFlags) register(c *cobra.Command) {
 	a.Output.Register(f)
 }
 
-// changing is asking of an operation that changes something.
-func changing[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
+// changing is asking for an operation that changes something.
+func changing[T any](a *apiFlags, use, short string,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 ) *cobra.Command {
-	c := asking(a, use, short, arguments, ask, show)
+	c := asking(a, use, short, ask, show)
 	a.Changes(c)
 	return c
 }
 
 // asking makes the command of one operation of the API, which prints what it answers: JSON, or as a
 // person reads it.
-func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
+func asking[T any](a *apiFlags, use, short string,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.API()
 			if err != nil {
@@ -64,7 +63,7 @@ func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArg
 func listing[T, F any](a *apiFlags, r apicli.Resource[T, F], short string) *cobra.Command {
 	var p cli.PageFlags
 	f := r.Filter
-	c := asking(a, "list", short, cli.NoArguments,
+	c := asking(a, "list", short,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[T], error) {
 			return r.List(c, ctx, f, p.Page)
 		}, r.ShowAll)
@@ -77,7 +76,7 @@ func listing[T, F any](a *apiFlags, r apicli.Resource[T, F], short string) *cobr
 func getting[T, F any](
 	a *apiFlags, r apicli.Resource[T, F], short, example string,
 ) *cobra.Command {
-	return withExample(asking(a, "get "+r.ID, short, cli.OneArgument,
+	return withExample(asking(a, "get "+r.ID, short,
 		func(ctx context.Context, c *client.Client, args []string) (T, error) {
 			return r.Get(c, ctx, args[0])
 		}, r.Show), example)
@@ -89,7 +88,7 @@ func acting[T any](
 	act func(*client.Client, context.Context, string, ...client.Option) (T, error),
 	show func(io.Writer, T), example string,
 ) *cobra.Command {
-	return withExample(changing(a, use, short, cli.OneArgument,
+	return withExample(changing(a, use, short,
 		func(ctx context.Context, c *client.Client, args []string) (T, error) {
 			return act(c, ctx, args[0])
 		}, show), example)
@@ -99,3 +98,56 @@ func showDeleted(w io.Writer, _ struct{}) { cli.Row(w, "deleted") }
 
 // stderrLog is for commands that say what goes wrong meanwhile.
 func stderrLog() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
+
+const historyIs = `Lists facts, newest first, each with the fields that it changed. With --json
+each has the whole state after it, which is the fold of all facts up to it. What was deleted has its
+history still.`
+
+func newWatchesHistory(a *apiFlags) *cobra.Command {
+	c := newHistory(a, "history WATCH_ID", "Show what a watch was, and what changed it",
+		(*client.Client).GetWatchHistory)
+	c.Long = historyIs
+	c.Example = `  # When this rule was widened: each change, before and after
+  lumenhook watches history wat_…
+
+  # What it was at its version 3
+  lumenhook watches history wat_… --json | jq '.data[] | select(.version == 3) .state'`
+	return c
+}
+
+func newEndpointsHistory(a *apiFlags) *cobra.Command {
+	c := newHistory(a, "history ENDPOINT_ID", "Show what an endpoint was, and what changed it",
+		(*client.Client).GetEndpointHistory)
+	c.Long = historyIs + ` Facts of its deliveries are those of its events.`
+	c.Example = `  # When it was disabled and why, enabled, changed, its secret rotated
+  lumenhook endpoints history ep_…`
+	return c
+}
+
+func newEventsHistory(a *apiFlags) *cobra.Command {
+	c := newHistory(a, "history EVENT_ID", "Show the history of an event's delivery, fact by fact",
+		(*client.Client).GetEventHistory)
+	c.Long = `Lists facts, newest first, each with the fields that it changed: queued, each attempt,
+held and let go on with its endpoint, sent again, cancelled, handed over. With --json each has the
+whole state after it, which is the fold of all facts up to it.`
+	c.Example = `  # Why it came so late: each attempt, and when its endpoint held it
+  lumenhook events history evt_…
+
+  # What it was when support looked at it
+  lumenhook events history evt_… --json |
+    jq 'first(.data[] | select(.at < "2026-11-21T10:15")) .state'`
+	return c
+}
+
+func newHistory(
+	a *apiFlags, use, short string,
+	read func(*client.Client, context.Context, string, client.Page) (client.List[client.Fact], error),
+) *cobra.Command {
+	var p cli.PageFlags
+	c := asking(a, use, short,
+		func(ctx context.Context, c *client.Client, args []string) (client.List[client.Fact], error) {
+			return read(c, ctx, args[0], p.Page)
+		}, apicli.ShowHistory)
+	p.RegisterWithin(c, 20, 50)
+	return c
+}

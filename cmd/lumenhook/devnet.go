@@ -103,7 +103,6 @@ func newDevnetPay(dir *string) *cobra.Command {
 
   # A payment in an asset of "devnet asset", to a wallet that trusts it
   lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := payment.check(cmd.Flags().Changed)
 			if err != nil {
@@ -128,8 +127,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 	payment.register(c.Flags())
 	out.Register(c.Flags())
 	out.Changes(c)
-	_ = c.MarkFlagRequired("to")
-	_ = c.MarkFlagRequired("amount")
+	cli.Require(c, "to", "amount")
 	return c
 }
 
@@ -145,7 +143,6 @@ wallet must trust an asset before it can receive it: "devnet account --asset" cr
 wallet that does.`,
 		Example: `  # An asset of the development network; its name USDC:G… is printed
   lumenhook devnet asset --code USDC`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := errors.Join(devclient.CheckCode(code), devclient.CheckAmount(amount))
 			if err != nil {
@@ -172,7 +169,7 @@ wallet that does.`,
 	f.StringVar(&amount, "amount", "1000000000", "how much the payer receives")
 	out.Register(f)
 	out.Changes(c)
-	_ = c.MarkFlagRequired("code")
+	cli.Require(c, "code")
 	return c
 }
 
@@ -193,7 +190,6 @@ func newDevnetAccount(dir *string) *cobra.Command {
 
   # A wallet that can also receive an asset of "devnet asset"
   lumenhook devnet account --asset USDC:G…`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, asset := range assets {
 				if _, err := devclient.ParseAsset(asset); err != nil {
@@ -235,7 +231,6 @@ run it again, it creates a new certificate for the same key. It does not replace
 certificate of another authority or a key of another kind, but fails.`,
 		Example: `  # A certificate for a receiver of your own, and its key, in the folder hook
   lumenhook devnet cert --out hook`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
@@ -262,7 +257,7 @@ certificate of another authority or a key of another kind, but fails.`,
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "folder for cert.pem and key.pem")
-	_ = c.MarkFlagRequired("out")
+	cli.Require(c, "out")
 	return c
 }
 
@@ -286,7 +281,6 @@ With --json it prints each webhook as a line that "lumenhook verify --webhook" r
 
   # The same, and keep each webhook as a line of JSON
   lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.DataDir = *dir
 			return r.Run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -297,6 +291,6 @@ With --json it prints each webhook as a line that "lumenhook verify --webhook" r
 	f.StringVar(&r.SecretFile, "secret-file", "",
 		"file of the endpoint's signing secrets, one per line")
 	f.BoolVar(&r.JSON, "json", false, "print each webhook as a line of JSON")
-	_ = c.MarkFlagRequired("secret-file")
+	cli.Require(c, "secret-file")
 	return c
 }

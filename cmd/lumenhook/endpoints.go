@@ -39,7 +39,6 @@ func newEndpointsDelete(a *apiFlags) *cobra.Command {
 	var yes bool
 	var c *cobra.Command
 	c = changing(a, "delete ENDPOINT_ID", "Delete an endpoint; its pending deliveries are cancelled",
-		cli.OneArgument,
 		func(ctx context.Context, api *client.Client, args []string) (client.DeletedEndpoint, error) {
 			if in := c.InOrStdin(); !yes && cli.IsTerminal(in) {
 				if err := apicli.ConfirmDeletion(ctx, api, args[0], in, c.ErrOrStderr()); err != nil {
@@ -61,7 +60,6 @@ func newEndpointsCreate(a *apiFlags) *cobra.Command {
 	var e client.EndpointCreate
 	var keep apicli.SecretOut
 	c := changing(a, "create --url https://…", "Register an endpoint and show its secret",
-		cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Endpoint, error) {
 			if err := apicli.CheckURL(e.URL); err != nil {
 				return client.Endpoint{}, err
@@ -76,13 +74,13 @@ func newEndpointsCreate(a *apiFlags) *cobra.Command {
 	cli.AddFields(c.Flags(), &e)
 	keep.Register(c.Flags())
 	cli.Before(c, func() error { return keep.Check(a.Field) })
-	_ = c.MarkFlagRequired("url")
+	cli.Require(c, "url")
 	return c
 }
 
 func newEndpointsRotate(a *apiFlags) *cobra.Command {
 	var keep apicli.SecretOut
-	c := changing(a, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cli.OneArgument,
+	c := changing(a, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret",
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return keep.Keep(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
 		}, keep.ShowRotated)
@@ -97,7 +95,6 @@ func newEndpointsTest(a *apiFlags) *cobra.Command {
 	var result client.TestResult
 	var test client.Test
 	c := changing(a, "test ENDPOINT_ID", "Send a test and show its first attempt",
-		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (_ client.TestResult, err error) {
 			result, err = c.TestEndpoint(ctx, args[0], test)
 			return result, err
@@ -126,7 +123,7 @@ when it answered anything else, or nothing; what was asked for is printed either
 func newEndpointsUpdate(a *apiFlags) *cobra.Command {
 	var e client.EndpointCreate
 	var c *cobra.Command
-	c = changing(a, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
+	c = changing(a, "update ENDPOINT_ID", "Change an endpoint",
 		func(ctx context.Context, api *client.Client, args []string) (client.Endpoint, error) {
 			patch := cli.ChangedFields(c.Flags(), &e)
 			if err := apicli.NothingToChange(patch); err != nil {
@@ -167,7 +164,6 @@ more of its attempts delivered; a dot is an hour without attempts.`
 func newEndpointsReplay(a *apiFlags) *cobra.Command {
 	var f client.Replay
 	c := changing(a, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again",
-		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
 			return c.ReplayEndpoint(ctx, args[0], f)
 		}, apicli.ShowReplay)
@@ -179,6 +175,6 @@ those the ones that every filter takes. --dry-run says how many they are, and qu
   # Queue those again that matter most
   lumenhook endpoints replay ep_… --since 24h --asset XLM --min-amount 100`
 	cli.AddFields(c.Flags(), &f, "endpoint", "state")
-	_ = c.MarkFlagRequired("since")
+	cli.Require(c, "since")
 	return c
 }

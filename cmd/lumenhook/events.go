@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/receipt"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -55,13 +58,13 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 		return any
 	}
 	c := changing(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
-		func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, filtered()) },
 		func(ctx context.Context, c *client.Client, args []string) (any, error) {
 			if len(args) == 1 {
 				return c.ResendEvent(ctx, args[0])
 			}
 			return c.ResendEvents(ctx, f)
 		}, apicli.ShowAnyResent)
+	c.Args = func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, filtered()) }
 	c.Long = `Queues an event again, delivered or not, or up to 1,000 that every filter takes, newest
 first. One that was cancelled with its endpoint goes to the one that its watch names now.
 --dry-run says how many events match, and queues none.`
@@ -113,7 +116,6 @@ shown: "lumenhook events get" has them.`,
 
   # What has happened in ten minutes, for a program
   lumenhook events tail --since 10m --json`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Since.IsZero() {
 				f.Since = time.Now()
@@ -180,7 +182,6 @@ service.`,
   # One event, whose signature is then checked as a receiver would
   lumenhook events pull --endpoint ep_… --after 1 | head -n 1 > next.json
   lumenhook verify --secret-file hook.secret --webhook next.json`,
-		Args: cli.NoArguments,
 		RunE: p.run,
 	}
 	f := c.Flags()
@@ -188,7 +189,7 @@ service.`,
 	f.StringVar(&p.file, "to", "", "file that lines are appended to, after the last one in it")
 	f.Int64Var(&p.after, "after", 0, "number of the last event that you had; 0: from the first on")
 	f.BoolVar(&p.follow, "follow", false, "wait for more, until it is interrupted")
-	_ = c.MarkFlagRequired("endpoint")
+	cli.Require(c, "endpoint")
 	return c
 }
 
@@ -225,4 +226,180 @@ func (p *eventsPull) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	puller.After, puller.Out = max(p.after, file.After), file
 	return puller.Run(cmd.Context())
+}
+
+func newEventsReceipt(a *apiFlags) *cobra.Command {
+	var q client.ReceiptQuery
+	var out string
+	c := &cobra.Command{
+		Use:   "receipt EVENT_ID [--out FILE]",
+		Short: "Get evidence of the attempts to deliver an event",
+		Long: `Prints a receipt, or writes it to a new file: a signed proof that each attempt is in the
+log of its endpoint, with what was sent, when, and what the receiver answered. Anyone can
+check it with "lumenhook verify-receipt", without the service. Do not edit it.
+
+The deployment needs a signing key: run "lumenhook secrets signing create" once.`,
+		Example: `  # Evidence for a dispute, into a file that was not there
+  lumenhook events receipt evt_… --out receipt.json
+
+  # The first attempt alone, and that the log still begins with the leaf that it had then
+  lumenhook events receipt evt_… --attempt 1 --earlier-size 1`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.Attempt < 0 || q.EarlierSize < 0 {
+				return cli.Usage(errors.New("--attempt and --earlier-size: must be numbers from 1 on"))
+			}
+			if out != "" && (a.JSON || a.Field != "") {
+				return cli.Usage(errors.New("--out: writes the receipt as it is: leave --json and --field out"))
+			}
+			api, err := a.API()
+			if err != nil {
+				return err
+			}
+			r, err := api.GetReceipt(cmd.Context(), args[0], q)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				return a.Print(cmd.OutOrStdout(), r, func(w io.Writer) { apicli.ShowReceipt(w, r) })
+			}
+			if err := apicli.SaveReceipt(out, r); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&out, "out", "", "new file to write the receipt to")
+	cli.AddFields(f, &q)
+	return c
+}
+
+// receiptCheck is `lumenhook verify-receipt`.
+type receiptCheck struct {
+	cli.Output
+	keys, body, earlier string
+}
+
+func newVerifyReceipt() *cobra.Command {
+	var v receiptCheck
+	c := &cobra.Command{
+		Use:   "verify-receipt FILE --keys FILE|URL [--body FILE] [--earlier FILE]",
+		Short: "Check a receipt without the service that gave it",
+		Long: `Checks what "lumenhook events receipt" or GET /v1/events/{id}/receipt gave: that each
+attempt that it shows is a leaf of the log whose state it has, and that a published key of
+the deployment signed that state. Nothing is asked of the service: --keys is its
+/.well-known/jwks.json, best a copy that you kept. - reads the receipt from standard input.
+A deployment has keys, and gives receipts, after "lumenhook secrets signing create".
+
+With --body also that the attempts were sent with this body, byte for byte. With --earlier,
+a receipt from before, also that the log continues from that state: that nothing in it was
+changed, removed or inserted since.
+
+It ends with 3 when something is not as it should be, and says what; and with 1 when that
+could not be found out, as of a file that is missing or no receipt. With --json the answer
+says so too: verified, and the reason why not.`,
+		Example: `  # Was this payload sent, and is it signed?
+  lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json
+
+  # For a program
+  lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json --json`,
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if v.keys != "" || args[0] == "-" {
+				return nil
+			}
+			_, err := os.Stat(args[0]) // told with the keys that are missing, and not after them
+			return err
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			result, err := v.run(cmd.Context(), cmd.InOrStdin(), args[0])
+			switch {
+			case err == nil:
+				return v.Print(cmd.OutOrStdout(), result, func(w io.Writer) { apicli.ShowProved(w, result) })
+			case !v.JSON:
+				return err
+			}
+			result = apicli.ReceiptResult{Reason: cli.Explain(err, cmd.Flags())}
+			return errors.Join(err, v.Print(cmd.OutOrStdout(), result, nil))
+		},
+	}
+	f := c.Flags()
+	v.Register(f)
+	f.StringVar(&v.keys, "keys", "",
+		"file or URL with the deployment's published keys (a JSON Web Key Set)")
+	f.StringVar(&v.body, "body", "", "file with the body that was sent")
+	f.StringVar(&v.earlier, "earlier", "", "file with a receipt of the same endpoint from before")
+	cli.Require(c, "keys")
+	return c
+}
+
+func (v *receiptCheck) run(
+	ctx context.Context, stdin io.Reader, file string,
+) (result apicli.ReceiptResult, err error) {
+	text, err := readReceipt(stdin, file)
+	keys, keysErr := apicli.ReadReceiptKeys(ctx, v.keys)
+	if keysErr != nil {
+		keysErr = fmt.Errorf("--keys %q: %w", v.keys, keysErr)
+	}
+	if err := errors.Join(err, keysErr); err != nil {
+		return result, err
+	}
+	proved, err := verified(file, text, keys)
+	if err != nil {
+		return result, err
+	}
+	result = apicli.ReceiptResult{Verified: true, Proved: &proved}
+	if v.body != "" {
+		body, err := cli.ReadInput(stdin, v.body, maxBodyBytes)
+		if err != nil {
+			return result, fmt.Errorf("--body %q: %w", v.body, err)
+		}
+		if err := apicli.SentBody(proved, body); err != nil {
+			return result, cli.Differs(fmt.Errorf("--body %q: %w", v.body, err))
+		}
+		result.SentBody = v.body
+	}
+	if v.earlier != "" {
+		if result.GoesOn, err = v.goesOn(stdin, proved, keys); err != nil {
+			return result, fmt.Errorf("--earlier %w", err)
+		}
+	}
+	return result, nil
+}
+
+// goesOn holds a receipt that is right against the earlier one.
+func (v *receiptCheck) goesOn(
+	stdin io.Reader, proved receipt.Proved, keys receipt.Keys,
+) ([]apicli.GoesOnLog, error) {
+	text, err := readReceipt(stdin, v.earlier)
+	if err != nil {
+		return nil, err
+	}
+	earlier, err := verified(v.earlier, text, keys)
+	if err != nil {
+		return nil, err
+	}
+	if err := receipt.VerifyEarlier(proved, earlier); err != nil {
+		return nil, cli.Differs(fmt.Errorf("%s: %w", v.earlier, err))
+	}
+	return apicli.GoesOn(proved, earlier), nil
+}
+
+func readReceipt(stdin io.Reader, file string) ([]byte, error) {
+	text, err := cli.ReadInput(stdin, file, receipt.MaxBytes)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return text, err
+}
+
+// verified verifies the text of a file. What is no receipt is not refuted.
+func verified(file string, text []byte, keys receipt.Keys) (receipt.Proved, error) {
+	proved, err := receipt.Verify(text, keys)
+	if err == nil {
+		return proved, nil
+	}
+	if err = fmt.Errorf("%s: %w", file, err); errors.Is(err, receipt.ErrNoReceipt) {
+		return proved, err
+	}
+	return proved, cli.Differs(err)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,11 +37,6 @@ type fixturesRecord struct {
 	redact bool
 }
 
-// recorded are the files that were written.
-type recorded struct {
-	Files []string `json:"files"`
-}
-
 func newFixturesRecord() *cobra.Command {
 	var r fixturesRecord
 	c := &cobra.Command{
@@ -59,7 +56,6 @@ another.`,
 
   # The last five of a day
   lumenhook fixtures record --endpoint ep_… --since 24h --last 5 --to testdata/webhooks`,
-		Args: cli.NoArguments,
 		RunE: r.run,
 	}
 	r.register(c)
@@ -69,7 +65,7 @@ another.`,
 	f.StringVar(&r.dir, "to", "", "folder for the files; it is made if it is missing")
 	f.IntVar(&r.last, "last", 20, "how many events, 1 to 1000")
 	f.BoolVar(&r.redact, "redact", false, "replace what names people and their payments")
-	_ = c.MarkFlagRequired("to")
+	cli.Require(c, "to")
 	return c
 }
 
@@ -104,7 +100,7 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return r.Print(cmd.OutOrStdout(), recorded{nonNil(paths)}, func(w io.Writer) {
+	return r.Print(cmd.OutOrStdout(), listOf("files", paths), func(w io.Writer) {
 		for _, path := range paths {
 			cli.Row(w, path)
 		}
@@ -129,7 +125,6 @@ No service is needed. It ends with 0 when the receiver took each, and with 1 whe
 		Example: `  # To a receiver that you are writing
   lumenhook fixtures replay --from testdata/webhooks --to http://127.0.0.1:3000/webhooks \
     --secret-file hook.secret`,
-		Args: cli.NoArguments,
 		RunE: r.run,
 	}
 	f := c.Flags()
@@ -137,8 +132,7 @@ No service is needed. It ends with 0 when the receiver took each, and with 1 whe
 	r.secrets.Register(f)
 	f.StringVar(&r.dir, "from", "", "folder of fixtures")
 	f.StringVar(&r.url, "to", "", "address of the receiver")
-	_ = c.MarkFlagRequired("from")
-	_ = c.MarkFlagRequired("to")
+	cli.Require(c, "from", "to")
 	return c
 }
 
@@ -190,10 +184,137 @@ func newFixturesSchema() *cobra.Command {
 		Short: "Print the form of a fixture's file as a JSON Schema",
 		Example: `  # For an editor, or a test that checks the files
   lumenhook fixtures schema > fixture.schema.json`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(forward.Schema)
 			return err
 		},
 	}
 }
+
+// verification is `lumenhook verify`.
+type verification struct {
+	secrets              config.Secrets
+	timestamp, signature string
+	file                 string
+	webhook              string // a file with all three
+	anyTime              bool
+	recorded             bool // the webhook is a fixture
+}
+
+func newVerify() *cobra.Command {
+	var v verification
+	c := &cobra.Command{
+		Use: "verify --secret-file FILE {--webhook FILE | --timestamp … --signature v1=… " +
+			"[--body FILE]}",
+		Short: "Check a webhook's signature the way its receiver must",
+		Long: `Reads the body exactly as it was received, from a file or standard input, and
+checks it against the headers Webhook-Timestamp and Webhook-Signature.
+
+The endpoint's secret stands in a file, one on each line where several are valid, or
+in the variable LUMENHOOK_SECRET; --secret-file - reads it from standard input, with
+the body in a file then. --secret works too, and is seen by everybody who can list
+the processes of this machine.
+
+--webhook takes all three at once: a line of JSON as the receiver for development
+or "lumenhook events pull" prints them, or a file of "lumenhook fixtures record".
+Such a file is signed with the secret that stands in it, for a time that has passed:
+give that secret, and --any-time.`,
+		Example: `  # The last webhook that "devnet receiver --json" has kept
+  tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
+
+  # One of a log: its two headers, and its body as it was received
+  lumenhook verify --secret-file hook.secret --timestamp 1793620801 \
+    --signature v1=c80045e0917a30… --body body.json --any-time`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := v.run(cmd.InOrStdin()); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
+			return err
+		},
+	}
+	f := c.Flags()
+	v.secrets.Register(f)
+	f.StringVar(&v.timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
+	f.StringVar(&v.signature, "signature", "", "value of the header Webhook-Signature")
+	f.StringVar(&v.file, "body", "-", "file with the raw body; - for standard input")
+	f.StringVar(&v.webhook, "webhook", "", "file with a line of \"devnet receiver --json\" or "+
+		"\"events pull\", or one of \"fixtures record\", in place of "+
+		"--timestamp, --signature and --body; - for standard input")
+	f.BoolVar(&v.anyTime, "any-time", false, "accept an old timestamp")
+	cli.RequireOneOf(c, "secret-file", "secret")
+	for _, name := range []string{"timestamp", "signature"} {
+		cli.RequireOneOf(c, name, "webhook")
+	}
+	return c
+}
+
+func (v *verification) run(stdin io.Reader) error {
+	from, file := "--body", v.file
+	if v.webhook != "" {
+		from, file = "--webhook", v.webhook
+		if v.timestamp+v.signature != "" || v.file != "-" {
+			return cli.Usage(errors.New("--webhook holds the timestamp, the signature and the " +
+				"body: leave --timestamp, --signature and --body out"))
+		}
+	}
+	if v.secrets.File == "-" && file == "-" {
+		return cli.Usage(fmt.Errorf("--secret-file - and %s - both want standard input: "+
+			"put one of them into a file", from))
+	}
+	keys, err := v.secrets.Read(stdin)
+	if err != nil {
+		return err
+	}
+	body, err := cli.ReadInput(stdin, file, maxBodyBytes)
+	if err == nil && v.webhook != "" {
+		body, err = v.take(body)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", from, file, err)
+	}
+	return v.check(body, keys)
+}
+
+// take takes everything from a line of the receiver for development, or from a fixture.
+func (v *verification) take(text []byte) (body []byte, err error) {
+	if v.recorded = forward.Is(text); v.recorded {
+		f, err := forward.Decode(text)
+		v.timestamp, v.signature = f.Headers["Webhook-Timestamp"], f.Headers["Webhook-Signature"]
+		return f.Body, err
+	}
+	r, err := forward.ReadReceived(text)
+	v.timestamp, v.signature = r.Timestamp, r.Signature
+	return r.RawBody(), err
+}
+
+// check holds a body against the headers. Its errors name the flags.
+func (v *verification) check(body []byte, keys []domain.Secret) (err error) {
+	if !strings.Contains(v.signature, "v1=") {
+		return fmt.Errorf("--signature %q: holds no v1=…: "+
+			"give the whole value of the header", v.signature)
+	}
+	now := time.Now().Unix()
+	if v.anyTime {
+		// What is no number is no timestamp either, and refused as such.
+		if now, err = strconv.ParseInt(v.timestamp, 10, 64); err != nil {
+			return fmt.Errorf("--timestamp %q: %w", v.timestamp, domain.ErrTimestampSyntax)
+		}
+	}
+	switch err := domain.Verify(v.signature, v.timestamp, body, keys, now); {
+	case errors.Is(err, domain.ErrTimestampTooFar):
+		return fmt.Errorf("--timestamp %q: %w (--any-time accepts an old one)", v.timestamp, err)
+	case errors.Is(err, domain.ErrTimestampSyntax):
+		return fmt.Errorf("--timestamp %q: %w", v.timestamp, err)
+	case err != nil && v.recorded:
+		return fmt.Errorf("--signature %q: %w: a recorded file is signed with the secret that "+
+			"stands in it: that is another, or the file was changed", v.signature, err)
+	case err != nil:
+		return fmt.Errorf("--signature %q: %w: the secret, the timestamp or the body "+
+			"is another than what was signed", v.signature, err)
+	}
+	return nil
+}
+
+// maxBodyBytes is far above what is ever delivered.
+const maxBodyBytes = 16 << 20

@@ -2,7 +2,7 @@
 // matching payment as a signed webhook.
 //
 // This package is the only place that reads configuration; roles are assembled by
-// internal/node. Each subcommand has a file of its own.
+// internal/node. A file has the commands of one task.
 package main
 
 import (

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/server"
 	"github.com/lumenhook/lumenhook/internal/standalone"
 )
 
@@ -31,7 +34,6 @@ such as a network that does not answer, names them, and waits for them.`,
 
   # On Stellar's test network, for a service in a folder of its own
   lumenhook run --network testnet --no-demo --data-dir testnet`,
-		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Faults(s.Check()); err != nil {
 				return cli.Usage(err)
@@ -42,4 +44,53 @@ such as a network that does not answer, names them, and waits for them.`,
 	}
 	s.Register(c.Flags())
 	return c
+}
+
+func newServe() *cobra.Command {
+	var s server.Flags
+	c := &cobra.Command{
+		Use:   "serve --roles ROLE,… --kafka-brokers HOST:PORT,…",
+		Short: "Run some roles of the service on a Kafka cluster, a ClickHouse and a network of yours",
+		Long: `Runs any set of the roles in this process: any number of processes share the work.
+
+  api         answers requests
+  engine      decides and makes the attempts; engines divide the partitions
+  follower    reads ledgers; one is active, the others stand by
+  projector   writes the history to ClickHouse
+  mailer      emails holders of disabled endpoints
+
+Settings come from flags, from variables, from a folder of secrets (--secrets-dir) and
+from a YAML file (--config), in this order of precedence. ` + "`lumenhook config check`" + ` prints
+each setting and its origin. /healthz and /readyz are served next to /metrics, with a
+reason for each part. SIGTERM stops it after the attempts in flight have finished.
+
+With --supervised a small process starts the one that serves, passes SIGTERM on, and ends
+as that does, with 137 where kill -9 ended it. A process that dies is removed from its
+groups at once: others take its partitions over without waiting for the 6 s after which
+the groups give it up by themselves.`,
+		Example: `  # The roles and everything else that the file says
+  lumenhook serve --config /etc/lumenhook/lumenhook.yaml
+
+  # An engine alone
+  lumenhook serve --roles engine --kafka-brokers kafka-1:9092 --master-key-file key.json`,
+		PreRunE: func(*cobra.Command, []string) error { return s.Check() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
+			if s.Supervised() {
+				return server.Supervise(cmd.Context(), &s, unsupervised(cmd, os.Args[1:]))
+			}
+			return server.Run(cmd.Context(), &s)
+		},
+	}
+	s.Register(c.Flags())
+	return c
+}
+
+// unsupervised is this command line, for the child that serves.
+func unsupervised(c *cobra.Command, args []string) []string {
+	args = slices.Clone(args)
+	if c.ArgsLenAtDash() == 0 { // it ends with "--", after which there are no flags
+		args = args[:len(args)-1]
+	}
+	return append(args, server.Unsupervised)
 }

@@ -1,11 +1,25 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/ops"
+	"github.com/lumenhook/lumenhook/internal/standalone"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/topology"
+	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
 func newTopics() *cobra.Command {
@@ -29,7 +43,6 @@ func newTopicsCat(t *config.Service) *cobra.Command {
 
   # The payments of the last ten minutes
   lumenhook topics cat payments --from 10m`,
-		Args:    cli.OneArgument,
 		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return printTopic(cmd, t, &r, args[0], false)
@@ -46,7 +59,6 @@ func newTopicsTail(t *config.Service) *cobra.Command {
 		Short: "Print a topic's records as they come, until Ctrl-C",
 		Example: `  # Every change of state, as it happens, and those of the last minute
   lumenhook topics tail journal --from 1m`,
-		Args:    cli.OneArgument,
 		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return printTopic(cmd, t, &r, args[0], true)
@@ -68,4 +80,400 @@ func printTopic(
 		return err
 	}
 	return r.Print(cmd.Context(), cluster, topic, follow, cmd.OutOrStdout())
+}
+
+// topologyFlags are those of the commands that hold a cluster against what is wanted.
+type topologyFlags struct {
+	*config.Service
+	cli.Output
+	shape  topology.Shape
+	accept []string
+	ofRun  bool // it is held to what `lumenhook run` promises of its broker
+	copies *pflag.Flag
+	tiered bool
+	local  string // how long tiered topics are kept on the brokers, too
+	// What the engine keeps of what nobody needs.
+	keep      string
+	keepSized int64 // MiB
+}
+
+func (t *topologyFlags) registerRetention(f *pflag.FlagSet) {
+	f.StringVar(&t.keep, "topic-retention", "0", "that of serve: with one, files of journal, "+
+		"matches, payments and commands are of 16 MiB, since they are deleted whole")
+	f.Int64Var(&t.keepSized, "topic-retention-mib", 0,
+		"that of serve: with one, files are small likewise, and a partition has up to one more")
+	f.BoolVar(&t.tiered, "topic-tiered", false, "journal, matches, payments and commands are to be "+
+		"tiered: brokers keep older files in their remote storage")
+	f.StringVar(&t.local, "topic-local-retention", "7d",
+		"how long brokers keep files of tiered topics on their own disks as well")
+}
+
+// retain applies the flags for topics that are shortened or tiered.
+func (t *topologyFlags) retain() error {
+	keep, err := cli.ParseDays(t.keep)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--topic-retention %q: %w", t.keep, err))
+	}
+	t.shape.Shortened = keep > 0 || t.keepSized > 0
+	local, err := cli.ParseDays(t.local)
+	if err == nil && local <= 0 {
+		err = errors.New("must be more than 0")
+	}
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--topic-local-retention %q: %w", t.local, err))
+	}
+	if t.tiered {
+		t.shape.LocalMillis = local.Milliseconds()
+	}
+	return nil
+}
+
+func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
+	t.Output.Register(f)
+	f.Int32Var(&t.shape.Partitions, "partitions", 0,
+		"partitions of each keyed topic, which cannot change later; 0: as many as the topics have")
+	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas,
+		"copies of each record; of a data folder's broker 1, unless it is given")
+	t.copies = f.Lookup("replication")
+	t.registerRetention(f)
+}
+
+func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
+	f.StringSliceVar(&t.accept, "accept-loss", nil,
+		"faults that you answer for, by name: "+strings.Join(topology.Names(), ", "))
+	cli.Offer(f, "accept-loss", topology.Names()...)
+}
+
+func (t *topologyFlags) reach() (kafka.Cluster, error) {
+	if err := topology.CheckNames(t.accept); err != nil {
+		return kafka.Cluster{}, cli.Usage(fmt.Errorf("--accept-loss: %w", err))
+	}
+	if t.shape.Partitions < 0 || t.shape.Partitions > 10_000 || t.shape.Replicas < 0 {
+		return kafka.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
+			"must be from 0 to 10000, and at least 1", t.shape.Partitions, t.shape.Replicas))
+	}
+	if err := t.retain(); err != nil {
+		return kafka.Cluster{}, err
+	}
+	cluster, err := t.Cluster(stderrLog())
+	asked := t.copies != nil && t.copies.Changed
+	if t.ofRun = err == nil && len(t.Kafka.Brokers) == 0 && !asked; t.ofRun {
+		// It is one broker, and makes its topics so.
+		t.shape.Replicas = 1
+		t.accept = append(t.accept, topology.Replication, topology.MinInSync)
+	}
+	return cluster, err
+}
+
+// well says that nothing is wrong, by what the topics were held to.
+func (t *topologyFlags) well(w io.Writer, said string) {
+	if t.ofRun {
+		said += ", as `lumenhook run` promises: one copy of each record, on this machine " +
+			"(what `lumenhook serve` wants of a cluster is asked with --kafka-brokers)"
+	}
+	cli.Row(w, said)
+}
+
+func newTopicsPlan(at *config.Service) *cobra.Command {
+	t := topologyFlags{Service: at}
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Print every difference between the cluster's topics and those that are wanted",
+		Long: `Prints what differs, and changes nothing. It ends with 0 when nothing does, and with 3
+when something does. The broker of a data folder (--data-dir) is to have one copy of each
+record, as ` + "`lumenhook run`" + ` makes it.`,
+		Example: `  # Are the topics of this machine as they must be?
+  lumenhook topics plan
+
+  # What "topics create" would do on a cluster
+  lumenhook topics plan --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := t.reach()
+			if err != nil {
+				return err
+			}
+			differences, err := topology.Plan(cmd.Context(), cluster, t.shape)
+			if err != nil {
+				return err
+			}
+			show := func(w io.Writer) { t.show(w, differences) }
+			err = t.Print(cmd.OutOrStdout(), listOf("differences", differences), show)
+			if err == nil && len(differences) > 0 {
+				err = cli.Differs(fmt.Errorf("%d differences; "+
+					"lumenhook topics create brings about what a program may", len(differences)))
+			}
+			return err
+		},
+	}
+	t.registerShape(c.Flags())
+	return c
+}
+
+// listOf is an answer with one list, which is printed as [] when it is empty.
+func listOf[T any](name string, list []T) map[string][]T {
+	return map[string][]T{name: append([]T{}, list...)}
+}
+
+func (t *topologyFlags) show(w io.Writer, list []topology.Difference) {
+	if len(list) == 0 {
+		t.well(w, "the topics are as they must be")
+		return
+	}
+	cli.Row(w, "TOPIC", "SETTING", "HAVE", "WANT", "BY", "OTHERWISE")
+	for _, d := range list {
+		cli.Row(w, d.Topic, d.Setting, d.Have, d.Want, d.Remedy, d.Harm)
+	}
+}
+
+func newTopicsCreate(at *config.Service) *cobra.Command {
+	t := topologyFlags{Service: at}
+	c := &cobra.Command{
+		Use:   "create --partitions N",
+		Short: "Make the topics that are missing, and put right settings that differ",
+		Long: `Makes what is missing, with 3 copies of each record of which 2 must be there to
+acknowledge it, and puts right settings of topics that exist. It shortens nothing
+that is kept, and changes neither partitions nor copies: those are named, and the
+command ends with 3. It returns when every broker knows every topic; several at
+once do no harm.
+
+You cannot change the number of partitions later: it decides where records are stored.`,
+		Example: `  # The topics of a new deployment
+  lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.create(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	t.registerShape(c.Flags())
+	t.registerAccept(c.Flags())
+	t.Changes(c)
+	return c
+}
+
+func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
+	cluster, err := t.reach()
+	if err != nil {
+		return err
+	}
+	if err := topology.CheckShape(t.shape, t.accept); err != nil {
+		return cli.Usage(fmt.Errorf("--replication %d: %w", t.shape.Replicas, err))
+	}
+	created, err := topology.Create(ctx, cluster, t.shape)
+	if err != nil {
+		return err
+	}
+	created.Done = append([]topology.Difference{}, created.Done...) // printed as [] when empty
+	created.Left = append([]topology.Difference{}, created.Left...)
+	err = t.Print(out, created, func(w io.Writer) {
+		cli.Row(w, fmt.Sprintf("%d differences were put right", len(created.Done)))
+		t.show(w, created.Left)
+	})
+	if err == nil && len(created.Left) > 0 {
+		err = cli.Differs(fmt.Errorf("%d differences are left to you", len(created.Left)))
+	}
+	return err
+}
+
+func newTopicsCheck(at *config.Service) *cobra.Command {
+	t := topologyFlags{Service: at}
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Refuse a cluster that would lose what it acknowledged",
+		Long: `Fails, and says what to do, where topics are missing or may lose records (fewer than
+3 copies, fewer than 2 of them in step, elections of brokers that lag, too short a
+retention), where transactions are of an older kind than KIP-890, and where the clock
+of this host is far from the cluster's. Nothing is changed. The broker of a data folder
+(--data-dir) is held to what ` + "`lumenhook run`" + ` promises: one copy.`,
+		Example: `  # Does this machine keep what it has promised to keep?
+  lumenhook topics check
+
+  # Is a cluster ready for a service?
+  lumenhook topics check --kafka-brokers kafka-1:9092`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := t.reach()
+			if err != nil {
+				return err
+			}
+			faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
+				Partitions:  t.shape.Partitions,
+				Replicas:    t.shape.Replicas,
+				LocalMillis: t.shape.LocalMillis,
+				Shortened:   t.shape.Shortened,
+				Accept:      t.accept,
+				Now:         time.Now,
+			})
+			if err != nil {
+				return err
+			}
+			err = t.Print(cmd.OutOrStdout(), listOf("faults", faults), func(w io.Writer) {
+				if len(faults) == 0 {
+					t.well(w, "the cluster is fit to be run on")
+				}
+			})
+			if err != nil {
+				return err
+			}
+			return topology.Refusal(faults)
+		},
+	}
+	f := c.Flags()
+	t.Output.Register(f)
+	f.Int32Var(&t.shape.Partitions, "partitions", 0,
+		"partitions that each keyed topic must have; 0: as many as they have")
+	t.registerRetention(f)
+	t.registerAccept(f)
+	return c
+}
+
+// aclFlags are those of topics acls.
+type aclFlags struct {
+	*config.Service
+	cli.Output
+	userPrefix string
+	roles      []string
+	apply      bool
+}
+
+func newTopicsACLs(at *config.Service) *cobra.Command {
+	a := aclFlags{Service: at}
+	c := &cobra.Command{
+		Use:   "acls",
+		Short: "Print, or create, the least rights that each role needs in Kafka",
+		Long: `Prints the commands of Kafka's own tool, or as JSON, or with --apply creates the rights.
+The user of a role is --user-prefix and the role's name: lumenhook-engine. Where clients
+come by certificates, the prefix is CN=lumenhook-.
+
+A process of several roles needs a user with the rights of them all.`,
+		Example: `  # The commands for one role, for the operator of the cluster
+  lumenhook topics acls --role engine
+
+  # Create the rights of all roles
+  lumenhook topics acls --apply --kafka-brokers kafka-1:9092 --kafka-user admin`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	a.Output.Register(f)
+	f.StringVar(&a.userPrefix, "user-prefix", "lumenhook-",
+		"what the names of the roles' users begin with")
+	f.StringSliceVar(&a.roles, "role", nil,
+		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
+	cli.Offer(f, "role", topology.RoleNames()...)
+	f.BoolVar(&a.apply, "apply", false,
+		"create the rights on --kafka-brokers, in place of printing commands")
+	a.Changes(c)
+	return c
+}
+
+func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
+	acls, err := topology.Access(kafka.Cluster{Prefix: a.Kafka.Prefix}, a.userPrefix, a.roles...)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--role: %w", err))
+	}
+	if a.apply {
+		cluster, err := a.Cluster(stderrLog())
+		if err == nil {
+			err = topology.Grant(ctx, cluster, acls)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.Print(out, listOf("acls", acls), func(w io.Writer) { a.show(w, acls) })
+}
+
+func (a *aclFlags) show(w io.Writer, acls []kafka.ACL) {
+	if a.apply {
+		showGranted(w, acls)
+		return
+	}
+	for _, acl := range acls {
+		fmt.Fprintln(w, `kafka-acls.sh --bootstrap-server "$BOOTSTRAP" `+
+			`--command-config admin.properties `+strings.Join(acl.Arguments(), " "))
+	}
+}
+
+// showGranted prints a line for each user.
+func showGranted(w io.Writer, acls []kafka.ACL) {
+	granted := make(map[string]int)
+	for _, acl := range acls {
+		granted[acl.Principal]++
+	}
+	for _, user := range slices.Sorted(maps.Keys(granted)) {
+		fmt.Fprintf(w, "%s has its rights (%d rules)\n", user, granted[user])
+	}
+}
+
+func newTopicsCopy(at *config.Service) *cobra.Command {
+	var output cli.Output
+	c := &cobra.Command{
+		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
+		Short: "Bring the topics of `lumenhook run` to a Kafka cluster, at the same offsets",
+		Long: `Copies the records of a data folder's broker to the topics of a cluster, with the positions
+of groups. Offsets stay the same, so the service continues where it stopped: no payment is
+lost or reported twice.
+
+Create the cluster's topics first, with as many partitions as the folder has (the command
+says how many). Copy while the service runs, stop it, and copy again: the second copy adds
+the newest records within seconds. An interrupted copy continues. Topics with other records
+are refused. No service may run on the cluster's topics in the meantime. The user must be
+allowed to write every topic and the positions of every group, like the user who creates
+the rights of the roles (lumenhook topics acls --apply).
+
+Then serve with the folder's secrets: its master key, and the API keys of its accounts stay
+valid. Rebuild the history there from the topics.`,
+		Example: `  # From one machine to a cluster, whose topics were made with as many partitions
+  lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			to, err := at.NamedCluster(stderrLog())
+			if err != nil {
+				return err
+			}
+			if len(to.Brokers) == 0 {
+				return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
+			}
+			show := func(report transfer.MirrorReport) error {
+				return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
+			}
+			return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), show)
+		},
+	}
+	output.Register(c.Flags())
+	output.Changes(c)
+	return c
+}
+
+// copyTopics copies from the broker of a data folder, that of a running service too.
+func copyTopics(
+	ctx context.Context, dir string, to kafka.Cluster, tell io.Writer,
+	show func(transfer.MirrorReport) error,
+) error {
+	from, err := standalone.OpenTopics(dir, to.Logger)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	bar := cli.NewProgress(tell)
+	report, err := transfer.Mirror(ctx,
+		transfer.MirrorConfig{From: from.Cluster, To: to, Progress: bar.Show})
+	bar.End()
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; repeat the command to continue: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	if from.Running {
+		fmt.Fprintf(tell, "the service of %s runs and goes on writing: "+
+			"stop it and copy again before you serve on the cluster\n", dir)
+	}
+	return show(report)
+}
+
+func showCopy(w io.Writer, report transfer.MirrorReport) {
+	cli.Row(w, "TOPIC", "COPIED", "THERE BEFORE", "OFFSETS WITHOUT A RECORD")
+	for _, t := range report.Topics {
+		cli.Row(w, t.Topic, t.Records, t.Before, t.Fillers)
+	}
+	cli.Row(w, "positions of groups: "+strings.Join(report.Groups, ", "))
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +23,7 @@ func newWatches() *cobra.Command {
 		getting(&a, apicli.Watches, "Show a watch",
 			`  # Its rules, its warnings, and how far its backfill is
   lumenhook watches get wat_…`),
-		withExample(changing(&a, "delete WATCH_ID", "Delete a watch", cli.OneArgument,
+		withExample(changing(&a, "delete WATCH_ID", "Delete a watch",
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteWatch(ctx, args[0])
 			}, showDeleted), `  # Send no more events of this wallet
@@ -34,7 +36,7 @@ func newWatches() *cobra.Command {
 func newWatchesCreate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
 	var twin string
-	c := changing(a, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
+	c := changing(a, "create --wallet G… --endpoint ep_…", "Watch a wallet",
 		func(ctx context.Context, c *client.Client, _ []string) (client.Watch, error) {
 			body, err := f.Create()
 			if err != nil {
@@ -62,14 +64,13 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
   # Of 5 and more, in an asset
   lumenhook watches create --wallet G… --endpoint ep_… --asset USDC:G… --amount min:5`
 	f.Register(c.Flags())
-	_ = c.MarkFlagRequired("wallet")
-	_ = c.MarkFlagRequired("endpoint")
+	cli.Require(c, "wallet", "endpoint")
 	return c
 }
 
 func newWatchesUpdate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
-	c := changing(a, "update WATCH_ID", "Change a watch", cli.OneArgument,
+	c := changing(a, "update WATCH_ID", "Change a watch",
 		func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 			patch, err := f.Patch()
 			if err != nil {
@@ -96,7 +97,6 @@ func newWatchesList(a *apiFlags) *cobra.Command {
 func newWatchesCheck(a *apiFlags) *cobra.Command {
 	var f apicli.Imagined
 	c := asking(a, "check WATCH_ID --amount 12.5", "Ask what a watch would make of a payment",
-		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.WatchCheck, error) {
 			payment, err := f.Payment()
 			if err != nil {
@@ -111,6 +111,63 @@ Without --sender, the payment comes from an address that is on no list.`
 	c.Example = `  # What happens to a payment with the wrong memo?
   lumenhook watches check wat_… --amount 12.5 --memo text:inv-42`
 	f.Register(c.Flags())
-	_ = c.MarkFlagRequired("amount")
+	cli.Require(c, "amount")
+	return c
+}
+
+func newBackfill() *cobra.Command {
+	var r apiFlags
+	var watchID string
+	var from, to uint32
+	var noWait bool
+	c := &cobra.Command{
+		Use:   "backfill --watch WATCH_ID --from LEDGER [--to LEDGER]",
+		Short: "Find and deliver payments of the past for a watch",
+		Long: `Matches every ledger of a range against a watch as it is now, and delivers the
+payments that have no event of this watch yet. Use it for payments from before the
+watch was created, and after you corrected its rules or extended its expiry. What was
+delivered before is not delivered again. Without --to it goes as far as the live ledger
+has been read; the watch sees later ones on its own.
+
+Ledgers come from where the service follows them: as far back as its Stellar RPC
+server keeps them, or its lake. The command shows the progress and, at the end, how many
+ledgers were read and how many payments matched, were already delivered and were
+created now. Interrupted, it leaves the backfill at work: "lumenhook watches get"
+shows it.`,
+		Example: `  # Deliver what a wallet was paid in these ledgers, before it was watched
+  lumenhook backfill --watch wat_… --from 63092000 --to 63093000`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ask := client.BackfillCreate{From: from}
+			if to != 0 {
+				ask.To = &to
+			}
+			if from == 0 || to != 0 && to < from {
+				return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, "+
+					"the first not above the last", from, to))
+			}
+			c, err := r.API()
+			if err != nil {
+				return err
+			}
+			w, err := c.BackfillWatch(cmd.Context(), watchID, ask)
+			if err != nil {
+				return err
+			}
+			if !noWait {
+				w, err = apicli.FollowBackfill(cmd.Context(), c, w, cmd.ErrOrStderr())
+			}
+			show := func(out io.Writer) { apicli.ShowWatch(out, w) }
+			return errors.Join(err, r.Print(cmd.OutOrStdout(), w, show))
+		},
+	}
+	r.register(c)
+	r.Changes(c)
+	f := c.Flags()
+	f.StringVar(&watchID, "watch", "", "id of the watch")
+	f.Uint32Var(&from, "from", 0, "first ledger to look at")
+	f.Uint32Var(&to, "to", 0,
+		"last ledger to look at; as far as the live ledger was read when not given")
+	f.BoolVar(&noWait, "no-wait", false, "return when the request is taken")
+	cli.Require(c, "watch", "from")
 	return c
 }

@@ -18,8 +18,20 @@ func nameOf(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
-// NoArguments accepts flags only.
-func NoArguments(c *cobra.Command, args []string) error {
+// argumentsOf returns the arguments that a command's use line names: none, ID, or [ID].
+func argumentsOf(c *cobra.Command) cobra.PositionalArgs {
+	words := strings.Fields(c.Use + " --")
+	switch {
+	case strings.ContainsAny(words[1][:1], "-{") || strings.HasPrefix(words[1], "[-"):
+		return noArguments
+	case words[1][0] == '[':
+		return optionalArgument
+	}
+	return OneArgument
+}
+
+// noArguments accepts flags only.
+func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, and got %q", nameOf(c), strings.Join(args, " "))
 	}
@@ -42,8 +54,8 @@ func OneArgument(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// OptionalArgument accepts one argument at most.
-func OptionalArgument(c *cobra.Command, args []string) error {
+// optionalArgument accepts one argument at most.
+func optionalArgument(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("%s takes at most one argument, and got %d: put one with spaces in it "+
 			"in quotes", nameOf(c), len(args))

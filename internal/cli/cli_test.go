@@ -28,8 +28,7 @@ func tree(did *string) *cobra.Command {
 	root := &cobra.Command{Use: "prog", Version: "1"}
 	pets := &cobra.Command{Use: "pets", Short: "Pets"}
 	list := &cobra.Command{
-		Use:  "list",
-		Args: NoArguments,
+		Use: "list",
 		RunE: func(c *cobra.Command, _ []string) error {
 			n, _ := c.Flags().GetInt("limit")
 			*did = strings.Repeat("x", n)
@@ -39,8 +38,7 @@ func tree(did *string) *cobra.Command {
 	list.Flags().Int("limit", 3, "how many")
 	list.Flags().Duration("wait", 0, "how long")
 	get := &cobra.Command{
-		Use:  "get PET_ID",
-		Args: OneArgument,
+		Use: "get PET_ID",
 		RunE: func(_ *cobra.Command, args []string) error {
 			*did = args[0]
 			return errors.New("there is no such pet")
@@ -48,7 +46,6 @@ func tree(did *string) *cobra.Command {
 	}
 	adopt := &cobra.Command{
 		Use:  "adopt",
-		Args: NoArguments,
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
 	adopt.Flags().String("name", "", "what it is called")

@@ -16,7 +16,7 @@ import (
 // zoo is a program that is configured by files.
 func zoo(ran *bool) *cobra.Command {
 	root := &cobra.Command{Use: "prog"}
-	open := &cobra.Command{Use: "open", Args: NoArguments}
+	open := &cobra.Command{Use: "open"}
 	f := open.Flags()
 	RegisterConfig(f)
 	f.StringSlice("gate-names", []string{"north"}, "which gates")
@@ -38,7 +38,7 @@ func zoo(ran *bool) *cobra.Command {
 
 // feeding is a command that takes the files of open.
 func feeding(ran *bool) *cobra.Command {
-	feed := &cobra.Command{Use: "feed", Args: NoArguments}
+	feed := &cobra.Command{Use: "feed"}
 	f := feed.Flags()
 	ShareConfig(f)
 	f.StringSlice("gate-names", nil, "which gates")

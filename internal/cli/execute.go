@@ -96,13 +96,15 @@ func (l Line) prepare(began *bool) {
 			c.Args = oneSubcommand
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
-		if check := c.Args; check != nil {
-			c.Args = func(c *cobra.Command, args []string) error {
-				if err := valueless(c); err != nil {
-					return err
-				}
-				return check(c, args)
+		check := c.Args
+		if check == nil {
+			check = argumentsOf(c)
+		}
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := valueless(c); err != nil {
+				return err
 			}
+			return check(c, args)
 		}
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
@@ -143,6 +145,13 @@ func valueless(c *cobra.Command) (fault error) {
 		}
 	})
 	return fault
+}
+
+// Require marks flags that a command line must give.
+func Require(c *cobra.Command, names ...string) {
+	for _, name := range names {
+		annotate(c.Flags().Lookup(name), cobra.BashCompOneRequiredFlag, "true")
+	}
 }
 
 // oneOf is the annotation of a flag that another flag can replace.
@@ -227,6 +236,7 @@ func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Show what a command does and its flags",
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			at, rest, err := c.Root().Find(args)
 			if err == nil {

@@ -75,7 +75,6 @@ func NewVersion() *cobra.Command {
 
   # For a script
   lumenhook version --field version`,
-		Args: NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b := ThisBuild()
 			return o.Print(c.OutOrStdout(), b, func(w io.Writer) {

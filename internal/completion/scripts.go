@@ -43,7 +43,6 @@ Bash without the package bash-completion: add the first example's line to ~/.bas
 
   # PowerShell: a file for your profile to run
   lumenhook completion powershell > lumenhook.ps1`,
-		Args: cli.OneArgument,
 		RunE: func(c *cobra.Command, args []string) error {
 			root, w := c.Root(), c.OutOrStdout()
 			switch args[0] {

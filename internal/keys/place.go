@@ -56,6 +56,15 @@ func (p MasterKeyPlace) Text() ([]byte, error) {
 	return os.ReadFile(p.Path())
 }
 
+// Keys lists the master key's keys, oldest first.
+func (p MasterKeyPlace) Keys() ([]MasterKey, error) {
+	text, err := p.Text()
+	if err != nil {
+		return nil, err
+	}
+	return MasterKeys(text)
+}
+
 // Open returns the master key of a service that does not share it, and its text. A missing
 // file is created.
 func (p MasterKeyPlace) Open() (*Sealer, []byte, error) {

@@ -57,11 +57,7 @@ func Rewrap(ctx context.Context, cfg RewrapConfig, resume bool) (RewrapReport, e
 	if err != nil {
 		return RewrapReport{}, rewrapInterrupted(err)
 	}
-	text, err := cfg.Key.Text()
-	if err != nil {
-		return RewrapReport{}, err
-	}
-	list, err := keys.MasterKeys(text)
+	list, err := cfg.Key.Keys()
 	if err != nil {
 		return RewrapReport{}, err
 	}

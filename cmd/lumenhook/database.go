@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/ops"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+func newMigrate() *cobra.Command {
+	var (
+		t         config.Service
+		retention string
+	)
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Make the tables of the history, or bring them to this program's form",
+		Example: `  # The history of the service of this machine
+  lumenhook migrate
+
+  # And have rows of 90 days ago deleted from now on
+  lumenhook migrate --history-retention 90d`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			keep, err := cli.ParseDays(retention)
+			if err != nil {
+				return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
+			}
+			db, err := t.Database()
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if err := projections.Migrate(cmd.Context(), db); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("history-retention") {
+				if err := projections.SetRetention(cmd.Context(), db, keep); err != nil {
+					return fmt.Errorf("--history-retention: %w", err)
+				}
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the tables of %s are up to date\n", db.Name())
+			return err
+		},
+	}
+	t.Register(c.Flags())
+	t.RegisterClickHouse(c.Flags())
+	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days "+
+		"rows are deleted, such as 90d; 0 keeps everything. Not given, it stays as it is")
+	return c
+}
+
+// refoldFlags are what rebuild and verify-projection have in common.
+type refoldFlags struct {
+	config.Service
+	tables []string
+	all    bool
+}
+
+func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
+	r.Service.Register(f)
+	r.RegisterKafka(f)
+	r.RegisterClickHouse(f)
+	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; may be repeated")
+	cli.Offer(f, "table", projections.Tables()...)
+	f.BoolVar(&r.all, "all", false, what+" all tables")
+}
+
+// config opens what is needed. The caller closes the database.
+func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end func(), err error) {
+	if r.all == (len(r.tables) > 0) {
+		return cfg, nil, cli.Usage(fmt.Errorf("give either --all or --table, one of %s",
+			strings.Join(projections.Tables(), ", ")))
+	}
+	for _, name := range r.tables {
+		if !slices.Contains(projections.Tables(), name) {
+			return cfg, nil, cli.Usage(fmt.Errorf("--table %q: must be one of %s",
+				name, strings.Join(projections.Tables(), ", ")))
+		}
+	}
+	cluster, err := r.Cluster(stderrLog())
+	if err != nil {
+		return cfg, nil, err
+	}
+	db, err := r.Database()
+	if err != nil {
+		return cfg, nil, err
+	}
+	bar := cli.NewProgress(out)
+	return projections.RefoldConfig{
+		DB:      db,
+		Cluster: cluster,
+		Now:     time.Now,
+		Tables:  r.tables,
+		Report:  func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	}, func() { bar.End(); _ = db.Close() }, nil
+}
+
+func newRebuild() *cobra.Command {
+	var (
+		flags     refoldFlags
+		copyOlder bool
+	)
+	c := &cobra.Command{
+		Use:   "rebuild --all | --table NAME…",
+		Short: "Rebuild tables of the history from the topics, while the service runs",
+		Long: `Fills new tables from the start of the topics, catches up with the end, exchanges
+them with the live tables atomically, and drops the old ones. The service reads and
+writes in the meantime. The next rebuild of the same tables continues an interrupted
+one. A rebuild that fails leaves the live tables unchanged.`,
+		Example: `  # One table, such as one that verify-projection has named
+  lumenhook rebuild --table attempts
+
+  # The whole history, while the service runs
+  lumenhook rebuild --all`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, end, err := flags.config(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			cfg.CopyOlder = copyOlder
+			// Collecting garbage took a fifth of a rebuild, whose blocks are garbage soon.
+			debug.SetGCPercent(rebuildGCPercent)
+			debug.SetMemoryLimit(rebuildMemoryBytes)
+			err = projections.Rebuild(cmd.Context(), cfg)
+			end()
+			if cmd.Context().Err() != nil {
+				return fmt.Errorf("interrupted; the live tables are as they were, "+
+					"and the same command goes on: %w", context.Cause(cmd.Context()))
+			}
+			if err != nil {
+				return fmt.Errorf("the rebuild failed: %w", err)
+			}
+			names := "all tables"
+			if !flags.all {
+				names = strings.Join(flags.tables, ", ")
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "rebuilt %s\n", names)
+			return err
+		},
+	}
+	flags.register(c.Flags(), "rebuild")
+	c.Flags().BoolVar(&copyOlder, "copy-older", false,
+		"take what the topics no longer hold from the live tables")
+	return c
+}
+
+// A rebuild is a process of its own, and may take memory for time, to a bound.
+const (
+	rebuildGCPercent   = 400
+	rebuildMemoryBytes = 1 << 30
+)
+
+func newVerifyProjection() *cobra.Command {
+	var flags refoldFlags
+	c := &cobra.Command{
+		Use:   "verify-projection --all | --table NAME…",
+		Short: "Compare tables of the history with what the topics say",
+		Long: `Folds the topics into temporary tables, and compares them with the live tables by the
+counts and checksums of each partition and day. It names differences and ends with 3;
+rebuild fixes them. Rows that change in the meantime are left out. After a repartition
+or a restore, so are rows that are not complete in the new topics: it prints how many.
+
+It also ends with 3 if the topics have an event with two live deliveries, and names it.
+No rebuild fixes that.`,
+		Example: `  # Does the history say what the topics say?
+  lumenhook verify-projection --all
+
+  # One table of it
+  lumenhook verify-projection --table attempts`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, end, err := flags.config(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			found, err := projections.Verify(cmd.Context(), cfg)
+			end()
+			if err != nil {
+				return fmt.Errorf("verifying the projection: %w", err)
+			}
+			return reportVerification(cmd.OutOrStdout(), found)
+		},
+	}
+	flags.register(c.Flags(), "compare")
+	return c
+}
+
+func reportVerification(w io.Writer, found projections.Verification) error {
+	for _, name := range projections.Tables() {
+		if rows, compared := found.Rows[name]; compared {
+			fmt.Fprintf(w, "%-18s %d rows compared\n", name, rows)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found.Former)) {
+		fmt.Fprintf(w, "%-18s %d rows not compared: the history went on with other topics, which do not "+
+			"have them whole\n", name, found.Former[name])
+	}
+	for _, topic := range slices.Sorted(maps.Keys(found.LeftOut)) {
+		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: "+
+			"lumenhook topics cat dead-letters\n", found.LeftOut[topic], topic)
+	}
+	for _, d := range found.Differences {
+		fmt.Fprintf(w, "%s, partition %d, %s: %d rows with checksum %016x, "+
+			"and the topic gives %d with %016x; such as %s\n",
+			d.Table, d.Partition, d.Day, d.LiveRows, d.LiveSum,
+			d.RefoldRows, d.RefoldSum, strings.Join(d.Examples, ", "))
+	}
+	for _, d := range found.Doubled {
+		fmt.Fprintf(w, "%s has %d live deliveries, at %s\n",
+			d.EventID, len(d.Endpoints), strings.Join(d.Endpoints, " and "))
+	}
+	var faults []error
+	if n := len(found.Differences); n > 0 {
+		faults = append(faults, fmt.Errorf("%d partitions of days differ from their topics: "+
+			"`lumenhook rebuild` of these tables mends them", n))
+	}
+	if n := found.DoubledEvents; n > 0 {
+		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, "+
+			"so that two endpoints may have been told of one payment: "+
+			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and "+
+			"report it: no rebuild fixes it, and no list shows such an event twice", n))
+	}
+	if len(faults) > 0 {
+		return cli.Differs(errors.Join(faults...))
+	}
+	_, err := fmt.Fprintln(w, "everything is as the topics say")
+	return err
+}
+
+func newSQL() *cobra.Command {
+	var (
+		t      config.Service
+		format string
+		cfg    projections.ConsoleConfig
+	)
+	c := &cobra.Command{
+		Use:   `sql ["SELECT …"]`,
+		Short: "Ask the history: one query, or a shell without one",
+		Long: `Runs one query against the history in ClickHouse and prints its answer. Without
+a query it reads them from standard input; on a terminal that is a shell with
+line editing, in which a query ends with a semicolon. Nothing can be written.
+
+What the topics hold at the time of asking is waited for, for 2 s at most: whether it is
+all there is said on standard error. With --clickhouse-dsn that needs --kafka-brokers.
+
+Tables, views and twenty-one questions: docs/analytics.md.`,
+		Example: `  # How attempts went: how many a rung of the ladder has, and how many succeeded
+  lumenhook sql "SELECT * FROM retry_ladder"
+
+  # For a spreadsheet
+  lumenhook sql --format csv "SELECT * FROM attempts_per_minute" > minutes.csv
+
+  # Which tables there are
+  lumenhook sql "SHOW TABLES"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, known := ops.SQLFormats[format]
+			if !known {
+				return cli.Usage(fmt.Errorf("--format %q: must be table, json or csv", format))
+			}
+			err := checkBounds(cfg)
+			if err != nil {
+				return err
+			}
+			if cfg.DSN, err = t.ReaderDSN(); err != nil {
+				return err
+			}
+			return query(cmd, args, &t, cfg, write)
+		},
+	}
+	t.Register(c.Flags())
+	t.RegisterClickHouse(c.Flags())
+	t.RegisterKafka(c.Flags())
+	c.Flags().StringVar(&format, "format", "table", "table, json (a line for each row) or csv")
+	cli.Offer(c.Flags(), "format", "table", "json", "csv")
+	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")
+	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "how long a query may take")
+	return c
+}
+
+// query runs the query that args name, or those on standard input.
+func query(
+	cmd *cobra.Command, args []string, t *config.Service, cfg projections.ConsoleConfig,
+	write ops.SQLFormat,
+) error {
+	console, err := projections.OpenConsole(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	defer console.Close()
+	if err := noteLag(cmd, t, cfg.DSN); err != nil {
+		return err
+	}
+	s := ops.SQLSession{
+		Console: console,
+		Write:   write,
+		RowsMax: cfg.RowsMax,
+		Out:     cmd.OutOrStdout(),
+		Notes:   cmd.ErrOrStderr(),
+	}
+	if len(args) == 1 {
+		return s.Ask(cmd.Context(), args[0])
+	}
+	return s.Read(cmd.Context(), cmd.InOrStdin())
+}
+
+func checkBounds(cfg projections.ConsoleConfig) error {
+	if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
+		return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: "+
+			"must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax))
+	}
+	return nil
+}
+
+// noteLag prints, in addition to the answer, how far the history is behind its topics. Its error is
+// one of the flags that name the brokers; a password for them without the brokers is not an error.
+func noteLag(cmd *cobra.Command, t *config.Service, dsn string) error {
+	if len(t.Kafka.Brokers) > 0 {
+		if _, err := t.NamedCluster(stderrLog()); err != nil {
+			return err
+		}
+	}
+	missing, err := t.AwaitHistory(cmd.Context(), dsn)
+	switch {
+	case err != nil:
+		fmt.Fprintf(cmd.ErrOrStderr(), "how far the history is behind its topics is not known: %s\n",
+			cli.Explain(err, cmd.Flags()))
+	case missing > 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "the history is %d records behind its topics: "+
+			"what happened last is not in it yet\n", missing)
+	}
+	return nil
+}

@@ -1,0 +1,464 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/topology"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// scratch is a folder for states while they are copied.
+type scratch struct{ within string }
+
+func (s *scratch) register(f *pflag.FlagSet) {
+	f.StringVar(&s.within, "scratch", "", "folder for a temporary copy of the states, which takes "+
+		"as much space as the engines' (default the system's for temporary files)")
+}
+
+// use calls f with an empty folder, and deletes it afterwards.
+func (s *scratch) use(f func(dir string) error) error {
+	dir, err := os.MkdirTemp(s.within, "lumenhook-")
+	if err != nil {
+		return fmt.Errorf("--scratch: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	return f(dir)
+}
+
+// telling prints the steps of a transfer, with a bar for each.
+func telling(out io.Writer) (tell transfer.Telling, end func()) {
+	var bar *cli.Progress
+	end = func() {
+		if bar != nil {
+			bar.End()
+			bar = nil
+		}
+	}
+	return transfer.Telling{
+		Step: func(name string) {
+			end()
+			fmt.Fprintln(out, name)
+			bar = cli.NewProgress(out)
+		},
+		Progress: func(done, total int64) { bar.Show(done, total) },
+	}, end
+}
+
+// backingUp are the flags of backup.
+type backingUp struct {
+	at     config.Service
+	output cli.Output
+	tmp    scratch
+	to     string
+}
+
+func newBackup() *cobra.Command {
+	var b backingUp
+	c := &cobra.Command{
+		Use:   "backup --to FOLDER",
+		Short: "Copy everything that nothing else has into a folder, while the service runs",
+		Long: `Copies the state of every partition, what the engine has not taken yet, and the
+follower's position, all as of one moment, into a folder: zstd files with checksums, and
+a manifest that is written last. A folder without one is no backup. A mounted bucket is a
+folder.
+
+A cluster that is made from it (lumenhook restore) has the same accounts and API keys, the
+same endpoints and watches, and the same event ids. It delivers what was not delivered at
+that moment, and what was paid since: the follower reads on from where it was.
+
+Not in it: the master key, without which nothing is signed (keep a copy of its file apart:
+the backup has secrets as they are sealed, and who has both has all), and the history,
+which is a database of its own (BACKUP DATABASE, a statement of ClickHouse).`,
+		Example: `  # Of the service of this machine, while it runs
+  lumenhook backup --to /backups/2026-11-23
+
+  # Of a service on a Kafka cluster, by a user who may read
+  lumenhook backup --config lumenhook.yaml --kafka-user backup --to /mnt/bucket/2026-11-23`,
+		RunE: b.run,
+	}
+	b.at.Register(c.Flags())
+	b.at.RegisterKafka(c.Flags())
+	b.output.Register(c.Flags())
+	b.output.Changes(c)
+	b.tmp.register(c.Flags())
+	c.Flags().StringVar(&b.to, "to", "", "folder to write; it must be empty, or not there yet")
+	return c
+}
+
+func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
+	if b.to == "" {
+		return cli.Usage(fmt.Errorf("--to %q: must name a folder", b.to))
+	}
+	cluster, err := b.at.Cluster(stderrLog())
+	if err != nil {
+		return err
+	}
+	tell, end := telling(cmd.ErrOrStderr())
+	var m transfer.Manifest
+	err = b.tmp.use(func(dir string) error {
+		m, err = transfer.WriteBackup(cmd.Context(), transfer.SourceConfig{
+			Cluster: cluster,
+			Scratch: dir,
+			Program: cli.ThisBuild().Version,
+			Now:     time.Now,
+			Logger:  stderrLog(),
+		}, b.to, tell)
+		return err
+	})
+	end()
+	if cmd.Context().Err() != nil {
+		return fmt.Errorf("interrupted; what is in %s is no backup: %w", b.to,
+			context.Cause(cmd.Context()))
+	}
+	if err != nil {
+		return err
+	}
+	return b.output.Print(cmd.OutOrStdout(), m, func(w io.Writer) { showBackup(w, b.to, m) })
+}
+
+func showBackup(w io.Writer, to string, m transfer.Manifest) {
+	cli.Row(w, "backup", to)
+	cli.Row(w, "made at", m.MadeAt.Format(time.RFC3339))
+	cli.Row(w, "partitions", m.Partitions)
+	cli.Row(w, "entries of the states", m.Entries)
+	if m.Cursor != nil {
+		cli.Row(w, "ledgers read up to", m.Cursor.Ledger)
+	}
+	cli.Row(w, "not in it", "the master key, and the history in ClickHouse: keep copies of both")
+}
+
+// newTopicsFlags are the flags of commands that make the topics of a deployment.
+type newTopicsFlags struct {
+	shape  topology.Shape
+	accept []string
+}
+
+func (n *newTopicsFlags) register(f *pflag.FlagSet, replicas int16, otherwise string) {
+	f.Int16Var(&n.shape.Replicas, "replication", replicas, "copies of each record"+otherwise)
+	f.StringSliceVar(&n.accept, "accept-loss", nil,
+		"faults of the new topics that you answer for, by name: replication, min.insync.replicas")
+}
+
+func (n *newTopicsFlags) check() error {
+	if n.shape.Partitions < 1 || n.shape.Partitions > 10_000 {
+		return fmt.Errorf("%d partitions: there must be from 1 to 10000", n.shape.Partitions)
+	}
+	if err := topology.CheckShape(n.shape, n.accept); err != nil {
+		return fmt.Errorf("--replication %d: %w", n.shape.Replicas, err)
+	}
+	return nil
+}
+
+// history is the database of a deployment that continues on other topics.
+type history struct{ db *projections.DB }
+
+// openHistory opens the database that flags name, or returns nil without one.
+func openHistory(at *config.Service) (transfer.History, func(), error) {
+	if at.ClickHouse.DSN == "" {
+		return nil, func() {}, nil
+	}
+	db, err := at.Database()
+	if err != nil {
+		return nil, nil, err
+	}
+	return history{db: db}, func() { _ = db.Close() }, nil
+}
+
+func (h history) CatchUp(ctx context.Context, from kafka.Cluster) error {
+	return projections.Finish(ctx, projections.ProjectorConfig{
+		DB:      h.db,
+		Cluster: from,
+		Now:     time.Now,
+		Logger:  stderrLog(),
+	})
+}
+
+func (h history) CheckAt(ctx context.Context, of transfer.Manifest) error {
+	return projections.CheckAt(ctx, h.db, of.Journal, of.JournalEnds)
+}
+
+func (h history) Restart(ctx context.Context, of transfer.Manifest) error {
+	return projections.Restart(ctx, h.db, of.Journal)
+}
+
+// restoring are the flags of restore.
+type restoring struct {
+	at     config.Service
+	output cli.Output
+	tmp    scratch
+	topics newTopicsFlags
+	from   string
+}
+
+func newRestore() *cobra.Command {
+	var r restoring
+	c := &cobra.Command{
+		Use:   "restore --from FOLDER --kafka-brokers HOST:PORT…",
+		Short: "Make the topics of a new cluster from a backup",
+		Long: `Checks every file of a backup against its checksum, creates the topics, writes them, and
+reads the states back to compare them with the backup. It refuses topics that have
+records, so that nothing is restored into a live deployment. The number of partitions may
+differ from the backup's.
+
+Then serve with the master key of the backup: accounts, API keys and secrets stay valid.
+Deliveries that were pending at the backup are delivered. The ledgers since then are read
+again, so that later payments are reported under the same event ids, even if the old
+cluster has reported them.
+
+With --clickhouse-dsn the history of the old deployment continues, if the database is at
+exactly the position of the backup. An older or newer one is refused, because the restore
+could not tell its attempts from later ones. Without it, and with an empty database, the
+history starts at the backup; keep the old database to read in.`,
+		Example: `  # Into a new cluster; serve there afterwards, with the master key of then
+  lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092`,
+		RunE: r.run,
+	}
+	r.at.Kafka.Register(c.Flags())
+	r.at.RegisterClickHouse(c.Flags())
+	r.output.Register(c.Flags())
+	r.output.Changes(c)
+	r.tmp.register(c.Flags())
+	c.Flags().StringVar(&r.from, "from", "", "folder of the backup")
+	c.Flags().Int32Var(&r.topics.shape.Partitions, "partitions", 0,
+		"partitions of each keyed topic, which cannot change later; 0: as many as the backup has")
+	r.topics.register(c.Flags(), topology.LeastReplicas, "")
+	return c
+}
+
+func (r *restoring) run(cmd *cobra.Command, _ []string) error {
+	if r.from == "" {
+		return cli.Usage(fmt.Errorf("--from %q: must name the folder of a backup", r.from))
+	}
+	h, closeHistory, err := openHistory(&r.at)
+	if err != nil {
+		return err
+	}
+	defer closeHistory()
+	m, err := transfer.ReadManifest(r.from)
+	if err != nil {
+		return err
+	}
+	r.topics.shape.Partitions = cmp.Or(r.topics.shape.Partitions, m.Partitions)
+	if err := r.topics.check(); err != nil {
+		return cli.Usage(err)
+	}
+	cluster, err := namedCluster(&r.at)
+	if err != nil {
+		return err
+	}
+	placed, err := r.place(cmd, cluster, h)
+	if err != nil {
+		return err
+	}
+	return r.output.Print(cmd.OutOrStdout(), placed, func(w io.Writer) { showPlaced(w, placed) })
+}
+
+// place writes the backup into a cluster's empty topics, with progress.
+func (r *restoring) place(
+	cmd *cobra.Command, cluster kafka.Cluster, h transfer.History,
+) (placed transfer.Placed, err error) {
+	tell, end := telling(cmd.ErrOrStderr())
+	err = r.tmp.use(func(dir string) error {
+		placed, err = transfer.Restore(cmd.Context(), r.from, transfer.TargetConfig{
+			Cluster: cluster,
+			Shape:   r.topics.shape,
+			Scratch: dir,
+			Logger:  stderrLog(),
+		}, h, tell)
+		return err
+	})
+	end()
+	if cmd.Context().Err() != nil {
+		return placed, fmt.Errorf("interrupted; delete the topics of the prefix %s before you repeat "+
+			"it: %w", cluster.Prefix, context.Cause(cmd.Context()))
+	}
+	return placed, err
+}
+
+// namedCluster is the cluster that flags name.
+func namedCluster(at *config.Service) (kafka.Cluster, error) {
+	cluster, err := at.NamedCluster(stderrLog())
+	if err == nil && len(cluster.Brokers) == 0 {
+		err = cli.Usage(fmt.Errorf("--kafka-brokers: must name the brokers of the cluster"))
+	}
+	if err != nil {
+		return cluster, err
+	}
+	return cluster, cluster.Listening(context.Background())
+}
+
+func showPlaced(w io.Writer, p transfer.Placed) {
+	cli.Row(w, "partitions", p.Partitions)
+	cli.Row(w, "entries of the states", p.Entries, "read back, and equal")
+	for _, topic := range slices.Sorted(maps.Keys(p.Records)) {
+		cli.Row(w, "records of "+topic, p.Records[topic])
+	}
+}
+
+// repartition is the command's flags.
+type repartition struct {
+	config.Service
+	cli.Output
+	scratch
+	newTopicsFlags
+	toPrefix string
+}
+
+func newRepartition() *cobra.Command {
+	var r repartition
+	c := &cobra.Command{
+		Use:   "repartition --to N --to-prefix PREFIX --kafka-brokers HOST:PORT…",
+		Short: "Bring a deployment to another partition count, under another prefix",
+		Long: `Creates topics with N partitions under another prefix, and folds the states of the present
+topics while the service runs. When the states are warm, it asks you to stop the service
+and waits until no process uses the topics. Then it copies the newest records, writes the
+states, reads them back from the new topics and compares them. This takes seconds, in
+which the service is down. Then serve with --topic-prefix PREFIX.
+
+Everything is kept: accounts and keys, endpoints with their secrets, watches, events and
+their ids, pending and failed deliveries, answers to requests, and the follower's ledger.
+With --clickhouse-dsn the history continues too, after it has caught up with the old
+topics. Without it, a database that was filled from the old topics refuses the new ones.
+
+Until the new topics are complete, a failure leaves the old ones unchanged, and the service
+may continue with them. Afterwards they are closed: the service no longer starts on them.
+Delete them when you are sure.`,
+		Example: `  # From the topics of the file to 96 partitions under another prefix
+  lumenhook repartition --config lumenhook.yaml --kafka-user admin \
+    --to 96 --to-prefix lumenhook96.`,
+		RunE: r.run,
+	}
+	r.Kafka.Register(c.Flags())
+	r.RegisterClickHouse(c.Flags())
+	r.Output.Register(c.Flags())
+	r.Changes(c)
+	r.scratch.register(c.Flags())
+	c.Flags().Int32Var(&r.shape.Partitions, "to", 0,
+		"partitions of each keyed topic, which cannot change later")
+	c.Flags().StringVar(&r.toPrefix, "to-prefix", "",
+		"what the names of the new topics, groups and transactional ids begin with")
+	r.newTopicsFlags.register(c.Flags(), 0, "; 0: as many as the present journal has")
+	return c
+}
+
+func (r *repartition) run(cmd *cobra.Command, _ []string) error {
+	if err := r.checkPrefixes(); err != nil {
+		return cli.Usage(err)
+	}
+	h, closeHistory, err := openHistory(&r.Service)
+	if err != nil {
+		return err
+	}
+	defer closeHistory()
+	cluster, err := namedCluster(&r.Service)
+	if err != nil {
+		return err
+	}
+	if err := r.shapeOf(cmd.Context(), cluster); err != nil {
+		return err
+	}
+	tell, end := telling(cmd.ErrOrStderr())
+	var moved transfer.Moved
+	err = r.use(func(dir string) error {
+		ask := func(inUse error) {
+			end()
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s. The states are warm: stop every process of the service "+
+				"now (this continues on its own)\n", inUse)
+			tell.Step("folding what comes, until the service is stopped")
+		}
+		moved, err = transfer.Repartition(cmd.Context(), r.move(cluster, dir, h, tell, ask))
+		return err
+	})
+	end()
+	if cmd.Context().Err() != nil {
+		return fmt.Errorf("interrupted: %w", errors.Join(context.Cause(cmd.Context()), err))
+	}
+	if err != nil {
+		return err
+	}
+	return r.Print(cmd.OutOrStdout(), moved, func(w io.Writer) { showMoved(w, moved) })
+}
+
+func (r *repartition) checkPrefixes() error {
+	from := r.Kafka.Prefix
+	switch {
+	case r.toPrefix == "" || r.toPrefix == from:
+		return fmt.Errorf("--to-prefix %q: must be another one than the present --topic-prefix %q",
+			r.toPrefix, from)
+	case strings.HasPrefix(r.toPrefix, from) || strings.HasPrefix(from, r.toPrefix):
+		return fmt.Errorf("--to-prefix %q: neither of it and --topic-prefix %q may begin with the "+
+			"other, or rights and groups of the one would be of both", r.toPrefix, from)
+	case r.shape.Partitions < 1 || r.shape.Partitions > 10_000:
+		return fmt.Errorf("--to %d: must be from 1 to 10000", r.shape.Partitions)
+	}
+	return nil
+}
+
+// shapeOf has the new topics be like the present ones where no flag says otherwise.
+func (r *repartition) shapeOf(ctx context.Context, c kafka.Cluster) error {
+	if r.shape.Replicas == 0 {
+		have, err := c.DescribeTopics(ctx, schemas.TopicJournal)
+		if err != nil {
+			return err
+		}
+		journal, found := have[schemas.TopicJournal]
+		if !found {
+			return fmt.Errorf("there is no topic %s%s: --topic-prefix must be that of the present topics",
+				c.Prefix, schemas.TopicJournal)
+		}
+		r.shape.Replicas = int16(journal.Replicas) // #nosec G115 -- a replication factor
+		return nil
+	}
+	return cli.Usage(r.check())
+}
+
+func (r *repartition) move(
+	c kafka.Cluster, dir string, h transfer.History, tell transfer.Telling, stop func(error),
+) transfer.Move {
+	to := c
+	to.Prefix = r.toPrefix
+	return transfer.Move{
+		Source: transfer.SourceConfig{
+			Cluster: c,
+			Scratch: filepath.Join(dir, "source"),
+			Program: cli.ThisBuild().Version,
+			Now:     time.Now,
+			Logger:  stderrLog(),
+		},
+		Target: transfer.TargetConfig{
+			Cluster: to,
+			Shape:   r.shape,
+			Scratch: filepath.Join(dir, "target"),
+			Logger:  stderrLog(),
+		},
+		History: h,
+		Tell:    tell,
+		Stop:    stop,
+	}
+}
+
+func showMoved(w io.Writer, m transfer.Moved) {
+	cli.Row(w, "from", m.From, fmt.Sprint(m.Before, " partitions"))
+	cli.Row(w, "to", m.To, fmt.Sprint(m.Partitions, " partitions"))
+	cli.Row(w, "entries of the states", m.Entries, "read back, and equal")
+	cli.Row(w, "the service stood still for", fmt.Sprintf("%.1f s", m.PauseSeconds))
+	cli.Row(w, "now start it with", "--topic-prefix "+m.To)
+}
