@@ -64,7 +64,9 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 			}
 			return c.ResendEvents(ctx, f)
 		}, apicli.ShowAnyResent)
-	c.Args = func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, filtered()) }
+	c.Args = func(c *cobra.Command, args []string) error {
+		return anEventOrFilters(c, args, filtered())
+	}
 	c.Long = `Queues an event again, delivered or not, or up to 1,000 that every filter takes, newest
 first. One that was cancelled with its endpoint goes to the one that its watch names now.
 --dry-run says how many events match, and queues none.`

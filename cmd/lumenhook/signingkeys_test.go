@@ -19,8 +19,8 @@ import (
 )
 
 // wantStandard verifies a request as Standard Webhooks says, with each secret as it was shown, and
-// the Ed25519 signature by the published keys of its endpoint. TestLibrariesVerifyWhatIsSent runs the
-// libraries themselves.
+// the Ed25519 signature by the published keys of its endpoint. TestLibrariesVerifyWhatIsSent runs
+// the libraries themselves.
 func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {

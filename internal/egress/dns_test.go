@@ -36,8 +36,8 @@ func (q query) reply(rcode dnsmessage.RCode) *dnsmessage.Message {
 	}
 }
 
-// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address. A nil answer is
-// not sent.
+// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address. It does not
+// send a nil answer.
 func serveDNS(t *testing.T, answer func(query) *dnsmessage.Message) string {
 	t.Helper()
 	l, pc := listenBoth(t)

@@ -188,7 +188,7 @@ func TestResolverOverTCP(t *testing.T) {
 }
 
 func TestResolverKnowsTheHostsFile(t *testing.T) {
-	r := newResolver(t, nameServer(t, func(string, dnsmessage.Type) ([]string, bool) { return nil, false }))
+	r := newResolver(t, nameServer(t, zone(nil)))
 	addrs, err := lookupAddrs(t, r, "localhost.")
 	if err != nil || len(addrs) == 0 || !addrs[0].IsLoopback() {
 		t.Errorf("localhost is %v, %v", addrs, err)
