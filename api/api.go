@@ -14,7 +14,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/lumenhook/lumenhook/api/decode"
-	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -56,7 +55,7 @@ type Config struct {
 	Uses KeyUses
 	// PortalLinks makes and reads portal links. Nodes that share its key take each other's; nil:
 	// those of this node only, until it ends.
-	PortalLinks *portal.Signer
+	PortalLinks *domain.PortalSigner
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that a
 	// repeated creation of a key returns the same key. Without it, or once the secret has
 	// changed, a repeat returns no key.
@@ -144,7 +143,7 @@ func New(c Config) (*API, error) {
 		if _, err := io.ReadFull(a.Entropy, own[:]); err != nil {
 			return nil, fmt.Errorf("api: drawing the key of portal links: %w", err)
 		}
-		a.PortalLinks = portal.NewSigner(own)
+		a.PortalLinks = domain.NewPortalSigner(own)
 	}
 	for _, rt := range a.routes() {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)

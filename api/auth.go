@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -35,7 +34,7 @@ func (a *API) authenticate(
 	h http.Header, r *request, needed domain.Permission,
 ) (err error) {
 	text, ok := bearerKey(r.http.Header.Values("Authorization"))
-	if !ok || !domain.WellFormedAPIKey(text) && !portal.Looks(text) {
+	if !ok || !domain.WellFormedAPIKey(text) && !domain.LooksLikePortal(text) {
 		return unauthenticated()
 	}
 	if err := a.Directory.Fresh(); err != nil {
@@ -71,7 +70,7 @@ func refuseLink(r *request) error {
 // callerWith finds who sent a request by its key. With a portal link's credential it is the owner
 // of the key that made the link, with what the link gives of it.
 func (a *API) callerWith(r *request, text string, now time.Time) (caller, error) {
-	if portal.Looks(text) {
+	if domain.LooksLikePortal(text) {
 		return a.callerByLink(r, text, now)
 	}
 	hash := domain.APIKeyHash(text)
@@ -92,7 +91,7 @@ func (a *API) callerWith(r *request, text string, now time.Time) (caller, error)
 }
 
 func (a *API) callerByLink(r *request, credential string, now time.Time) (caller, error) {
-	grant, ok := a.PortalLinks.Read(credential, now)
+	grant, ok := a.PortalLinks.Read(credential, now.UnixMilli())
 	if !ok {
 		return caller{}, unauthenticated()
 	}

@@ -385,7 +385,7 @@ func TestPortalOpensALittleLater(t *testing.T) {
 	path := w.portalPath(w.newKey(account("a"), domain.PermissionRead), `{"permissions":["read"]}`)
 	_, link, _ := strings.Cut(path, "=")
 	d := newDesk(t, w, asPortal)
-	credential, _, _ := linkSigner().Open(link, w.now)
+	credential, _, _ := linkSigner().Open(link, w.now.UnixMilli())
 	wantStatus(t, w.call("GET", "/v1/endpoints", credential, ""), 200) // uses up the links' limit
 	check := func(status int) {
 		t.Helper()
@@ -412,7 +412,7 @@ func TestPortalSaysNoLink(t *testing.T) {
 	d := newDesk(t, w, asPortal)
 	path := w.portalPath(k, `{"permissions":["read"]}`)
 	_, link, _ := strings.Cut(path, "=")
-	credential, _, _ := linkSigner().Open(link, w.now)
+	credential, _, _ := linkSigner().Open(link, w.now.UnixMilli())
 	said := d.get(path).text + d.open("/portal") + d.open("/portal/events")
 	said += d.get(path+"A").text + w.log.String()
 	for _, secret := range []string{link, credential} {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
-	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -62,18 +61,18 @@ func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	if r.caller.expiresAtMillis != 0 {
 		ends = min(ends, r.caller.expiresAtMillis)
 	}
-	text, opens, err := a.PortalLinks.Link(portal.Grant{
+	text, opens, err := a.PortalLinks.Link(domain.PortalGrant{
 		AccountID:   r.caller.accountID,
 		EndpointID:  wanted.endpointID,
 		KeyID:       r.caller.keyID,
 		Permissions: wanted.permissions,
 		EndsMillis:  ends,
-	}, now)
+	}, now.UnixMilli())
 	if err != nil {
 		return reply{}, err
 	}
 	return reply{view: client.PortalLink{
-		Path:        portal.Path + "/link?to=" + text,
+		Path:        domain.PortalPath + "/link?to=" + text,
 		Permissions: texts(wanted.permissions),
 		EndpointID:  unlessZero(wanted.endpointID),
 		OpensUntil:  at(opens),

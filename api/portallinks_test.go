@@ -7,21 +7,20 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api"
-	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
 // withLinks has the node sign portal links with a key that the test has too.
 func withLinks(c *api.Config) { c.PortalLinks = linkSigner() }
 
-func linkSigner() *portal.Signer { return portal.NewSigner([32]byte{5}) }
+func linkSigner() *domain.PortalSigner { return domain.NewPortalSigner([32]byte{5}) }
 
 // credential makes a portal link with a key, and opens it.
 func (w *world) credential(apiKey, body string) string {
 	w.t.Helper()
 	made := wantStatus(w.t, w.call("POST", "/v1/portal-links", apiKey, body), 200)
 	link, ours := strings.CutPrefix(in(w.t, made.body, "path").(string), "/portal/link?to=")
-	text, _, ok := linkSigner().Open(link, w.now)
+	text, _, ok := linkSigner().Open(link, w.now.UnixMilli())
 	if !ours || !ok {
 		w.t.Fatalf("%s", made.body)
 	}

@@ -36,6 +36,7 @@
 //	account.go    accounts
 //	quota.go      how much an account has, and may have
 //	key.go        API keys of an account
+//	portal.go     portal links and their credentials
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints
 //	health.go     the health of an endpoint, in a word

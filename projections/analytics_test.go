@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -94,8 +95,8 @@ func analytics(t *testing.T) *rig {
 			DisabledAtMillis: at,
 			CreatedAtMillis:  startMillis,
 		}))
-	must(t, projections.Migrate(t.Context(), r.db))
-	for _, table := range projections.Tables() {
+	must(t, writer.Migrate(t.Context(), r.db))
+	for _, table := range writer.Tables() {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
 	r.project(nil).finish2(r)
@@ -180,8 +181,8 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 	if len(questions) != 21 {
 		t.Errorf("there are %d questions, not 21", len(questions))
 	}
-	console, err := projections.OpenConsole(t.Context(),
-		projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := history.OpenConsole(t.Context(),
+		history.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)
 	defer console.Close()
 	for i, q := range questions {
@@ -230,8 +231,8 @@ var metricName = regexp.MustCompile(`lumenhook_\w+`)
 func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
 	t.Parallel()
 	r := analytics(t)
-	console, err := projections.OpenConsole(t.Context(),
-		projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := history.OpenConsole(t.Context(),
+		history.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})
 	must(t, err)
 	defer console.Close()
 	run := func(name, query string) {

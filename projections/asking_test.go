@@ -10,15 +10,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // patientProjector makes blocks wait for longer than a test runs.
-func patientProjector(r *rig, wait time.Duration) (*running, *projections.History) {
-	p := r.project(func(cfg *projections.ProjectorConfig) {
+func patientProjector(r *rig, wait time.Duration) (*running, *history.History) {
+	p := r.project(func(cfg *writer.ProjectorConfig) {
 		cfg.BlockWait, cfg.UnaskedWait = wait, time.Hour
 	})
-	return p, projections.NewHistory(projections.HistoryConfig{
+	return p, history.New(history.Config{
 		DB:      r.db,
 		Ends:    r.journalEnds,
 		Ask:     p.Ask,
@@ -30,13 +31,13 @@ func patientProjector(r *rig, wait time.Duration) (*running, *projections.Histor
 func TestABlockIsWrittenAtOnceForWhoWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	p, history := patientProjector(r, time.Hour)
+	p, reader := patientProjector(r, time.Hour)
 	s := newStory(1)
 	for n := range 10 {
 		r.append(s.created(n))
 	}
 	// The first read may come before there are tables.
-	must(t, history.CatchUp(t.Context()))
+	must(t, reader.CatchUp(t.Context()))
 	if n := r.count("SELECT count() FROM events"); n != 10 {
 		t.Errorf("%d events are written of 10 that were waited for", n)
 	}
@@ -44,7 +45,7 @@ func TestABlockIsWrittenAtOnceForWhoWaits(t *testing.T) {
 	for n := range 5 {
 		r.append(s.created(10 + n))
 	}
-	found, err := history.Event(t.Context(), testAccount, s.eventID(14))
+	found, err := reader.Event(t.Context(), testAccount, s.eventID(14))
 	must(t, err)
 	if blocks := p.Status().Blocks - written; found.ID != s.eventID(14) || blocks != 1 {
 		t.Errorf("the event %s was found after %d blocks; it is in the first", found.ID, blocks)
@@ -54,13 +55,13 @@ func TestABlockIsWrittenAtOnceForWhoWaits(t *testing.T) {
 func TestBlocksAreNotHeldBackWhileSomebodyReads(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	_, history := patientProjector(r, 20*time.Millisecond)
+	_, reader := patientProjector(r, 20*time.Millisecond)
 	s := newStory(1)
 	r.append(s.created(0))
-	must(t, history.CatchUp(t.Context()))
+	must(t, reader.CatchUp(t.Context()))
 	r.append(s.created(1))
 	// Neither this read nor queries that only use ClickHouse wait for it.
-	_, err := history.Event(t.Context(), testAccount, s.eventID(0))
+	_, err := reader.Event(t.Context(), testAccount, s.eventID(0))
 	must(t, err)
 	r.awaitProjected()
 }
@@ -68,9 +69,9 @@ func TestBlocksAreNotHeldBackWhileSomebodyReads(t *testing.T) {
 func TestAskingEndsWithItsContextAndIgnoresOthersPartitions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	p, history := patientProjector(r, time.Hour)
+	p, reader := patientProjector(r, time.Hour)
 	r.append(newStory(1).created(0))
-	must(t, history.CatchUp(t.Context()))
+	must(t, reader.CatchUp(t.Context()))
 	p.Ask(t.Context(), map[int32]int64{testPartitions: 1}) // returns
 	ends, err := r.journalEnds(t.Context())
 	must(t, err)
@@ -101,12 +102,12 @@ func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	r := newRig(t)
 	reads := new(fetches)
 	var later atomic.Int64
-	p := r.project(func(cfg *projections.ProjectorConfig) {
+	p := r.project(func(cfg *writer.ProjectorConfig) {
 		cfg.Cluster.Hooks = append(slices.Clone(cfg.Cluster.Hooks), reads)
 		cfg.BlockWait, cfg.UnaskedWait = time.Second, time.Hour
 		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
-	history := projections.NewHistory(projections.HistoryConfig{
+	reader := history.New(history.Config{
 		DB:      r.db,
 		Ends:    r.journalEnds,
 		Ask:     p.Ask,
@@ -115,14 +116,14 @@ func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	})
 	s := newStory(1)
 	r.append(s.created(0))
-	must(t, history.CatchUp(t.Context()))
+	must(t, reader.CatchUp(t.Context()))
 	later.Store(int64(time.Minute)) // the reader has gone
 	before, began := reads.n.Load(), time.Now()
 	const alone = 500
 	for n := range alone {
 		r.append(s.created(1 + n))
 	}
-	must(t, history.CatchUp(t.Context()))
+	must(t, reader.CatchUp(t.Context()))
 	if n := r.count("SELECT count() FROM events"); n != 1+alone {
 		t.Errorf("%d events of %d are written", n, 1+alone)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -45,7 +45,7 @@ func BenchmarkRebuild(b *testing.B) {
 	var rates, owns, engines []float64
 	for b.Loop() {
 		began, own, engine := time.Now(), processCPU(b, os.Getpid()), processCPU(b, r.engine.PID())
-		must(b, projections.Rebuild(b.Context(), r.refold(nil)))
+		must(b, writer.Rebuild(b.Context(), r.refold(nil)))
 		facts := float64(*benchFacts)
 		rates = append(rates, facts/time.Since(began).Seconds())
 		// CPU time of this process, including the broker, and of ClickHouse, including merges: the
@@ -118,7 +118,7 @@ func (r *rig) paced(deliveriesPerSecond, seconds, asksPerSecond int) (lag []time
 	for i := range stories {
 		stories[i] = newStory(i)
 	}
-	history := r.history(5 * time.Second)
+	reader := r.history(5 * time.Second)
 	probes := make(chan time.Duration, seconds*asksPerSecond+1)
 	asked := 0
 	tick := time.NewTicker(each * time.Millisecond)
@@ -138,7 +138,7 @@ func (r *rig) paced(deliveriesPerSecond, seconds, asksPerSecond int) (lag []time
 			id := stories[(n-1)%len(stories)].eventID(n - 1)
 			go func() {
 				began := time.Now()
-				if _, err := history.Event(r.t.Context(), testAccount, id); err != nil {
+				if _, err := reader.Event(r.t.Context(), testAccount, id); err != nil {
 					r.t.Error(err)
 				}
 				probes <- time.Since(began)
@@ -160,7 +160,7 @@ func BenchmarkReads(b *testing.B) {
 	}
 	r := newRigOf(b,
 		clickhousetest.StartWith(b, clickhouse.Config{Program: clickhousetest.Program(b), DataDir: dir}))
-	must(b, projections.Migrate(b.Context(), r.db))
+	must(b, writer.Migrate(b.Context(), r.db))
 	events := *benchAttempts / 2
 	began := time.Now()
 	if r.count("SELECT count() FROM deliveries") != events {
@@ -168,7 +168,7 @@ func BenchmarkReads(b *testing.B) {
 	}
 	b.Logf("%d events and %d attempts are stored after %s", events, 2*events,
 		time.Since(began).Round(time.Second))
-	history := r.history(0)
+	reader := r.history(0)
 	account := generatedAccount(7)
 	b.ResetTimer()
 	for b.Loop() {
@@ -180,7 +180,7 @@ func BenchmarkReads(b *testing.B) {
 		const reads = 300
 		cpu := processCPU(b, r.engine.PID())
 		measure(b, "event", reads, func(n int) error {
-			_, err := history.Event(b.Context(), generatedAccount(n%10), generatedEvent(n))
+			_, err := reader.Event(b.Context(), generatedAccount(n%10), generatedEvent(n))
 			return err
 		}, func(n int) int { return (n * 7919) % events })
 		b.ReportMetric(float64((processCPU(b, r.engine.PID())-cpu).Microseconds())/1000/reads,
@@ -199,7 +199,7 @@ func BenchmarkReads(b *testing.B) {
 		}
 		for name, filter := range lists {
 			measure(b, name, 40, func(n int) error {
-				page, next, err := history.Events(b.Context(), filter,
+				page, next, err := reader.Events(b.Context(), filter,
 					&readmodel.Position{CreatedAtMillis: startMillis + int64(n), ID: "z"}, 50)
 				if err == nil && len(page) == 0 && next == nil {
 					err = fmt.Errorf("the list %s is empty", name)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
@@ -27,7 +27,7 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	r.world(1)
 	r.awaitProjected()
 	cut.Store(true)
-	for _, name := range projections.Topics() {
+	for _, name := range writer.Topics() {
 		for p := range int32(testPartitions) {
 			must(t, fake.MoveTopicPartition("test."+name, p, 1-fake.LeaderFor("test."+name, p)))
 		}

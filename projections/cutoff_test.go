@@ -7,8 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // path is a proxy between a client and a server. A connection that it deadens stays open and
@@ -111,12 +112,12 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	must(t, err)
 	path, addr := newPath(t, native.Host)
 	native.Host = addr
-	for name, ask := range map[string]func(*projections.History) error{
-		"an event": func(h *projections.History) error {
+	for name, ask := range map[string]func(*history.History) error{
+		"an event": func(h *history.History) error {
 			_, err := h.Event(t.Context(), testAccount, s.eventID(1))
 			return err
 		},
-		"a list": func(h *projections.History) error {
+		"a list": func(h *history.History) error {
 			_, _, err := h.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 1)
 			return err
 		},
@@ -145,7 +146,7 @@ func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	path.reset = 2
 	path.mu.Unlock()
 	db := r.open(u.String())
-	must(t, projections.Migrate(t.Context(), db))
+	must(t, writer.Migrate(t.Context(), db))
 	path.mu.Lock()
 	defer path.mu.Unlock()
 	if len(path.given) < 3 {

@@ -19,8 +19,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // damaged is a rig whose engine can be stopped, and its folder damaged.
@@ -49,9 +50,9 @@ func newDamaged(t *testing.T) *damaged {
 	engine := d.start(t)
 	d.rig = newRigOf(t, engine)
 	d.logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	must(t, projections.Migrate(t.Context(), d.db))
+	must(t, writer.Migrate(t.Context(), d.db))
 	d.exec("SYSTEM STOP MERGES") // a part that was already merged is not a loss
-	run := d.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
+	run := d.project(func(c *writer.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
 	guard := d.guard(true)
 	for first := 0; first < damagedEvents; first += 10 {
 		var facts []domain.Fact
@@ -105,7 +106,7 @@ func (r *rig) guard(heal bool) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = projections.Guard(ctx, projections.GuardConfig{RefoldConfig: r.refold(nil), Heal: heal})
+		_ = writer.Guard(ctx, writer.GuardConfig{RefoldConfig: r.refold(nil), Heal: heal})
 	}()
 	end = func() { cancel(); <-ended }
 	r.t.Cleanup(end)
@@ -143,13 +144,13 @@ func (d *damaged) readFolders() error {
 }
 
 // listed returns the number of events in a list.
-func (d *damaged) listed(h *projections.History) (int, error) {
+func (d *damaged) listed(h *history.History) (int, error) {
 	page, _, err := h.Events(d.t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 250)
 	return len(page), err
 }
 
 // isWhole fails unless the history shows every event with its attempt.
-func (d *damaged) isWhole(h *projections.History) error {
+func (d *damaged) isWhole(h *history.History) error {
 	if n, err := d.listed(h); err != nil || n != damagedEvents {
 		return fmt.Errorf("%d of %d events are listed: %w", n, damagedEvents, err)
 	}
@@ -279,7 +280,7 @@ func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 			lost, err := d.db.Damage(t.Context())
 			must(t, err)
 			for _, table := range of.lost {
-				if !slices.ContainsFunc(lost, func(l projections.Damage) bool { return l.Table == table }) {
+				if !slices.ContainsFunc(lost, func(l writer.Damage) bool { return l.Table == table }) {
 					t.Errorf("%s is torn, and it is not among %v", table, lost)
 				}
 			}
@@ -300,7 +301,7 @@ func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 				return nil
 			})
 			d.awaitProjected()
-			found, err := projections.Verify(t.Context(), d.refold(nil))
+			found, err := writer.Verify(t.Context(), d.refold(nil))
 			must(t, err)
 			if len(found.Differences) > 0 || found.Rows["events"] != damagedEvents {
 				t.Errorf("verified: %+v", found)
@@ -330,7 +331,7 @@ func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 		t.Fatalf("damaged: %v, %s", lost, lost.Command())
 	}
 	d.claimsNoMore(d.history(20 * time.Millisecond))
-	must(t, projections.Rebuild(t.Context(), d.refold(func(c *projections.RefoldConfig) {
+	must(t, writer.Rebuild(t.Context(), d.refold(func(c *writer.RefoldConfig) {
 		c.Tables = []string{"attempts"}
 	})))
 	if n, err := d.listed(d.history(0)); err != nil || n != damagedEvents+1 {
@@ -405,7 +406,7 @@ func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
-	must(t, projections.Migrate(t.Context(), r.db))
+	must(t, writer.Migrate(t.Context(), r.db))
 	r.exec("SYSTEM STOP MERGES")
 	r.exec("CREATE TABLE events_rebuild AS events")
 	for _, table := range []string{"events", "events", "events", "events_rebuild"} {
@@ -431,7 +432,7 @@ func TestATableThatIsReplacedLostNothing(t *testing.T) {
 }
 
 // claimsNoMore fails if an answer is incomplete and does not say so.
-func (d *damaged) claimsNoMore(h *projections.History) {
+func (d *damaged) claimsNoMore(h *history.History) {
 	d.t.Helper()
 	for n := range damagedEvents {
 		e, err := h.Event(d.t.Context(), testAccount, d.story.eventID(n))

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // also creates a delivery of another endpoint's event at this one, with another body or the same.
@@ -80,7 +80,7 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 		t.Helper()
 		r.listsEachOnce(when, ids, present)
 		r.showsBothDeliveries(when, ids, present)
-		found, err := projections.Verify(t.Context(), r.refold(nil))
+		found, err := writer.Verify(t.Context(), r.refold(nil))
 		must(t, err)
 		var named []string
 		for _, d := range found.Doubled {
@@ -95,7 +95,7 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 		}
 	}
 	holds("projected")
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	r.awaitProjected()
 	holds("rebuilt")
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -41,8 +41,8 @@ func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 		return err
 	})
 	run.finish(t)
-	committed := r.positions()[projections.Group]
-	for _, topic := range projections.Topics() {
+	committed := r.positions()[writer.Group]
+	for _, topic := range writer.Topics() {
 		ends, err := r.ends.Of(t.Context(), topic)
 		must(t, err)
 		if !maps.Equal(committed[topic], ends) {
@@ -59,10 +59,10 @@ func TestARebuildHoldsWhatItReads(t *testing.T) {
 	r.append(s.created(1), s.delivered(1, 1))
 	r.project(nil)
 	r.awaitProjected()
-	holder := projections.HoldersPrefix + r.db.Name() + "_rebuild"
+	holder := writer.HoldersPrefix + r.db.Name() + "_rebuild"
 	held := make(map[string]string)
-	must(t, projections.Rebuild(t.Context(), r.refold(func(cfg *projections.RefoldConfig) {
-		cfg.Report = func(projections.RefoldProgress) {
+	must(t, writer.Rebuild(t.Context(), r.refold(func(cfg *writer.RefoldConfig) {
+		cfg.Report = func(writer.RefoldProgress) {
 			held["while it runs"] = fmt.Sprint(r.positions()[holder][schemas.TopicJournal])
 		}
 	})))

@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // endpointMade returns the fact that creates a story's endpoint.
@@ -194,7 +195,7 @@ func TestAnEventHasItsSteps(t *testing.T) {
 
 // eventSteps reads all steps by pages.
 func eventSteps(
-	t *testing.T, h *projections.History, id string, limit int,
+	t *testing.T, h *history.History, id string, limit int,
 ) (all []domain.Step[domain.TrackedDelivery]) {
 	t.Helper()
 	f := readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: limit}
@@ -240,7 +241,7 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	if got := eventSteps(t, h, plain, 250); !reflect.DeepEqual(got, want) {
 		t.Errorf("without such facts it has %+v", got)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+	must(t, writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
 		c.Tables = []string{"delivery_facts"}
 	})))
 	for id, facts := range map[string][]domain.Fact{id: facts, resent: afterwards} {

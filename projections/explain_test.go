@@ -8,8 +8,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // No query of the API scans a whole table: ClickHouse's progress packets report the number of rows
@@ -17,19 +17,19 @@ import (
 func TestReadsTouchFewRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	must(t, projections.Migrate(t.Context(), r.db))
+	must(t, writer.Migrate(t.Context(), r.db))
 	const events = 200_000
 	r.generate(events)
 	var rows atomic.Int64
 	ctx := clickhouse.Context(t.Context(),
 		clickhouse.WithProgress(func(p *clickhouse.Progress) { rows.Add(int64(p.Rows)) }))
-	history := r.history(0)
+	reader := r.history(0)
 	account := generatedAccount(7)
 	middle := readmodel.Position{CreatedAtMillis: startMillis + events/2, ID: "evt_z"}
 	list := func(f readmodel.EventFilter) func() error {
 		f.AccountID = account
 		return func() error {
-			page, _, err := history.Events(ctx, f, &middle, 50)
+			page, _, err := reader.Events(ctx, f, &middle, 50)
 			if err == nil && len(page) == 0 {
 				err = fmt.Errorf("the list of %+v is empty", f)
 			}
@@ -41,7 +41,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 		most int64
 	}{
 		"one event": {func() error {
-			record, err := history.Event(ctx, generatedAccount(3), generatedEvent(123_453))
+			record, err := reader.Event(ctx, generatedAccount(3), generatedEvent(123_453))
 			if err == nil && len(record.Attempts) != 2 {
 				err = fmt.Errorf("it has %d attempts", len(record.Attempts))
 			}
@@ -71,7 +71,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 	}
 	// A list by a state without events reads a bounded range, not everything.
 	rows.Store(0)
-	page, next, err := history.Events(ctx,
+	page, next, err := reader.Events(ctx,
 		readmodel.EventFilter{AccountID: account, State: domain.StateCancelled}, nil, 50)
 	must(t, err)
 	if len(page) != 0 || next == nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -26,7 +26,7 @@ var timeTravel = []string{"facts", "delivery_facts"}
 func factsCost(b *testing.B, fill func(*rig)) {
 	r := newRigAlone(b)
 	fill(r)
-	must(b, projections.Migrate(b.Context(), r.db))
+	must(b, writer.Migrate(b.Context(), r.db))
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as `lumenhook rebuild` sets it
 	without := []string{"attempts", "attempt_log", "endpoint_changes", "events", "deliveries"}
 	costs := map[string][]float64{}
@@ -35,7 +35,7 @@ func factsCost(b *testing.B, fill func(*rig)) {
 			"without": without, "with": slices.Concat(without, timeTravel),
 		} {
 			own, engine := processCPU(b, os.Getpid()), processCPU(b, r.engine.PID())
-			must(b, projections.Rebuild(b.Context(), r.refold(func(c *projections.RefoldConfig) {
+			must(b, writer.Rebuild(b.Context(), r.refold(func(c *writer.RefoldConfig) {
 				c.Tables = tables
 			})))
 			own, engine = processCPU(b, os.Getpid())-own, processCPU(b, r.engine.PID())-engine

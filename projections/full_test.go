@@ -10,8 +10,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
@@ -31,7 +32,7 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 	delivered := readmodel.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
 	before := r.history(2 * time.Second)
-	complete := func(h *projections.History) (bool, error) {
+	complete := func(h *history.History) (bool, error) {
 		all, after := 0, (*readmodel.Position)(nil)
 		for {
 			page, next, err := h.Events(t.Context(), delivered, after, 250)
@@ -58,14 +59,14 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 		r.exec("DROP TABLE " + lost + " SYNC")
 	}
 	// No projector runs, and this process may or may not know the tables.
-	for _, h := range []*projections.History{before, r.history(time.Millisecond)} {
+	for _, h := range []*history.History{before, r.history(time.Millisecond)} {
 		if _, _, err := h.Events(t.Context(), delivered, nil, 10); !errors.Is(err,
 			readmodel.ErrBehind) {
 			t.Errorf("without tables a list ends with %v", err)
 		}
 	}
 	// While they are being filled, in small blocks.
-	r.project(func(c *projections.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
+	r.project(func(c *writer.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
 	patient, hasty := r.history(eventualMax), r.history(time.Millisecond)
 	for full := false; !full; {
 		var err error
@@ -73,18 +74,18 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, h := range []*projections.History{before, patient} {
+	for _, h := range []*history.History{before, patient} {
 		if _, err := complete(h); err != nil {
 			t.Error(err)
 		}
 	}
 	// A table that a rebuild exchanges is complete at once.
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	if _, err := complete(patient); err != nil {
 		t.Error(err)
 	}
 	// Without the journal's ends, completeness is unknown: that is an error too.
-	blind := projections.NewHistory(projections.HistoryConfig{
+	blind := history.New(history.Config{
 		DB:   r.db,
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
 	})
@@ -105,7 +106,7 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	r.append(s.delivered(1, 1))
-	read := func(h *projections.History) readmodel.Event {
+	read := func(h *history.History) readmodel.Event {
 		t.Helper()
 		record, err := h.Event(t.Context(), testAccount, s.eventID(1))
 		must(t, err)
@@ -126,13 +127,13 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 		return nil
 	})
 	patient := r.history(0)
-	for _, h := range []*projections.History{hasty, patient} {
+	for _, h := range []*history.History{hasty, patient} {
 		if got := read(h); got.State != domain.StateDelivered || len(got.Attempts) != 1 {
 			t.Errorf("of full tables it is %s, with %d attempts", got.State, len(got.Attempts))
 		}
 	}
 	// A table that a rebuild exchanges is complete at once.
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	if got := read(patient); got.Behind || len(got.Attempts) != 1 {
 		t.Errorf("after a rebuild %d attempts, behind: %t", len(got.Attempts), got.Behind)
 	}
@@ -152,14 +153,14 @@ func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	moved := created.Body.(domain.DeliveryCreated)
 	moved.EndpointID, moved.Moved.Moves = second.endpointID, 1
 	r.project(nil)
-	history := r.history(0)
+	reader := r.history(0)
 	for _, c := range []struct {
 		fact domain.Fact
 		want string
 	}{{second.fact(moved), ""}, {created, first.endpointID}} {
 		r.append(c.fact)
 		r.awaitProjected()
-		record, err := history.Recall(t.Context(), testAccount, first.eventID(1))
+		record, err := reader.Recall(t.Context(), testAccount, first.eventID(1))
 		must(t, err)
 		if c.want == "" != (len(record.Deliveries) == 0) || record.EndpointID != second.endpointID {
 			t.Fatalf("it has %d deliveries and is at %s; want the first one %q", len(record.Deliveries),
@@ -184,7 +185,7 @@ func TestWhatIsRecalled(t *testing.T) {
 		first.fact(domain.DeliveryMoved{EventID: id, ToEndpointID: second.endpointID, Moves: 1}))
 	r.project(nil)
 	r.awaitProjected()
-	history := r.history(0)
+	reader := r.history(0)
 	want := []domain.Delivery{{
 		EventID:         id,
 		AccountID:       testAccount,
@@ -199,7 +200,7 @@ func TestWhatIsRecalled(t *testing.T) {
 	for range 2 {
 		ends, err := r.journalEnds(t.Context())
 		must(t, err)
-		record, err := history.Recall(t.Context(), testAccount, id)
+		record, err := reader.Recall(t.Context(), testAccount, id)
 		must(t, err)
 		if !reflect.DeepEqual(record.Deliveries, want) {
 			t.Errorf("recalled %+v, want %+v", record.Deliveries, want)
@@ -232,14 +233,14 @@ func TestWhatIsRecalled(t *testing.T) {
 	// In about one of ten runs the engine aborts when rows of a new table were deleted, and is
 	// restarted.
 	testkit.EventuallyNil(t, "an event without a body has expired", func() error {
-		_, err := history.Recall(t.Context(), testAccount, id)
+		_, err := reader.Recall(t.Context(), testAccount, id)
 		if errors.Is(err, readmodel.ErrExpired) && errors.Is(err, readmodel.ErrNotFound) {
 			return nil
 		}
 		return fmt.Errorf("recalled: %w", err)
 	})
 	testkit.EventuallyNil(t, "it is not found", func() error {
-		_, err := history.Event(t.Context(), testAccount, id)
+		_, err := reader.Event(t.Context(), testAccount, id)
 		if errors.Is(err, readmodel.ErrNotFound) {
 			return nil
 		}

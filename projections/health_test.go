@@ -8,8 +8,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -29,7 +29,7 @@ func (r *rig) owned(stories ...*story) {
 func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	must(t, projections.Migrate(t.Context(), r.db))
+	must(t, writer.Migrate(t.Context(), r.db))
 	r.exec("CREATE TABLE summed (k UInt8, n SimpleAggregateFunction(sum, UInt64)) ENGINE = AggregatingMergeTree ORDER BY k")
 	r.exec("CREATE MATERIALIZED VIEW summing TO summed AS SELECT 1 AS k, count() AS n FROM attempts")
 	now := int64(startMillis) / 3_600_000 * 3_600_000

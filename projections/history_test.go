@@ -9,8 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -18,12 +19,12 @@ import (
 func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
-	run := r.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
-	history := r.history(time.Hour)
+	run := r.project(func(c *writer.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
+	reader := r.history(time.Hour)
 	s := newStory(1)
 	for n := range 5 {
 		r.append(s.created(n), s.delivered(n, 1))
-		record, err := history.Event(t.Context(), testAccount, s.eventID(n))
+		record, err := reader.Event(t.Context(), testAccount, s.eventID(n))
 		must(t, err)
 		if record.State != domain.StateDelivered || len(record.Attempts) != 1 ||
 			record.Sequence != uint64(n+1) {
@@ -31,7 +32,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		}
 	}
 	for _, state := range []domain.DeliveryState{"", domain.StateDelivered} {
-		page, _, err := history.Events(t.Context(),
+		page, _, err := reader.Events(t.Context(),
 			readmodel.EventFilter{AccountID: testAccount, State: state}, nil, 5)
 		must(t, err)
 		for i, record := range page {
@@ -42,20 +43,20 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	}
 
 	// Something that does not exist is not found, and without the full wait.
-	_, err := history.Event(t.Context(), testAccount, s.eventID(99))
+	_, err := reader.Event(t.Context(), testAccount, s.eventID(99))
 	isFault(t, err, readmodel.ErrNotFound)
-	_, err = history.Event(t.Context(), otherAccount, s.eventID(1))
+	_, err = reader.Event(t.Context(), otherAccount, s.eventID(1))
 	isFault(t, err, readmodel.ErrNotFound)
 
 	// A journal that ends with control records and an aborted fact is caught up with too.
 	r.transact(kgo.TryCommit, s.created(50))
 	r.transact(kgo.TryAbort, s.created(51))
-	record, err := history.Event(t.Context(), testAccount, s.eventID(50))
+	record, err := reader.Event(t.Context(), testAccount, s.eventID(50))
 	must(t, err)
 	if record.State != domain.StateQueued || record.NextAttemptAtMillis == 0 {
 		t.Errorf("the record is %+v", record)
 	}
-	_, err = history.Event(t.Context(), testAccount, s.eventID(51))
+	_, err = reader.Event(t.Context(), testAccount, s.eventID(51))
 	isFault(t, err, readmodel.ErrNotFound)
 
 	// Without a projector it is unknown.
@@ -67,7 +68,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	if _, err := short.Event(t.Context(), testAccount, s.eventID(1)); err != nil {
 		t.Errorf("what is there is not read while the history is behind: %v", err)
 	}
-	blind := projections.NewHistory(projections.HistoryConfig{
+	blind := history.New(history.Config{
 		DB:   r.db,
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
 	})
@@ -75,11 +76,11 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	isFault(t, err, readmodel.ErrBehind)
 	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = history.Event(hurried, testAccount, s.eventID(100))
+	_, err = reader.Event(hurried, testAccount, s.eventID(100))
 	isFault(t, err, context.DeadlineExceeded)
 
 	must(t, r.engine.Stop())
-	_, err = history.Event(t.Context(), testAccount, s.eventID(1))
+	_, err = reader.Event(t.Context(), testAccount, s.eventID(1))
 	isFault(t, err, readmodel.ErrUnavailable)
 }
 

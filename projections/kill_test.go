@@ -21,8 +21,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
@@ -41,11 +41,11 @@ func projectorChild() int {
 	wait, unread := time.ParseDuration(settings[4])
 	rows, noNumber := strconv.Atoi(settings[5])
 	unasked, unreadToo := time.ParseDuration(settings[6])
-	db, err := projections.Open(settings[1])
+	db, err := writer.Open(settings[1])
 	err = errors.Join(err, unread, noNumber, unreadToo)
 	if err == nil {
-		var p *projections.Projector
-		p, err = projections.NewProjector(projections.ProjectorConfig{
+		var p *writer.Projector
+		p, err = writer.NewProjector(writer.ProjectorConfig{
 			DB:          db,
 			Logger:      logger,
 			Now:         time.Now,

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -40,12 +41,12 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 	rows, progress := r.checksum(), r.count("SELECT sum(cityHash64(*)) FROM projection_progress FINAL")
 	next := append(schemas.ClickHouseMigrations(), nextMigration)
 	r.exec("ALTER TABLE schema_versions ADD CONSTRAINT cut CHECK version != 2")
-	if err := projections.MigrateTo(t.Context(), r.db, next); err == nil {
+	if err := writer.MigrateTo(t.Context(), r.db, next); err == nil {
 		t.Fatal("the migration was not interrupted")
 	}
 	r.exec("ALTER TABLE schema_versions DROP CONSTRAINT cut")
 	for range 2 { // repeating it changes nothing
-		must(t, projections.MigrateTo(t.Context(), r.db, next))
+		must(t, writer.MigrateTo(t.Context(), r.db, next))
 	}
 	for query, want := range map[string]uint64{
 		"SELECT count() FROM attempts FINAL WHERE region = 'eu'":                                 10,
@@ -65,7 +66,7 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 	if got := r.count("SELECT sum(cityHash64(*)) FROM projection_progress FINAL"); got != progress {
 		t.Error("the progress of the tables changed")
 	}
-	err := projections.Migrate(t.Context(), r.db)
+	err := writer.Migrate(t.Context(), r.db)
 	if err == nil || !strings.Contains(err.Error(), "0002_next.sql") ||
 		!strings.Contains(err.Error(), "run a newer lumenhook") {
 		t.Errorf("version 1 meets the database with %v", err)
@@ -77,11 +78,11 @@ func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	db := r.openOther("unreleased")
-	must(t, projections.Migrate(t.Context(), db))
+	must(t, writer.Migrate(t.Context(), db))
 	r.exec("ALTER TABLE " + db.Name() + ".schema_versions UPDATE name = '0001_payments.sql' WHERE version = 1 " +
 		"SETTINGS mutations_sync = 1")
 	r.exec("INSERT INTO " + db.Name() + ".schema_versions (version, name) VALUES (21, '0021_error_detail.sql')")
-	err := projections.Migrate(t.Context(), db)
+	err := writer.Migrate(t.Context(), db)
 	if err == nil || !strings.Contains(err.Error(), "drop it, and it is rebuilt from the topics") {
 		t.Errorf("the migration ended with %v", err)
 	}
@@ -118,11 +119,11 @@ func TestReadsDuringAMigration(t *testing.T) {
 		if change == "" { // not even the database is there
 			change = "nothing is there"
 		} else {
-			must(t, projections.Migrate(t.Context(), db))
+			must(t, writer.Migrate(t.Context(), db))
 			r.exec(strings.NewReplacer("DROP TABLE ", "DROP TABLE "+db.Name()+".",
 				"ALTER TABLE ", "ALTER TABLE "+db.Name()+".").Replace(change))
 		}
-		h := projections.NewHistory(projections.HistoryConfig{
+		h := history.New(history.Config{
 			DB: db, Ends: r.journalEnds, PaymentsEnds: r.paymentsEnds,
 			WaitMax: 50 * time.Millisecond, ReadMax: readMax,
 		})
@@ -143,7 +144,7 @@ func TestReadsDuringAMigration(t *testing.T) {
 }
 
 // readsOf returns all reads of a history.
-func readsOf(h *projections.History, s *story) map[string]func(context.Context) error {
+func readsOf(h *history.History, s *story) map[string]func(context.Context) error {
 	account := readmodel.EventFilter{AccountID: testAccount}
 	found := account
 	found.Memo = "42"

@@ -17,8 +17,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -116,13 +117,13 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if err := projections.Migrate(t.Context(), db); err != nil {
+			if err := writer.Migrate(t.Context(), db); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	group.Wait()
-	must(t, projections.Migrate(t.Context(), db))
+	must(t, writer.Migrate(t.Context(), db))
 	in := " FROM system.columns WHERE database = '" + db.Name() + "' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
 	if n := r.count("SELECT count()" + in); n < 40 {
 		t.Errorf("there are only %d columns", n)
@@ -135,7 +136,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 		t.Errorf("%d tables have no comment", n)
 	}
 	r.exec("INSERT INTO " + db.Name() + ".schema_versions (version, name) VALUES (9999, '9999_future.sql')")
-	if err := projections.Migrate(t.Context(), db); err == nil ||
+	if err := writer.Migrate(t.Context(), db); err == nil ||
 		!strings.Contains(err.Error(), "9999_future.sql") {
 		t.Errorf("a database from the future is met with %v", err)
 	}
@@ -144,7 +145,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
-	run := r.project(func(c *projections.ProjectorConfig) { c.BlockRows = 50 })
+	run := r.project(func(c *writer.ProjectorConfig) { c.BlockRows = 50 })
 	const rounds, events = 3, 200
 	stories := []*story{newStory(1), newStory(2), newStory(3), newStory(4), newStory(5)}
 	for round := range rounds {
@@ -263,7 +264,7 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
 	r.exec("TRUNCATE TABLE projection_progress")
-	again := r.project(func(c *projections.ProjectorConfig) { c.BlockRows = 37 })
+	again := r.project(func(c *writer.ProjectorConfig) { c.BlockRows = 37 })
 	testkit.EventuallyNil(t, "the facts are written again", func() error {
 		if facts := again.Status().Facts; facts < 300 {
 			return fmt.Errorf("%d facts", facts)
@@ -318,7 +319,7 @@ func TestLostTablesAreRebuilt(t *testing.T) {
 
 	// Emptied, as if another projector had recreated them: continuing at this one's position would
 	// skip all earlier rows.
-	for _, table := range append(projections.Tables(), "projection_progress") {
+	for _, table := range append(writer.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)
 	}
 	r.append(domain.Fact{
@@ -405,7 +406,7 @@ func TestUndecodableFactStopsTheProjector(t *testing.T) {
 func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	must(t, projections.Migrate(t.Context(), r.db))
+	must(t, writer.Migrate(t.Context(), r.db))
 	r.exec("INSERT INTO projection_progress (generation, topic, partition, next_offset) SELECT uuid, 'journal', 2, 77 FROM system.tables WHERE database = currentDatabase()")
 	run := r.project(nil)
 	select {
@@ -424,7 +425,7 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	away := r.open("clickhouse://127.0.0.1:1/lumenhook")
-	run := r.project(func(c *projections.ProjectorConfig) { c.DB = away })
+	run := r.project(func(c *writer.ProjectorConfig) { c.DB = away })
 	s := newStory(1)
 	r.append(s.created(1), s.delivered(1, 1))
 	testkit.EventuallyNil(t, "the projector says what is wrong", func() error {
@@ -436,7 +437,7 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	if lag, err := run.Lag(t.Context()); err != nil || lag != 2 {
 		t.Errorf("the lag is %d, %v", lag, err)
 	}
-	history := projections.NewHistory(projections.HistoryConfig{DB: away, Ends: r.journalEnds})
+	history := history.New(history.Config{DB: away, Ends: r.journalEnds})
 	_, err := history.Event(t.Context(), testAccount, s.eventID(1))
 	isFault(t, err, readmodel.ErrUnavailable)
 	run.finish(t)

@@ -12,8 +12,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // pulled returns the numbers of a page, including those that it reports as missing.
@@ -28,7 +29,7 @@ func pulled(page readmodel.NumberedPage) string {
 	return strings.Join(list, " ")
 }
 
-func (r *rig) pull(h *projections.History, s *story, after uint64, limit int) string {
+func (r *rig) pull(h *history.History, s *story, after uint64, limit int) string {
 	r.t.Helper()
 	page, err := h.Numbered(r.t.Context(), testAccount, s.endpointID, after, limit)
 	must(r.t, err)
@@ -200,7 +201,7 @@ func TestNumbersOfTablesThatAreBeingFilled(t *testing.T) {
 	r.pull(r.history(0), s, 0, 1)
 	run.finish(t)
 	r.exec("DROP TABLE events SYNC")
-	r.project(func(c *projections.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
+	r.project(func(c *writer.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
 	for after := uint64(0); after < events; {
 		page, err := hasty.Numbered(t.Context(), testAccount, s.endpointID, after, 30)
 		if err != nil && !errors.Is(err, readmodel.ErrBehind) {
@@ -254,7 +255,7 @@ func TestWaitingForTheNextNumber(t *testing.T) {
 func TestAPageReadsFewRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	must(t, projections.Migrate(t.Context(), r.db))
+	must(t, writer.Migrate(t.Context(), r.db))
 	const events = 200_000
 	s := newStory(1)
 	r.exec(fmt.Sprintf("INSERT INTO events (event_id, account_id, endpoint_id, created_at, body, sequence) "+

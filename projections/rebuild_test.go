@@ -17,13 +17,13 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-func (r *rig) refold(change func(*projections.RefoldConfig)) projections.RefoldConfig {
-	cfg := projections.RefoldConfig{DB: r.db, Cluster: r.cluster, Logger: r.logger, Now: time.Now}
+func (r *rig) refold(change func(*writer.RefoldConfig)) writer.RefoldConfig {
+	cfg := writer.RefoldConfig{DB: r.db, Cluster: r.cluster, Logger: r.logger, Now: time.Now}
 	if change != nil {
 		change(&cfg)
 	}
@@ -156,7 +156,7 @@ func TestAMissingMoveShows(t *testing.T) {
 func (r *rig) twinChecksum() string {
 	r.t.Helper()
 	twin := r.openOther("twin")
-	run := r.project(func(c *projections.ProjectorConfig) { c.DB = twin })
+	run := r.project(func(c *writer.ProjectorConfig) { c.DB = twin })
 	testkit.EventuallyNil(r.t, "the twin is made", func() error {
 		if lag, err := run.Lag(r.t.Context()); err != nil || lag > 0 ||
 			len(run.Status().Partitions) < testPartitions {
@@ -203,15 +203,15 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	// Every table is dropped while the projector runs, and rebuilt.
-	for _, table := range projections.Tables() {
+	for _, table := range writer.Tables() {
 		r.exec("DROP TABLE " + table + " SYNC")
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	must(t,
-		projections.Rebuild(t.Context(),
-			r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"attempts"} })))
+		writer.Rebuild(t.Context(),
+			r.refold(func(c *writer.RefoldConfig) { c.Tables = []string{"attempts"} })))
 	events := stop()
 	r.awaitProjected()
 	got := r.checksum()
@@ -247,9 +247,9 @@ func TestRebuildsTakeTurns(t *testing.T) {
 	var once sync.Once
 	ended := make(chan error, 2)
 	go func() {
-		ended <- projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+		ended <- writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
 			c.Tables = []string{"attempts"}
-			c.Report = func(projections.RefoldProgress) {
+			c.Report = func(writer.RefoldProgress) {
 				once.Do(func() { close(began); <-finish })
 			}
 		}))
@@ -257,9 +257,9 @@ func TestRebuildsTakeTurns(t *testing.T) {
 	<-began
 	var second atomic.Int64
 	go func() {
-		ended <- projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
-			c.Report = func(projections.RefoldProgress) { second.Add(1) }
-			c.Logger = slog.New(slog.NewTextHandler(writer(func(line string) {
+		ended <- writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
+			c.Report = func(writer.RefoldProgress) { second.Add(1) }
+			c.Logger = slog.New(slog.NewTextHandler(writes(func(line string) {
 				if strings.Contains(line, "another rebuild or verification of this history runs") {
 					close(finish)
 				}
@@ -277,10 +277,10 @@ func TestRebuildsTakeTurns(t *testing.T) {
 	}
 }
 
-// writer is called with written text.
-type writer func(string)
+// writes is called with written text.
+type writes func(string)
 
-func (w writer) Write(line []byte) (int, error) {
+func (w writes) Write(line []byte) (int, error) {
 	w(string(line))
 	return len(line), nil
 }
@@ -334,9 +334,9 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := projections.Rebuild(ctx, r.refold(func(c *projections.RefoldConfig) {
+		err := writer.Rebuild(ctx, r.refold(func(c *writer.RefoldConfig) {
 			c.Tables = tables
-			c.Report = func(p projections.RefoldProgress) {
+			c.Report = func(p writer.RefoldProgress) {
 				if p.Done > 0 {
 					done = p.Done
 					cancel()
@@ -353,8 +353,8 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 		t.Fatalf("an interrupted rebuild changed the live tables to\n%s", got)
 	}
 	first := int64(-1) // records that the rebuild finds done
-	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
-		c.Report = func(p projections.RefoldProgress) {
+	must(t, writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
+		c.Report = func(p writer.RefoldProgress) {
 			if first < 0 {
 				first = p.Done
 			}
@@ -366,8 +366,8 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 	// Tables of another rebuild are dropped.
 	interrupt("payments", "deliveries")
 	must(t,
-		projections.Rebuild(t.Context(),
-			r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"deliveries"} })))
+		writer.Rebuild(t.Context(),
+			r.refold(func(c *writer.RefoldConfig) { c.Tables = []string{"deliveries"} })))
 	r.awaitProjected()
 	if got := r.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
@@ -391,19 +391,19 @@ func TestFailedRebuildLeavesTheLiveTables(t *testing.T) {
 	want := r.checksum()
 	r.appendRecord(schemas.TopicJournal, s.endpointID,
 		schemas.Message{Type: "FromTheFuture", Version: "1", Value: []byte("?")})
-	err := projections.Rebuild(t.Context(), r.refold(nil))
+	err := writer.Rebuild(t.Context(), r.refold(nil))
 	if err == nil || !strings.Contains(err.Error(), "FromTheFuture") {
 		t.Fatalf("the rebuild ended with %v", err)
 	}
 	if got := r.checksum(); got != want {
 		t.Errorf("the live tables are\n%s\nand were\n%s", got, want)
 	}
-	_, err = projections.Verify(t.Context(), r.refold(nil))
+	_, err = writer.Verify(t.Context(), r.refold(nil))
 	if err == nil || !strings.Contains(err.Error(), "FromTheFuture") {
 		t.Errorf("the verification ended with %v", err)
 	}
-	if err := projections.Rebuild(t.Context(),
-		r.refold(func(c *projections.RefoldConfig) { c.Tables = []string{"atempts"} })); err == nil ||
+	if err := writer.Rebuild(t.Context(),
+		r.refold(func(c *writer.RefoldConfig) { c.Tables = []string{"atempts"} })); err == nil ||
 		!strings.Contains(err.Error(), `no table "atempts"`) {
 		t.Errorf("a table that there is not gives %v", err)
 	}
@@ -437,15 +437,15 @@ func TestRebuildOfATopicThatLostItsBeginning(t *testing.T) {
 	}
 	r.awaitProjected()
 	want := r.checksum()
-	err = projections.Rebuild(t.Context(), r.refold(nil))
+	err = writer.Rebuild(t.Context(), r.refold(nil))
 	if err == nil ||
 		!strings.Contains(err.Error(), fmt.Sprintf("journal/%d begins at offset 15", partition)) ||
 		!strings.Contains(err.Error(), "--copy-older") {
 		t.Fatalf("the rebuild ended with %v", err)
 	}
 	must(t,
-		projections.Rebuild(t.Context(),
-			r.refold(func(c *projections.RefoldConfig) { c.CopyOlder = true })))
+		writer.Rebuild(t.Context(),
+			r.refold(func(c *writer.RefoldConfig) { c.CopyOlder = true })))
 	r.awaitProjected()
 	if got := r.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
@@ -463,7 +463,7 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	r.project(nil)
 	r.awaitProjected()
 	stop := r.load() // while all this runs
-	found, err := projections.Verify(t.Context(), r.refold(nil))
+	found, err := writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	stop()
 	if len(found.Differences) > 0 || found.Rows["events"] < 80 || found.Rows["payments"] != 3 {
@@ -475,7 +475,7 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	r.exec("INSERT INTO deliveries (event_id, account_id, endpoint_id, created_at, version, fact_state, partition, offset) SELECT event_id, account_id, endpoint_id, created_at, 10000, 'FAILED', partition, 0 FROM deliveries FINAL WHERE event_id = '" + other.eventID(
 		3,
 	) + "'")
-	found, err = projections.Verify(t.Context(), r.refold(nil))
+	found, err = writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	named := make(map[string][]string)
 	for _, d := range found.Differences {
@@ -487,9 +487,9 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 		!slices.Equal(named["deliveries"], []string{other.eventID(3) + "/" + other.endpointID}) {
 		t.Fatalf("it found %+v", found.Differences)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	r.awaitProjected()
-	found, err = projections.Verify(t.Context(), r.refold(nil))
+	found, err = writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	if len(found.Differences) > 0 {
 		t.Fatalf("after a rebuild it found %+v", found.Differences)
@@ -512,18 +512,18 @@ func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	r.awaitProjected()
 	r.exec("INSERT INTO events SELECT * REPLACE ('" + s.eventID(7_000) +
 		"' AS event_id) FROM events LIMIT 1")
-	found, err := projections.Verify(t.Context(), r.refold(nil))
+	found, err := writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	wrong := []string{s.eventID(7_000) + "/" + s.endpointID}
 	if len(found.Differences) != 1 || !slices.Equal(found.Differences[0].Examples, wrong) {
 		t.Fatalf("it found %+v", found.Differences)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	r.awaitProjected()
 	if n := r.count("SELECT count() FROM events FINAL"); n != 3_001 {
 		t.Errorf("rebuilt with %d events", n)
 	}
-	found, err = projections.Verify(t.Context(), r.refold(nil))
+	found, err = writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	if len(found.Differences) > 0 {
 		t.Errorf("after a rebuild it found %+v", found.Differences)
@@ -536,7 +536,7 @@ func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	month := 30 * 24 * time.Hour
-	r.project(func(c *projections.ProjectorConfig) { c.Retention = &month })
+	r.project(func(c *writer.ProjectorConfig) { c.Retention = &month })
 	r.append(newStory(1).paid(0, 5, startMillis))
 	r.awaitProjected()
 	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase()" +
@@ -548,24 +548,24 @@ func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 func TestRetentionBecomesATTL(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	must(t, projections.Migrate(t.Context(), r.db))
+	must(t, writer.Migrate(t.Context(), r.db))
 	ttls := func() int {
 		return r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(7776000)%'")
 	}
-	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
-	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
+	must(t, writer.SetRetention(t.Context(), r.db, 90*24*time.Hour))
+	must(t, writer.SetRetention(t.Context(), r.db, 90*24*time.Hour))
 	if n := ttls(); n != 8 {
 		t.Errorf("%d tables have the TTL, not 8", n)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	if n := ttls(); n != 8 {
 		t.Errorf("%d tables have the TTL after a rebuild, not 8", n)
 	}
-	must(t, projections.SetRetention(t.Context(), r.db, 0))
+	must(t, writer.SetRetention(t.Context(), r.db, 0))
 	if n := ttls(); n != 0 {
 		t.Errorf("%d tables still have the TTL", n)
 	}
-	if err := projections.SetRetention(t.Context(), r.db, time.Hour); err == nil ||
+	if err := writer.SetRetention(t.Context(), r.db, time.Hour); err == nil ||
 		!strings.Contains(err.Error(), "at least 7d") {
 		t.Errorf("a retention of an hour gives %v", err)
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/receipt"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 const provedLeaves = 100_000
@@ -20,7 +21,7 @@ const provedLeaves = 100_000
 //	make bench-receipts
 func BenchmarkProof(b *testing.B) {
 	r := newRigAlone(b)
-	must(b, projections.Migrate(b.Context(), r.db))
+	must(b, writer.Migrate(b.Context(), r.db))
 	name := receipt.Name{AccountID: testAccount, EndpointID: "ep_proved", From: 1}
 	made, hashes := attemptsOf(name)
 	batch, err := r.sql.PrepareBatch(b.Context(),
@@ -31,7 +32,7 @@ func BenchmarkProof(b *testing.B) {
 			time.UnixMilli(startMillis), uint64(i+1))) // #nosec G115 -- not negative
 	}
 	must(b, batch.Send())
-	history := projections.NewHistory(projections.HistoryConfig{DB: r.db, Ends: r.journalEnds})
+	history := history.New(history.Config{DB: r.db, Ends: r.journalEnds})
 	key := domain.Secret(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	prove := func(b *testing.B, size uint64, read receipt.Hashes) {
 		n := 0

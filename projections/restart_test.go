@@ -10,8 +10,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // A history continues with other topics only if these continue what it has: if it is older or
@@ -21,7 +22,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	r := newRig(t)
 	check := func(want string, journal, ends []int64) {
 		t.Helper()
-		err := projections.CheckAt(t.Context(), r.db, journal, ends)
+		err := writer.CheckAt(t.Context(), r.db, journal, ends)
 		switch {
 		case want == "" && err != nil:
 			t.Error(err)
@@ -48,7 +49,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 		check("older", moved(1), moved(1))
 		check("newer", moved(-1), moved(-1))
 		check("partitions", at[:with], at[:with])
-		must(t, projections.Restart(t.Context(), r.db, at))
+		must(t, writer.Restart(t.Context(), r.db, at))
 	}
 }
 
@@ -70,12 +71,12 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	other.append(first.delivered(1, 2))
 	other.awaitProjected()
 	want := other.checksum()
-	err := projections.Rebuild(t.Context(), other.refold(nil))
+	err := writer.Rebuild(t.Context(), other.refold(nil))
 	if err == nil || !strings.Contains(err.Error(), "--copy-older") {
 		t.Errorf("the rebuild ended with %v", err)
 	}
-	must(t, projections.Rebuild(t.Context(),
-		other.refold(func(c *projections.RefoldConfig) { c.CopyOlder = true })))
+	must(t, writer.Rebuild(t.Context(),
+		other.refold(func(c *writer.RefoldConfig) { c.CopyOlder = true })))
 	other.awaitProjected()
 	if got := other.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
@@ -113,7 +114,7 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	}
 	other.awaitProjected()
 
-	found, err := projections.Verify(t.Context(), other.refold(nil))
+	found, err := writer.Verify(t.Context(), other.refold(nil))
 	must(t, err)
 	if len(found.Differences) > 0 {
 		t.Errorf("it found %+v", found.Differences)
@@ -124,7 +125,7 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	}
 	other.exec("ALTER TABLE payments UPDATE amount_stroops = 1 WHERE payment_id = '8192' " +
 		"SETTINGS mutations_sync = 2")
-	found, err = projections.Verify(t.Context(), other.refold(nil))
+	found, err = writer.Verify(t.Context(), other.refold(nil))
 	must(t, err)
 	if len(found.Differences) != 1 || !slices.Equal(found.Differences[0].Examples, []string{"8192"}) {
 		t.Errorf("it found %+v", found.Differences)
@@ -145,7 +146,7 @@ func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 	for p := range ends {
 		ends[p] = max(0, ends[p]-1)
 	}
-	history := projections.NewHistory(projections.HistoryConfig{
+	history := history.New(history.Config{
 		DB:      r.db,
 		Ends:    func(context.Context) (map[int32]int64, error) { return ends, nil },
 		WaitMax: time.Second,
@@ -166,7 +167,7 @@ func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	guard() // it records the parts
-	must(t, projections.Restart(t.Context(), r.db, r.journalAt()))
+	must(t, writer.Restart(t.Context(), r.db, r.journalAt()))
 	damaged, err := r.db.Damage(t.Context())
 	must(t, err)
 	if len(damaged) > 0 {
@@ -183,7 +184,7 @@ func TestAShorterRetentionIsNoDamage(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	guard() // it records the parts
-	must(t, projections.SetRetention(t.Context(), r.db, 7*24*time.Hour))
+	must(t, writer.SetRetention(t.Context(), r.db, 7*24*time.Hour))
 	testkit.Eventually(t, "the rows expire", func() bool {
 		return r.count("SELECT count() FROM events") == 0
 	})

@@ -1,3 +1,5 @@
+// Package projections_test tests package writer and package history together: what one wrote, the
+// other reads. They share one ClickHouse engine.
 package projections_test
 
 import (
@@ -18,7 +20,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -46,7 +49,7 @@ type rig struct {
 	cluster  kafka.Cluster
 	engine   *clickhouse.Engine // the test's own, or nil if other tests use it too
 	dsn      string
-	db       *projections.DB
+	db       *writer.DB
 	sql      driver.Conn
 	producer *kafka.Producer
 	ends     *kafka.Ends
@@ -84,7 +87,7 @@ func newRigAt(t testing.TB, dsn string, replicas int16, at kafka.Cluster) *rig {
 	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), dsn: dsn, cluster: at}
 	r.cluster.ClientID, r.cluster.Logger = "test", r.logger
 	var topics []kafka.TopicSpec
-	for _, name := range append(projections.Topics(), schemas.TopicDeadLetters) {
+	for _, name := range append(writer.Topics(), schemas.TopicDeadLetters) {
 		topics = append(topics, kafka.TopicSpec{
 			Name:              name,
 			Partitions:        testPartitions,
@@ -108,32 +111,32 @@ func newRigAt(t testing.TB, dsn string, replicas int16, at kafka.Cluster) *rig {
 	return r
 }
 
-func (r *rig) open(dsn string) *projections.DB {
+func (r *rig) open(dsn string) *writer.DB {
 	r.t.Helper()
-	db, err := projections.Open(dsn)
+	db, err := writer.Open(dsn)
 	must(r.t, err)
 	r.t.Cleanup(func() { must(r.t, db.Close()) })
 	return db
 }
 
 // openOther opens another database of the test, which does not exist yet.
-func (r *rig) openOther(name string) *projections.DB {
+func (r *rig) openOther(name string) *writer.DB {
 	r.t.Helper()
 	return r.open(r.dsn + "_" + name)
 }
 
 // running is a running projector.
 type running struct {
-	*projections.Projector
+	*writer.Projector
 	stop  context.CancelFunc
 	ended chan struct{}
 	err   error // read after ended
 }
 
 // project starts a projector. change may modify its settings.
-func (r *rig) project(change func(*projections.ProjectorConfig)) *running {
+func (r *rig) project(change func(*writer.ProjectorConfig)) *running {
 	r.t.Helper()
-	cfg := projections.ProjectorConfig{
+	cfg := writer.ProjectorConfig{
 		DB:        r.db,
 		Cluster:   r.cluster,
 		Logger:    r.logger,
@@ -143,7 +146,7 @@ func (r *rig) project(change func(*projections.ProjectorConfig)) *running {
 	if change != nil {
 		change(&cfg)
 	}
-	p, err := projections.NewProjector(cfg)
+	p, err := writer.NewProjector(cfg)
 	must(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	run := &running{Projector: p, stop: cancel, ended: make(chan struct{})}
@@ -168,12 +171,12 @@ func (run *running) finish(t testing.TB) {
 }
 
 // history returns a history that waits for a projection for that long, or until the test's end.
-func (r *rig) history(wait time.Duration) *projections.History {
+func (r *rig) history(wait time.Duration) *history.History {
 	return r.historyOf(r.db, cmp.Or(wait, eventualMax), readMax)
 }
 
-func (r *rig) historyOf(db *projections.DB, wait, read time.Duration) *projections.History {
-	return projections.NewHistory(projections.HistoryConfig{
+func (r *rig) historyOf(db *writer.DB, wait, read time.Duration) *history.History {
+	return history.New(history.Config{
 		DB:      db,
 		Ends:    r.journalEnds,
 		WaitMax: wait,
@@ -200,7 +203,7 @@ func (r *rig) journalAt() []int64 {
 // restart moves the tables to new topics, and returns a rig of these.
 func (r *rig) restart() *rig {
 	r.t.Helper()
-	must(r.t, projections.Restart(r.t.Context(), r.db, r.journalAt()))
+	must(r.t, writer.Restart(r.t.Context(), r.db, r.journalAt()))
 	other := newRigOn(r.t, r.dsn)
 	other.engine = r.engine
 	return other
@@ -215,11 +218,11 @@ func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
 func (r *rig) rebuiltAndVerified(table string, rows uint64) {
 	r.t.Helper()
 	live := r.checksum()
-	must(r.t, projections.Rebuild(r.t.Context(), r.refold(nil)))
+	must(r.t, writer.Rebuild(r.t.Context(), r.refold(nil)))
 	if rebuilt := r.checksum(); rebuilt != live {
 		r.t.Errorf("rebuilt: %s, live: %s", rebuilt, live)
 	}
-	found, err := projections.Verify(r.t.Context(), r.refold(nil))
+	found, err := writer.Verify(r.t.Context(), r.refold(nil))
 	must(r.t, err)
 	if found.Rows[table] != rows || len(found.Differences) > 0 {
 		r.t.Errorf("verified: %+v", found)
@@ -240,7 +243,7 @@ func (r *rig) append(facts ...domain.Fact) {
 // awaitProjected waits until every table has its topic to the end.
 func (r *rig) awaitProjected() {
 	r.t.Helper()
-	lag, err := projections.NewLag(r.db, r.cluster)
+	lag, err := writer.NewLag(r.db, r.cluster)
 	must(r.t, err)
 	defer lag.Close()
 	testkit.EventuallyNil(r.t, "the topics are projected", func() error {
@@ -275,7 +278,7 @@ func (r *rig) checksum() string { return r.checksumOf(r.db.Name()) }
 func (r *rig) checksumOf(database string) string {
 	r.t.Helper()
 	var sums []string
-	for _, table := range projections.Tables() {
+	for _, table := range writer.Tables() {
 		columns := "*"
 		switch table { // sets have no order
 		case "deliveries":

@@ -14,8 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // twoServers returns two independent engines with the same logins, and a DSN that names both.
@@ -69,8 +70,8 @@ func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 // only the projector's own care distinguishes them.
 func (r *rig) sameTables(second driver.Conn) {
 	r.t.Helper()
-	must(r.t, projections.Migrate(r.t.Context(), r.db))
-	for _, table := range append(projections.Tables(), "projection_progress", "schema_versions") {
+	must(r.t, writer.Migrate(r.t.Context(), r.db))
+	for _, table := range append(writer.Tables(), "projection_progress", "schema_versions") {
 		var create string
 		must(r.t,
 			r.sql.QueryRow(r.t.Context(),
@@ -91,7 +92,7 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	both := r.open(dsn)
 	r.sameTables(connect(t, second))
 	r.world(5)
-	run := r.project(func(cfg *projections.ProjectorConfig) { cfg.DB, cfg.BlockRows = both, 200 })
+	run := r.project(func(cfg *writer.ProjectorConfig) { cfg.DB, cfg.BlockRows = both, 200 })
 	stop := r.load()
 	for n := range 8 {
 		facts := run.Status().Facts
@@ -114,12 +115,12 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 		if n := alone.count("SELECT count() FROM projection_progress"); n == 0 {
 			t.Errorf("nothing was written to %s", e.NativeAddr())
 		}
-		alone.project(func(cfg *projections.ProjectorConfig) { cfg.Group = "of-" + e.NativeAddr() })
+		alone.project(func(cfg *writer.ProjectorConfig) { cfg.Group = "of-" + e.NativeAddr() })
 		alone.awaitProjected()
 		if n := alone.count("SELECT count() FROM deliveries FINAL WHERE attempts = 2"); n != events {
 			t.Errorf("%s has %d deliveries, not %d", e.NativeAddr(), n, events)
 		}
-		found, err := projections.Verify(t.Context(), alone.refold(nil))
+		found, err := writer.Verify(t.Context(), alone.refold(nil))
 		must(t, err)
 		if len(found.Differences) > 0 {
 			t.Errorf("on %s it found %+v", e.NativeAddr(), found.Differences)
@@ -144,16 +145,16 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	for _, e := range []*clickhouse.Engine{first, second} {
 		alone := *r
 		alone.db = r.open(e.DSN())
-		alone.project(func(cfg *projections.ProjectorConfig) { cfg.Group = "of-" + e.NativeAddr() })
+		alone.project(func(cfg *writer.ProjectorConfig) { cfg.Group = "of-" + e.NativeAddr() })
 		alone.awaitProjected()
 	}
-	history := r.historyOf(r.open(dsn), eventualMax, readMax)
+	reader := r.historyOf(r.open(dsn), eventualMax, readMax)
 	read := func() error {
-		record, err := history.Event(t.Context(), testAccount, s.eventID(39))
+		record, err := reader.Event(t.Context(), testAccount, s.eventID(39))
 		if err == nil && (record.State != domain.StateDelivered || len(record.Attempts) != 1) {
 			err = fmt.Errorf("the event is %+v", record)
 		}
-		page, _, listed := history.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount},
+		page, _, listed := reader.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount},
 			nil, 250)
 		if listed == nil && len(page) != 40 {
 			listed = fmt.Errorf("a list has %d events", len(page))
@@ -163,8 +164,8 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	must(t, read())
 	must(t, first.Stop())
 	must(t, read())
-	console, err := projections.OpenConsole(t.Context(),
-		projections.ConsoleConfig{DSN: dsn, RowsMax: 10, TimeMax: readMax})
+	console, err := history.OpenConsole(t.Context(),
+		history.ConsoleConfig{DSN: dsn, RowsMax: 10, TimeMax: readMax})
 	must(t, err)
 	answer, err := console.Query(t.Context(), "SELECT count() FROM events FINAL")
 	must(t, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -61,7 +61,7 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	r.appendRecord(schemas.TopicPayments, "GWALLET", payment("4", startMillis))
 	r.append(s.created(1))
 	var told atomic.Int64
-	run := r.project(func(c *projections.ProjectorConfig) {
+	run := r.project(func(c *writer.ProjectorConfig) {
 		c.OnDeadLetter = func(string) { told.Add(1) }
 	})
 	r.awaitProjected()
@@ -86,13 +86,13 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	if n := r.deadLetters(); n != len(dead) {
 		t.Errorf("%d dead letters, not %d", n, len(dead))
 	}
-	v, err := projections.Verify(t.Context(), r.refold(nil))
+	v, err := writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	if len(v.Differences) > 0 || v.LeftOut[schemas.TopicPayments] != 3 ||
 		v.LeftOut[schemas.TopicWatches] != 2 || v.LeftOut[schemas.TopicEndpoints] != 1 {
 		t.Errorf("verified: %+v", v)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	as("rebuilt")
 	if n := r.deadLetters(); n != len(dead) {
 		t.Errorf("after a rebuild there are %d dead letters, not %d", n, len(dead))

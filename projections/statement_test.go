@@ -10,8 +10,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -39,8 +40,8 @@ func (r *rig) move(n uint32, before, after int64, change func(*domain.BalanceMov
 }
 
 // statements returns a history that can answer statements.
-func (r *rig) statements() *projections.History {
-	return projections.NewHistory(projections.HistoryConfig{
+func (r *rig) statements() *history.History {
+	return history.New(history.Config{
 		DB:           r.db,
 		Ends:         r.journalEnds,
 		PaymentsEnds: r.paymentsEnds,
@@ -228,7 +229,7 @@ func TestAStatementIsNeverShort(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	r.move(3, 20, 30, nil)
-	history := projections.NewHistory(projections.HistoryConfig{
+	history := history.New(history.Config{
 		DB:           r.db,
 		Ends:         r.journalEnds,
 		PaymentsEnds: r.paymentsEnds,
@@ -290,7 +291,7 @@ func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	week := 7 * 24 * time.Hour
-	r.project(func(c *projections.ProjectorConfig) { c.Retention = &week })
+	r.project(func(c *writer.ProjectorConfig) { c.Retention = &week })
 	now := time.Now().UnixMilli()
 	r.move(2, 10, 20, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 8*24*3_600_000 })
 	r.move(3, 20, 30, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 24*3_600_000 })

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -31,7 +32,7 @@ func aWatch(n int) (id string, facts []domain.Fact) {
 }
 
 func watchPage(
-	t *testing.T, h *projections.History, id string, before uint64, limit int,
+	t *testing.T, h *history.History, id string, before uint64, limit int,
 ) readmodel.StepPage[domain.Watch] {
 	t.Helper()
 	page, err := h.WatchSteps(t.Context(),
@@ -157,7 +158,7 @@ func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	if got := watchPage(t, h, later, 0, 10); len(got.Steps) != 4 {
 		t.Errorf("a later watch has %+v", got)
 	}
-	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+	must(t, writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
 		c.Tables = []string{"facts"}
 	})))
 	if got := watchPage(t, h, id, 0, 10); len(got.Steps) != 4 {

@@ -19,12 +19,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
 // Path is where the console is: every address of it is this one, or below it. The portal is at
-// portal.Path.
+// domain.PortalPath.
 const Path = "/console"
 
 // policy lets a page use this server's own style sheet, script and icon, post its forms here and
@@ -64,9 +63,9 @@ type Config struct {
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that they
 	// share sessions. Without it sessions end with the process.
 	DeriveKey func(label string) [32]byte
-	// Portal, if set, makes this the portal: its pages are at portal.Path, and open by the links that
-	// this signer reads instead of by keys.
-	Portal *portal.Signer
+	// Portal, if set, makes this the portal: its pages are at domain.PortalPath, and links that this
+	// signer reads open them instead of keys.
+	Portal *domain.PortalSigner
 	// FrameAncestors are the origins whose pages may show the portal's in a frame; none: no page may.
 	FrameAncestors []string
 	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.

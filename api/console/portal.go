@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
 // The portal is the console for who has no key: the same pages at another path, which a link opens
-// (package portal) instead of a key. Its path is its own, so that its pages may be framed where the
+// (domain.PortalSigner) instead of a key. Its path is its own, so that its pages may be framed where the
 // operator says, and those of the console nowhere.
 
 // isPortal reports whether this console is the portal.
@@ -47,7 +46,7 @@ func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err
 		key, of.AccountID, there, err = x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
 		return key, of, there && key.RolledTo == "", err
 	}
-	grant, ok := x.Portal.Read(s.Key, x.Now())
+	grant, ok := x.Portal.Read(s.Key, x.Now().UnixMilli())
 	if !ok {
 		return key, of, false, nil
 	}
@@ -61,7 +60,7 @@ func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err
 // it.
 func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	credential, grant, ok := x.Portal.Open(r.URL.Query().Get("to"), x.Now())
+	credential, grant, ok := x.Portal.Open(r.URL.Query().Get("to"), x.Now().UnixMilli())
 	if !ok {
 		x.showEnded(w, r, "This link has ended, or was copied in part.")
 		return
@@ -155,9 +154,9 @@ func onThisMachine(hostport string) bool {
 }
 
 // pathOf is where a console's pages are.
-func pathOf(links *portal.Signer) string {
+func pathOf(links *domain.PortalSigner) string {
 	if links != nil {
-		return portal.Path
+		return domain.PortalPath
 	}
 	return Path
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/ops"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 func newMigrate() *cobra.Command {
@@ -45,11 +46,11 @@ func newMigrate() *cobra.Command {
 				return err
 			}
 			defer db.Close()
-			if err := projections.Migrate(cmd.Context(), db); err != nil {
+			if err := writer.Migrate(cmd.Context(), db); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("history-retention") {
-				if err := projections.SetRetention(cmd.Context(), db, keep); err != nil {
+				if err := writer.SetRetention(cmd.Context(), db, keep); err != nil {
 					return fmt.Errorf("--history-retention: %w", err)
 				}
 			}
@@ -76,20 +77,20 @@ func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
 	r.RegisterKafka(f)
 	r.RegisterClickHouse(f)
 	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; may be repeated")
-	cli.Offer(f, "table", projections.Tables()...)
+	cli.Offer(f, "table", writer.Tables()...)
 	f.BoolVar(&r.all, "all", false, what+" all tables")
 }
 
 // config opens what is needed. The caller closes the database.
-func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end func(), err error) {
+func (r *refoldFlags) config(out io.Writer) (cfg writer.RefoldConfig, end func(), err error) {
 	if r.all == (len(r.tables) > 0) {
 		return cfg, nil, cli.Usage(fmt.Errorf("give either --all or --table, one of %s",
-			strings.Join(projections.Tables(), ", ")))
+			strings.Join(writer.Tables(), ", ")))
 	}
 	for _, name := range r.tables {
-		if !slices.Contains(projections.Tables(), name) {
+		if !slices.Contains(writer.Tables(), name) {
 			return cfg, nil, cli.Usage(fmt.Errorf("--table %q: must be one of %s",
-				name, strings.Join(projections.Tables(), ", ")))
+				name, strings.Join(writer.Tables(), ", ")))
 		}
 	}
 	cluster, err := r.Cluster(stderrLog())
@@ -101,12 +102,12 @@ func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end f
 		return cfg, nil, err
 	}
 	bar := cli.NewProgress(out)
-	return projections.RefoldConfig{
+	return writer.RefoldConfig{
 		DB:      db,
 		Cluster: cluster,
 		Now:     time.Now,
 		Tables:  r.tables,
-		Report:  func(p projections.RefoldProgress) { bar.Show(p.Done, p.Total) },
+		Report:  func(p writer.RefoldProgress) { bar.Show(p.Done, p.Total) },
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}, func() { bar.End(); _ = db.Close() }, nil
 }
@@ -137,7 +138,7 @@ one. A rebuild that fails leaves the live tables unchanged.`,
 			// Collecting garbage took a fifth of a rebuild, whose blocks are garbage soon.
 			debug.SetGCPercent(rebuildGCPercent)
 			debug.SetMemoryLimit(rebuildMemoryBytes)
-			err = projections.Rebuild(cmd.Context(), cfg)
+			err = writer.Rebuild(cmd.Context(), cfg)
 			end()
 			if cmd.Context().Err() != nil {
 				return fmt.Errorf("interrupted; the live tables are as they were, "+
@@ -188,7 +189,7 @@ No rebuild fixes that.`,
 			if err != nil {
 				return err
 			}
-			found, err := projections.Verify(cmd.Context(), cfg)
+			found, err := writer.Verify(cmd.Context(), cfg)
 			end()
 			if err != nil {
 				return fmt.Errorf("verifying the projection: %w", err)
@@ -200,8 +201,8 @@ No rebuild fixes that.`,
 	return c
 }
 
-func reportVerification(w io.Writer, found projections.Verification) error {
-	for _, name := range projections.Tables() {
+func reportVerification(w io.Writer, found writer.Verification) error {
+	for _, name := range writer.Tables() {
 		if rows, compared := found.Rows[name]; compared {
 			fmt.Fprintf(w, "%-18s %d rows compared\n", name, rows)
 		}
@@ -246,7 +247,7 @@ func newSQL() *cobra.Command {
 	var (
 		t      config.Service
 		format string
-		cfg    projections.ConsoleConfig
+		cfg    history.ConsoleConfig
 	)
 	c := &cobra.Command{
 		Use:   `sql ["SELECT …"]`,
@@ -294,10 +295,10 @@ Tables, views and twenty-one questions: docs/analytics.md.`,
 
 // query runs the query that args name, or those on standard input.
 func query(
-	cmd *cobra.Command, args []string, t *config.Service, cfg projections.ConsoleConfig,
+	cmd *cobra.Command, args []string, t *config.Service, cfg history.ConsoleConfig,
 	write ops.SQLFormat,
 ) error {
-	console, err := projections.OpenConsole(cmd.Context(), cfg)
+	console, err := history.OpenConsole(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}
@@ -318,7 +319,7 @@ func query(
 	return s.Read(cmd.Context(), cmd.InOrStdin())
 }
 
-func checkBounds(cfg projections.ConsoleConfig) error {
+func checkBounds(cfg history.ConsoleConfig) error {
 	if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
 		return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: "+
 			"must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax))

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // endsWith3 are the commands that compare, and end with 3 when what they compared
@@ -78,15 +78,15 @@ func TestTheHelpIsRightInAnyOrder(t *testing.T) {
 // A history that differs from its topics is no failure of who compared them.
 func TestAProjectionThatDiffersEndsWith3(t *testing.T) {
 	for name, c := range map[string]struct {
-		found projections.Verification
+		found writer.Verification
 		code  int
 	}{
-		"the same": {projections.Verification{}, 0},
+		"the same": {writer.Verification{}, 0},
 		"rows": {
-			projections.Verification{Differences: []projections.Difference{{Table: "events"}}},
+			writer.Verification{Differences: []writer.Difference{{Table: "events"}}},
 			cli.ExitDiffers,
 		},
-		"doubled": {projections.Verification{DoubledEvents: 1}, cli.ExitDiffers},
+		"doubled": {writer.Verification{DoubledEvents: 1}, cli.ExitDiffers},
 	} {
 		root := &cobra.Command{Use: "lumenhook", RunE: func(*cobra.Command, []string) error {
 			return reportVerification(io.Discard, c.found)

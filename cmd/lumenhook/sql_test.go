@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 )
 
 // command runs a subcommand on the service's data folder.
@@ -125,15 +125,15 @@ func TestAskingARunningService(t *testing.T) {
 		"SELECT 1")
 }
 
-func (s *testService) console() *projections.Console {
+func (s *testService) console() *history.Console {
 	s.t.Helper()
 	t := config.Service{DataDir: s.dir}
 	dsn, err := t.ReaderDSN()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	console, err := projections.OpenConsole(s.t.Context(),
-		projections.ConsoleConfig{DSN: dsn, RowsMax: 1000, TimeMax: 20 * time.Second})
+	console, err := history.OpenConsole(s.t.Context(),
+		history.ConsoleConfig{DSN: dsn, RowsMax: 1000, TimeMax: 20 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)
 	}

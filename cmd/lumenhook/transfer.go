@@ -18,7 +18,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -167,8 +167,8 @@ func (n *newTopicsFlags) check() error {
 	return nil
 }
 
-// history is the database of a deployment that continues on other topics.
-type history struct{ db *projections.DB }
+// movedHistory is the database of a deployment that continues on other topics.
+type movedHistory struct{ db *writer.DB }
 
 // openHistory opens the database that flags name, or returns nil without one.
 func openHistory(at *config.Service) (transfer.History, func(), error) {
@@ -179,11 +179,11 @@ func openHistory(at *config.Service) (transfer.History, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return history{db: db}, func() { _ = db.Close() }, nil
+	return movedHistory{db: db}, func() { _ = db.Close() }, nil
 }
 
-func (h history) CatchUp(ctx context.Context, from kafka.Cluster) error {
-	return projections.Finish(ctx, projections.ProjectorConfig{
+func (h movedHistory) CatchUp(ctx context.Context, from kafka.Cluster) error {
+	return writer.Finish(ctx, writer.ProjectorConfig{
 		DB:      h.db,
 		Cluster: from,
 		Now:     time.Now,
@@ -191,12 +191,12 @@ func (h history) CatchUp(ctx context.Context, from kafka.Cluster) error {
 	})
 }
 
-func (h history) CheckAt(ctx context.Context, of transfer.Manifest) error {
-	return projections.CheckAt(ctx, h.db, of.Journal, of.JournalEnds)
+func (h movedHistory) CheckAt(ctx context.Context, of transfer.Manifest) error {
+	return writer.CheckAt(ctx, h.db, of.Journal, of.JournalEnds)
 }
 
-func (h history) Restart(ctx context.Context, of transfer.Manifest) error {
-	return projections.Restart(ctx, h.db, of.Journal)
+func (h movedHistory) Restart(ctx context.Context, of transfer.Manifest) error {
+	return writer.Restart(ctx, h.db, of.Journal)
 }
 
 // restoring are the flags of restore.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -192,7 +192,7 @@ func (a *addresses) forgetHistory() {
 		a.t.Fatal(err)
 	}
 	defer db.Close()
-	for _, table := range projections.Tables() {
+	for _, table := range writer.Tables() {
 		if err := db.Exec(a.t.Context(), "DROP TABLE "+table); err != nil {
 			a.t.Fatal(err)
 		}

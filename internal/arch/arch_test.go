@@ -28,7 +28,7 @@ var bans = []ban{
 		from: "api",
 		to: []string{
 			"github.com/twmb/", "github.com/cockroachdb/", "github.com/ClickHouse/",
-			module + "streams/", module + "projections",
+			module + "streams/", module + "projections/writer", module + "projections/history",
 		},
 		why: "the API declares the small interfaces it needs, and internal/node fits them",
 	},
@@ -71,7 +71,8 @@ var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams/kafka", "streams/store", "streams/task",
 	"streams/engine", "streams/directory",
 	"streams/commands", "streams/follower", "streams/intake", "streams/mailer",
-	"streams/topology", "streams/transfer", "projections", "projections/readmodel", "api",
+	"streams/topology", "streams/transfer", "projections/writer", "projections/history",
+	"projections/readmodel", "api",
 	"internal/egress", "internal/node",
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // ClickHouse are the flags with which every command connects to ClickHouse: address and login. TLS
@@ -46,7 +46,7 @@ func (s *ClickHouse) Check() []error {
 		return []error{errors.New("--clickhouse-user and --clickhouse-password need --clickhouse-dsn")}
 	}
 	address := s.with()
-	if projections.CheckDSN(address) != nil {
+	if writer.CheckDSN(address) != nil {
 		return []error{errBadDSN}
 	}
 	s.Address = address

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
@@ -29,12 +29,12 @@ func (s *Service) RegisterClickHouse(f *pflag.FlagSet) {
 }
 
 // Database opens the history for writing. The caller closes it.
-func (s *Service) Database() (*projections.DB, error) {
+func (s *Service) Database() (*writer.DB, error) {
 	dsn, err := s.dsn(func(c *runfile.ClickHouse) runfile.Login { return c.Login })
 	if err != nil {
 		return nil, err
 	}
-	return projections.Open(dsn)
+	return writer.Open(dsn)
 }
 
 // ReaderDSN returns the DSN for reading the history only.
@@ -59,12 +59,12 @@ func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, 
 func missingRecords(ctx context.Context, dsn string, of kafka.Cluster) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpMax)
 	defer cancel()
-	db, err := projections.Open(dsn)
+	db, err := writer.Open(dsn)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = db.Close() }()
-	lag, err := projections.NewLag(db, of)
+	lag, err := writer.NewLag(db, of)
 	if err != nil {
 		return 0, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
@@ -181,7 +181,7 @@ func parseSchedule(text string) (domain.Schedule, error) {
 func parseHistoryRetention(text string) (*time.Duration, error) {
 	keep, err := cli.ParseDays(text)
 	if err == nil {
-		err = projections.CheckRetention(keep)
+		err = writer.CheckRetention(keep)
 	}
 	return &keep, err
 }

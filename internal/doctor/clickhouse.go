@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // leastDiskShare is the share of a ClickHouse's disk that merges need to be free.
@@ -17,7 +17,7 @@ func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 		f.ok("there is none to check: %s", cfg.NoClickHouse)
 		return
 	}
-	db, err := projections.Open(cfg.ClickHouse)
+	db, err := writer.Open(cfg.ClickHouse)
 	if err != nil {
 		f.failed(err, "correct --clickhouse-dsn")
 		return
@@ -33,7 +33,7 @@ func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 	}
 }
 
-func (cfg *Config) server(s projections.ServerState, database string, f *findings) {
+func (cfg *Config) server(s writer.ServerState, database string, f *findings) {
 	f.ok("%s answers, ClickHouse %s", s.Address, s.Version)
 	switch {
 	case len(s.Newer) > 0:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 const (
@@ -49,7 +49,7 @@ func (cfg *Config) clickhouseClock(ctx context.Context, f *findings) (told int) 
 	if cfg.ClickHouse == "" {
 		return 0
 	}
-	db, err := projections.Open(cfg.ClickHouse)
+	db, err := writer.Open(cfg.ClickHouse)
 	if err != nil {
 		return 0
 	}

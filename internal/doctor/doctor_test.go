@@ -30,7 +30,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/doctor"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -149,12 +149,12 @@ func TestClickHouseIsAskedWhatItLacks(t *testing.T) {
 	cfg := newConfig(t, "clickhouse")
 	cfg.ClickHouse = engine.DSN()
 	holds(t, cfg, doctor.Warning, "lacks", "run `lumenhook migrate`")
-	db, err := projections.Open(cfg.ClickHouse)
+	db, err := writer.Open(cfg.ClickHouse)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := projections.Migrate(t.Context(), db); err != nil {
+	if err := writer.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	_, said := found(t, cfg)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
-	"github.com/lumenhook/lumenhook/api/portal"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/ingress"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -42,7 +42,7 @@ type ServerConfig struct {
 func (c ServerConfig) Guard(listen string) ingress.Guard {
 	guard := ingress.Guard{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
 	if len(c.FrameAncestors) > 0 {
-		guard.Framed = portal.Path
+		guard.Framed = domain.PortalPath
 	}
 	return guard
 }
@@ -118,7 +118,7 @@ func (r *apiRole) openHistory() error {
 	if r.node.history.Missing() == nil || dsn == "" {
 		return nil
 	}
-	db, err := projections.Open(dsn)
+	db, err := writer.Open(dsn)
 	if err != nil {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
@@ -169,14 +169,14 @@ func (r *apiRole) handler() (*api.API, error) {
 }
 
 // portalLinks makes and reads portal links, with a key that all nodes share.
-func (r *apiRole) portalLinks() *portal.Signer {
-	return portal.NewSigner(deriver(r.node.cfg.MasterKey)("portal links"))
+func (r *apiRole) portalLinks() *domain.PortalSigner {
+	return domain.NewPortalSigner(deriver(r.node.cfg.MasterKey)("portal links"))
 }
 
 // newConsole creates the pages next to the API, which they call like any client: the console's, or
 // the portal's, which links open.
 func (r *apiRole) newConsole(
-	handler http.Handler, links *portal.Signer,
+	handler http.Handler, links *domain.PortalSigner,
 ) (*console.Console, error) {
 	cfg := r.node.cfg
 	c := console.Config{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/task"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -15,7 +15,7 @@ import (
 
 // projectionLag exports the lag as metrics, read at each scrape.
 type projectionLag struct {
-	projector *projections.Projector
+	projector *writer.Projector
 	records   *prometheus.Desc
 	seconds   *prometheus.Desc
 }
@@ -23,7 +23,7 @@ type projectionLag struct {
 // lagWaitMax bounds a scrape's wait for the topics' ends.
 const lagWaitMax = 2 * time.Second
 
-func newProjectionLag(p *projections.Projector) projectionLag {
+func newProjectionLag(p *writer.Projector) projectionLag {
 	return projectionLag{
 		projector: p,
 		records: prometheus.NewDesc("lumenhook_projection_lag_records",

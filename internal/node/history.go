@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -17,7 +18,7 @@ const lagMax = 1_000_000
 // History is the history for the API, and how far it is behind. A node may have none, or none
 // yet.
 type History struct {
-	projections.History
+	history.History
 	writes atomic.Pointer[written] // nil: there is no history
 }
 
@@ -25,19 +26,19 @@ type History struct {
 type written struct {
 	stuck  func() error // why nothing is written at present
 	lag    func(context.Context) (records int64, err error)
-	damage func(context.Context) (projections.Damages, error) // tables that lost rows on disk
+	damage func(context.Context) (writer.Damages, error) // tables that lost rows on disk
 }
 
 // readFrom opens the history of a database that a projector of this process writes; nil: others
 // write it. The caller closes the result.
 func (h *History) readFrom(
-	db *projections.DB, cluster kafka.Cluster, writer *projections.Projector,
+	db *writer.DB, cluster kafka.Cluster, projector *writer.Projector,
 ) (closed func(), err error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
 		return nil, err
 	}
-	lag, err := projections.NewLag(db, cluster)
+	lag, err := writer.NewLag(db, cluster)
 	if err != nil {
 		ends.Close()
 		return nil, err
@@ -45,15 +46,15 @@ func (h *History) readFrom(
 	endsOf := func(topic string) func(context.Context) (map[int32]int64, error) {
 		return func(ctx context.Context) (map[int32]int64, error) { return ends.Of(ctx, topic) }
 	}
-	cfg := projections.HistoryConfig{
+	cfg := history.Config{
 		DB:           db,
 		Ends:         endsOf(schemas.TopicJournal),
 		PaymentsEnds: endsOf(schemas.TopicPayments),
 	}
 	by := &written{stuck: func() error { return nil }, lag: lag.Records, damage: db.Damage}
-	if writer != nil {
-		cfg.Ask, cfg.Stuck = writer.Ask, writer.Stuck
-		by.stuck, by.lag = writer.Stuck, writer.Lag
+	if projector != nil {
+		cfg.Ask, cfg.Stuck = projector.Ask, projector.Stuck
+		by.stuck, by.lag = projector.Stuck, projector.Lag
 	}
 	h.ReadFrom(cfg)
 	h.writes.Store(by)

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/task"
@@ -165,7 +165,7 @@ func (m *Metrics) gauge(name, help string, value func() float64) {
 }
 
 // projector adds the numbers of a projector.
-func (m *Metrics) projector(p *projections.Projector) {
+func (m *Metrics) projector(p *writer.Projector) {
 	m.gauge("lumenhook_projector_facts",
 		"Facts that this projector has written since its start, repeats included.",
 		func() float64 { return float64(p.Status().Facts) })
@@ -173,7 +173,7 @@ func (m *Metrics) projector(p *projections.Projector) {
 }
 
 // damage adds the number of tables that lost rows.
-func (m *Metrics) damage(db *projections.DB) {
+func (m *Metrics) damage(db *writer.DB) {
 	m.gauge("lumenhook_history_damaged_tables",
 		"Tables of the history that lost rows on disk, or -1 while ClickHouse does not tell. Any is a "+
 			"reason to look.", func() float64 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
 // A block of history is written after so many rows, or after a time, which is longer without
@@ -22,7 +22,7 @@ func (r *projectorRole) Name() string { return string(RoleProjector) }
 
 func (r *projectorRole) Start(ctx context.Context) error {
 	cfg := r.node.cfg
-	db, err := projections.Open(r.node.historyDSN())
+	db, err := writer.Open(r.node.historyDSN())
 	if err != nil {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
@@ -32,7 +32,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	if cfg.History.OneProcess {
 		unasked *= unaskedFactor
 	}
-	p, err := projections.NewProjector(projections.ProjectorConfig{
+	p, err := writer.NewProjector(writer.ProjectorConfig{
 		DB:           db,
 		Cluster:      r.clusterOf("projector"),
 		Now:          cfg.Now,
@@ -53,12 +53,12 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	}
 	r.OnStop(closeReads)
 	r.Go("projector", p.Run)
-	guarded := projections.RefoldConfig{
+	guarded := writer.RefoldConfig{
 		DB: db, Cluster: r.clusterOf("history-guard"), Logger: cfg.Logger, Now: cfg.Now,
 	}
 	r.Go("history guard", func(ctx context.Context) error {
-		return projections.Guard(ctx,
-			projections.GuardConfig{RefoldConfig: guarded, Heal: r.node.ownHistory})
+		return writer.Guard(ctx,
+			writer.GuardConfig{RefoldConfig: guarded, Heal: r.node.ownHistory})
 	})
 	cfg.Metrics.projector(p)
 	cfg.Metrics.damage(db)
@@ -68,8 +68,8 @@ func (r *projectorRole) Start(ctx context.Context) error {
 
 // prepare creates the tables. ClickHouse may be unavailable: the projector waits for it and
 // creates them then.
-func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) {
-	if err := projections.Migrate(ctx, db); err != nil && ctx.Err() == nil {
+func (r *projectorRole) prepare(ctx context.Context, db *writer.DB) {
+	if err := writer.Migrate(ctx, db); err != nil && ctx.Err() == nil {
 		r.node.cfg.Say("the history cannot be written yet; until it can, GET /v1/events answers 503: %v",
 			err)
 	}

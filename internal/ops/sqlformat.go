@@ -12,11 +12,11 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/printable"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 )
 
 // SQLFormat writes an answer.
-type SQLFormat func(io.Writer, projections.Answer) error
+type SQLFormat func(io.Writer, history.Answer) error
 
 // SQLFormats are all there are, by their names.
 var SQLFormats = map[string]SQLFormat{"table": writeTable, "json": writeJSON, "csv": writeCSV}
@@ -24,7 +24,7 @@ var SQLFormats = map[string]SQLFormat{"table": writeTable, "json": writeJSON, "c
 const cellMaxRunes = 80 // of a table; json and csv print all
 
 // writeTable prints columns side by side, for people.
-func writeTable(w io.Writer, a projections.Answer) error {
+func writeTable(w io.Writer, a history.Answer) error {
 	lines, formats, total := make([][]any, len(a.Rows)+1), make([]string, len(a.Columns)), 0
 	for i, name := range a.Columns {
 		width, align := 0, "-"
@@ -119,7 +119,7 @@ func isoTime(t time.Time) string {
 
 // writeJSON prints one object on a line for each row, its fields in the order of
 // the columns.
-func writeJSON(w io.Writer, a projections.Answer) error {
+func writeJSON(w io.Writer, a history.Answer) error {
 	for _, row := range a.Rows {
 		var line strings.Builder
 		for i, v := range row {
@@ -164,7 +164,7 @@ func jsonValue(v any) any {
 	return v
 }
 
-func writeCSV(w io.Writer, a projections.Answer) error {
+func writeCSV(w io.Writer, a history.Answer) error {
 	out := csv.NewWriter(cli.Exact(w))
 	if err := out.Write(a.Columns); err != nil {
 		return err

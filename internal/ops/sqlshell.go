@@ -11,12 +11,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 )
 
 // SQLSession asks queries and prints answers.
 type SQLSession struct {
-	Console *projections.Console
+	Console *history.Console
 	Write   SQLFormat
 	Out     io.Writer // answers
 	Notes   io.Writer // other output

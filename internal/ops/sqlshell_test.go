@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/history"
 )
 
 func TestStatementsEndAtTheirSemicolon(t *testing.T) {
@@ -66,7 +66,7 @@ func TestShellAsksForWholeStatements(t *testing.T) {
 // A cell, the name of a column and an answer on a terminal give it no commands.
 func TestAnAnswerGivesATerminalNoCommands(t *testing.T) {
 	const hostile = "x\u009b2J\u202e\u200b"
-	answer := projections.Answer{Columns: []string{hostile}, Rows: [][]any{{hostile}}}
+	answer := history.Answer{Columns: []string{hostile}, Rows: [][]any{{hostile}}}
 	for name, write := range SQLFormats {
 		var out bytes.Buffer
 		if err := write(cli.Plain(&out), answer); err != nil {

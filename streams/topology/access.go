@@ -137,7 +137,7 @@ const (
 	projectorName = "projector"
 	mailerName    = "mailer"
 	// historyHolders prefixes the names of the groups with which rebuild, verify-projection
-	// (projections.HoldersPrefix) and backup hold records.
+	// (writer.HoldersPrefix) and backup hold records.
 	historyHolders = "history-"
 )
 

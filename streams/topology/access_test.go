@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/directory"
@@ -715,7 +715,7 @@ func workProjector(ctx context.Context, g *guarded, c kafka.Cluster) error {
 
 // workHistory holds the records that it reads, like rebuild and verify-projection.
 func workHistory(ctx context.Context, g *guarded, c kafka.Cluster) error {
-	holder := projections.HoldersPrefix + "lumenhook_verify"
+	holder := writer.HoldersPrefix + "lumenhook_verify"
 	held := kafka.Offsets{schemas.TopicJournal: {0: 0}}
 	if err := reads(ofTheHistory...)(ctx, g, c); err != nil {
 		return err

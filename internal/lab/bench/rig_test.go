@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -158,10 +158,10 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 		Now:                 time.Now,
 		Logger:              r.cluster.Logger,
 	})
-	db, err := projections.Open(clickhousetest.Start(r.b).DSN())
+	db, err := writer.Open(clickhousetest.Start(r.b).DSN())
 	must(r.b, err)
-	must(r.b, projections.Migrate(r.b.Context(), db))
-	p, err := projections.NewProjector(projections.ProjectorConfig{
+	must(r.b, writer.Migrate(r.b.Context(), db))
+	p, err := writer.NewProjector(writer.ProjectorConfig{
 		DB:      db,
 		Cluster: r.cluster,
 		Now:     time.Now,

@@ -1,0 +1,140 @@
+package domain
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// PortalPath is where the portal's pages are: every address of it is this one, or below it.
+const PortalPath = "/portal"
+
+// PortalOpenFor is how long a portal link opens the portal after its creation.
+const PortalOpenFor = 10 * time.Minute
+
+const (
+	portalPrefix   = "whp_"
+	portalMaxBytes = 1024 // more than any grant of ours has
+)
+
+// Purposes of a text, each with its own MAC, so that no text passes for one of another purpose.
+const (
+	forPortalLink       = "link"
+	forPortalCredential = "credential"
+	ofOneEndpoint       = " of one endpoint"
+)
+
+// PortalGrant holds the rights of a portal link: a part of a key's permissions, until a time. It
+// ends no later than its key and never allows more, so every request checks the key.
+type PortalGrant struct {
+	AccountID   string       `json:"account"`
+	EndpointID  string       `json:"endpoint,omitempty"` // the only endpoint; empty: all
+	KeyID       string       `json:"key"`
+	Permissions []Permission `json:"may"`
+	EndsMillis  int64        `json:"ends"`
+}
+
+// Narrow returns the key without the permissions that the grant lacks.
+func (g PortalGrant) Narrow(key Key) Key {
+	key.Permissions = slices.DeleteFunc(slices.Clone(key.Permissions),
+		func(p Permission) bool { return !slices.Contains(g.Permissions, p) })
+	return key
+}
+
+// under returns the purpose that a grant is signed for.
+func (g PortalGrant) under(purpose string) string {
+	if g.EndpointID == "" {
+		return purpose
+	}
+	return purpose + ofOneEndpoint
+}
+
+// PortalSigner creates and reads portal links and their credentials, of which nothing is stored. A
+// merchant gives a link to a browser, which opens the portal with it, and the portal exchanges it
+// for a credential, which the API accepts instead of a key. Both are "whp_" and the base64url of a
+// MAC (HMAC-SHA-256, 32 bytes) and of a grant in JSON. A text that another key signed, that was
+// changed, or that has ended gives no grant.
+type PortalSigner struct{ key [32]byte }
+
+// NewPortalSigner returns a signer. All nodes of a deployment need the same key.
+func NewPortalSigner(key [32]byte) *PortalSigner { return &PortalSigner{key} }
+
+// LooksLikePortal reports whether a text has the form of a link or credential, valid or not.
+func LooksLikePortal(text string) bool { return strings.HasPrefix(text, portalPrefix) }
+
+// signedPortal is a grant as it is written. OpensMillis, only in a link, is when it stops opening
+// the portal.
+type signedPortal struct {
+	PortalGrant
+	OpensMillis int64 `json:"opens,omitempty"`
+}
+
+// Link returns a link for a grant, and the time until which it opens the portal.
+func (s *PortalSigner) Link(
+	g PortalGrant, nowMillis int64,
+) (text string, opensMillis int64, err error) {
+	opensMillis = min(nowMillis+PortalOpenFor.Milliseconds(), g.EndsMillis)
+	text, err = s.write(forPortalLink, signedPortal{g, opensMillis})
+	return text, opensMillis, err
+}
+
+// Open exchanges a link for a credential with the same grant.
+func (s *PortalSigner) Open(
+	link string, nowMillis int64,
+) (credential string, g PortalGrant, ok bool) {
+	in, ok := s.read(forPortalLink, link, nowMillis)
+	if !ok || nowMillis >= in.OpensMillis {
+		return "", PortalGrant{}, false
+	}
+	credential, err := s.write(forPortalCredential, signedPortal{PortalGrant: in.PortalGrant})
+	return credential, in.PortalGrant, err == nil
+}
+
+// Read returns the grant of a credential, unless it has ended.
+func (s *PortalSigner) Read(credential string, nowMillis int64) (PortalGrant, bool) {
+	in, ok := s.read(forPortalCredential, credential, nowMillis)
+	return in.PortalGrant, ok
+}
+
+func (s *PortalSigner) write(purpose string, out signedPortal) (string, error) {
+	payload, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("domain: writing a portal grant: %w", err)
+	}
+	signed := append(s.mac(out.under(purpose), payload), payload...)
+	text := portalPrefix + base64.RawURLEncoding.EncodeToString(signed)
+	if len(text) > portalMaxBytes {
+		return "", fmt.Errorf("domain: a portal grant of %d bytes: the maximum is %d", len(text),
+			portalMaxBytes)
+	}
+	return text, nil
+}
+
+func (s *PortalSigner) read(purpose, text string, nowMillis int64) (in signedPortal, ok bool) {
+	coded, ours := strings.CutPrefix(text, portalPrefix)
+	if !ours || len(text) > portalMaxBytes {
+		return signedPortal{}, false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(coded)
+	if err != nil || len(raw) < sha256.Size {
+		return signedPortal{}, false
+	}
+	mac, payload := raw[:sha256.Size], raw[sha256.Size:]
+	if json.Unmarshal(payload, &in) != nil || !hmac.Equal(mac, s.mac(in.under(purpose), payload)) ||
+		nowMillis >= in.EndsMillis {
+		return signedPortal{}, false
+	}
+	return in, true
+}
+
+func (s *PortalSigner) mac(purpose string, payload []byte) []byte {
+	mac := hmac.New(sha256.New, s.key[:])
+	mac.Write([]byte(purpose + "\n"))
+	mac.Write(payload)
+	return mac.Sum(nil)
+}

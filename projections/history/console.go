@@ -1,0 +1,139 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/projections/writer"
+)
+
+const consoleMemoryMaxBytes = 1 << 30
+
+// ConsoleConfig bounds the queries of users.
+type ConsoleConfig struct {
+	DSN     string
+	RowsMax int           // of one answer; more are dropped
+	TimeMax time.Duration // for one query
+}
+
+// Console answers queries of users. They cannot write, nor raise the limits.
+type Console struct {
+	db   *writer.DB
+	conn clickhouse.Conn
+	cfg  ConsoleConfig
+}
+
+// Answer is the result of a query.
+type Answer struct {
+	Columns   []string
+	Types     []string // ClickHouse's names
+	Rows      [][]any  // NULL is nil
+	Truncated bool     // there are more rows than RowsMax
+}
+
+// OpenConsole connects to the database that a DSN names.
+func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
+	db, err := writer.Open(cfg.DSN)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Connect(ctx, func(opts *clickhouse.Options) {
+		opts.ReadTimeout += cfg.TimeMax
+		opts.Settings = clickhouse.Settings{
+			"readonly":           1,
+			"max_execution_time": int(cfg.TimeMax.Seconds()), "max_memory_usage": consoleMemoryMaxBytes,
+			"max_result_rows": cfg.RowsMax + 1, "result_overflow_mode": "break",
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Console{db: db, conn: conn, cfg: cfg}, nil
+}
+
+// Close ends all connections.
+func (c *Console) Close() error { return errors.Join(c.conn.Close(), c.db.Close()) }
+
+// Query executes one statement.
+func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
+	var a Answer
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.TimeMax)
+	defer cancel()
+	rows, err := c.conn.Query(ctx, strings.TrimRight(strings.TrimSpace(statement), "; \n"))
+	if err != nil {
+		return a, consoleFault(err)
+	}
+	defer rows.Close()
+	a.Columns = rows.Columns()
+	var kinds []reflect.Type
+	for _, t := range rows.ColumnTypes() {
+		a.Types = append(a.Types, t.DatabaseTypeName())
+		kinds = append(kinds, t.ScanType())
+	}
+	for rows.Next() {
+		if len(a.Rows) == c.cfg.RowsMax {
+			a.Truncated = true
+			return a, nil
+		}
+		row := make([]any, len(kinds))
+		for i, kind := range kinds {
+			row[i] = reflect.New(kind).Interface()
+		}
+		if err := rows.Scan(row...); err != nil {
+			return a, consoleFault(err)
+		}
+		for i := range row {
+			row[i] = plain(reflect.ValueOf(row[i]).Elem())
+		}
+		a.Rows = append(a.Rows, row)
+	}
+	return a, consoleFault(rows.Err())
+}
+
+// plain dereferences a value; nil is NULL.
+func plain(v reflect.Value) any {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	return v.Interface()
+}
+
+// ClickHouse's error codes that a console explains.
+const (
+	codeTimeout             = 159
+	codeReadonly            = 164
+	codeConstraintViolation = 452
+)
+
+// consoleFault returns ClickHouse's own message, because it is about the user's query.
+func consoleFault(err error) error {
+	var refused *clickhouse.Exception
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(
+		err, &refused,
+	) && refused.Code == codeTimeout:
+		return errors.New("the query took too long and was stopped: --timeout allows more")
+	case errors.As(err, &refused) &&
+		(refused.Code == codeReadonly || refused.Code == codeConstraintViolation):
+		return errors.New("the history is read-only here: only queries are answered, and their bounds " +
+			"cannot be changed")
+	case errors.As(err, &refused) && refused.Code == writer.CodeAccessDenied:
+		return fmt.Errorf("the history is read-only here, and nothing but its tables and views is "+
+			"open: ClickHouse: %s", refused.Message)
+	case errors.As(err, &refused):
+		return fmt.Errorf("ClickHouse: %s", refused.Message)
+	}
+	return fmt.Errorf("projections: asking ClickHouse: %w", err)
+}

@@ -1,0 +1,78 @@
+package history
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
+)
+
+// The attempts of an endpoint are sorted by time, so a query reads no others. Copies of a row are
+// counted once.
+const (
+	fromAttempts = `
+FROM {database:Identifier}.attempts FINAL
+PREWHERE endpoint_id IN (
+    SELECT endpoint_id FROM {database:Identifier}.endpoints FINAL
+    WHERE account_id = {account:String} AND {endpoint:String} IN ('', endpoint_id)
+) AND sent_at >= fromUnixTimestamp64Milli({from:Int64})
+    AND sent_at < fromUnixTimestamp64Milli({to:Int64})`
+
+	countedAttempts = `
+    countIf(state = 'DELIVERED'), countIf(state != 'DELIVERED' AND error = ''),
+    countIf(state != 'DELIVERED' AND error != '')`
+
+	selectMinutes = `
+SELECT toInt64(toUnixTimestamp(toStartOfMinute(sent_at))) * 1000 AS minute,` + countedAttempts +
+		fromAttempts + ` GROUP BY minute ORDER BY minute`
+
+	selectRates = `
+SELECT ifNotFinite(quantile(0.5)(duration_ms), 0), ifNotFinite(quantile(0.99)(duration_ms), 0),` +
+		countedAttempts + fromAttempts
+)
+
+// Rates counts attempts. Its errors are those of Events.
+func (h *History) Rates(
+	ctx context.Context, f readmodel.RatesFilter,
+) (rates readmodel.Rates, err error) {
+	which := writer.Parameters{
+		"account":  f.AccountID,
+		"endpoint": f.EndpointID,
+		"from":     strconv.FormatInt(f.FromMillis, 10),
+		"to":       strconv.FormatInt(f.ToMillis, 10),
+	}
+	err = h.onJournal(ctx, func(ctx context.Context, db tables) error {
+		rates, err = db.rates(ctx, which)
+		return err
+	})
+	return rates, err
+}
+
+// onJournal queries the tables of the journal once they are complete.
+func (h *History) onJournal(
+	ctx context.Context, question func(context.Context, tables) error,
+) error {
+	return h.ask(ctx, func(of *reading) error {
+		return of.onFull(ctx, func() error {
+			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
+				return question(ctx, of.db)
+			}))
+		})
+	})
+}
+
+func (db tables) rates(ctx context.Context, which writer.Parameters) (rates readmodel.Rates, err error) {
+	err = db.QueryRow(ctx, selectRates, which, &rates.MedianMillis, &rates.P99Millis,
+		&rates.Delivered, &rates.Refused, &rates.Unmet)
+	if err != nil {
+		return readmodel.Rates{}, err
+	}
+	err = db.Query(ctx, selectMinutes, which, func(read func(...any) error) error {
+		var m readmodel.RatesMinute
+		err := read(&m.AtMillis, &m.Delivered, &m.Refused, &m.Unmet)
+		rates.Minutes = append(rates.Minutes, m)
+		return err
+	})
+	return rates, err
+}

@@ -1,0 +1,200 @@
+package writer
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+)
+
+// delivery holds the fields of a delivery that a fact sets. Unknown fields are zero; another fact
+// of the delivery has them.
+type delivery struct {
+	eventID             string
+	accountID           string
+	createdAtMillis     int64
+	sequence            uint64
+	moves               int
+	movedTo             string
+	state               domain.DeliveryState
+	attempts            int
+	run                 int
+	sentAtMillis        int64 // of the fact's attempt
+	nextAttemptAtMillis int64
+}
+
+// deliveryFact is a fact of a delivery that no other row contains.
+type deliveryFact struct {
+	eventID string
+	schemas.Message
+}
+
+// deliveryKey identifies a delivery: an event may continue at another endpoint.
+type deliveryKey struct{ eventID, endpointID string }
+
+// leaf is an attempt's entry in its endpoint's log.
+type leaf struct {
+	domain.LogEntry
+	sentAtMillis int64
+}
+
+// endpointChange is a change of an endpoint itself.
+type endpointChange struct {
+	change string
+	reason domain.DisabledReason // of a disabling
+}
+
+// changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
+const changeEnabled = "enabled"
+
+// addFact collects the rows of a fact of the journal. The facts of the last case only have rows in
+// the tables facts and delivery_facts: the rows of accounts and watches come from their own topics,
+// and a recalled delivery already has its row.
+func (b *block) addFact(r kafka.Record) error {
+	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
+	if err != nil {
+		return err
+	}
+	if b.oldestMillis == 0 || f.AtMillis < b.oldestMillis {
+		b.oldestMillis = f.AtMillis
+	}
+	if kept, own := f.Kept(); own {
+		b.facts.add(newRow(r, f, schemas.EncodeFact(kept)))
+	}
+	if kept, alone := f.KeptOfDelivery(); alone {
+		b.ofDelivery.add(newRow(r, f, deliveryFact{f.EventID(), schemas.EncodeFact(kept)}))
+	}
+	switch body := f.Body.(type) {
+	case domain.DeliveryCreated:
+		b.deliveryCreated(r, f, body)
+	case domain.AttemptMade:
+		b.attemptMade(r, f, body)
+	case domain.DeliveryCancelled:
+		b.deliveryCancelled(r, f, body)
+	case domain.DeliveryRequeued:
+		b.deliveryRequeued(r, f, body)
+	case domain.DeliveryMoved:
+		b.deliveryMoved(r, f, body)
+	case domain.EndpointCreated:
+		b.endpointChanged(r, f, "created", "")
+	case domain.EndpointUpdated:
+		b.endpointChanged(r, f, "updated", "")
+	case domain.SecretRotated:
+		b.endpointChanged(r, f, "secret_rotated", "")
+	case domain.EndpointDisabled:
+		b.endpointChanged(r, f, "disabled", body.Reason)
+	case domain.EndpointEnabled:
+		b.endpointChanged(r, f, changeEnabled, "")
+	case domain.EndpointDeleted:
+		b.endpointChanged(r, f, "deleted", "")
+	case domain.DeliveryRecalled, domain.SecretsResealed, domain.CommandHandled,
+		domain.MailOrdered, domain.MailAttempted,
+		domain.AccountCreated, domain.KeyCreated, domain.KeyRolled, domain.KeyRevoked,
+		domain.WatchCreated, domain.WatchUpdated, domain.WatchDeleted, domain.BackfillRequested,
+		domain.RangeCovered, domain.PartBegun, domain.BackfillStopped:
+	}
+	return nil
+}
+
+func (b *block) deliveryCreated(r kafka.Record, f domain.Fact, body domain.DeliveryCreated) {
+	b.events.add(newRow(r, f, body))
+	b.addDelivery(newRow(r, f, delivery{
+		eventID:             body.Event.ID,
+		accountID:           body.AccountID,
+		createdAtMillis:     body.Event.CreatedAtMillis,
+		sequence:            body.Sequence,
+		moves:               body.Moved.Moves,
+		attempts:            body.Moved.Attempts,
+		run:                 body.Moved.Runs + 1,
+		state:               domain.StateQueued,
+		nextAttemptAtMillis: f.AtMillis,
+	}))
+}
+
+func (b *block) attemptMade(r kafka.Record, f domain.Fact, body domain.AttemptMade) {
+	b.attempts.add(newRow(r, f, body))
+	if body.Entry.Number != 0 {
+		b.leaves.add(newRow(r, f, leaf{body.Entry, body.Result.SentAtMillis}))
+	}
+	b.addDelivery(newRow(r, f, delivery{
+		eventID:             body.EventID,
+		state:               body.State,
+		attempts:            body.Number,
+		run:                 body.Run,
+		sentAtMillis:        body.Result.SentAtMillis,
+		nextAttemptAtMillis: body.NextAttemptAtMillis,
+	}))
+}
+
+func (b *block) deliveryCancelled(r kafka.Record, f domain.Fact, body domain.DeliveryCancelled) {
+	b.addDelivery(newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
+}
+
+func (b *block) deliveryRequeued(r kafka.Record, f domain.Fact, body domain.DeliveryRequeued) {
+	b.addDelivery(newRow(r, f, delivery{
+		eventID:             body.EventID,
+		state:               domain.StateQueued,
+		run:                 body.Run,
+		nextAttemptAtMillis: body.NextAttemptAtMillis,
+	}))
+}
+
+func (b *block) deliveryMoved(r kafka.Record, f domain.Fact, body domain.DeliveryMoved) {
+	b.addDelivery(newRow(r, f, delivery{
+		eventID: body.EventID,
+		state:   domain.StateCancelled,
+		movedTo: body.ToEndpointID,
+	}))
+}
+
+func (b *block) endpointChanged(
+	r kafka.Record, f domain.Fact, change string, reason domain.DisabledReason,
+) {
+	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
+}
+
+// addDelivery adds a fact's row of a delivery. If the delivery already has a row in the block, it
+// merges the two, as the table would. A row has at most one attempt.
+func (b *block) addDelivery(r row[delivery]) {
+	key := deliveryKey{r.body.eventID, r.endpointID}
+	i, there := b.at[key]
+	if !there || (b.deliveries.at(i).body.sentAtMillis != 0 && r.body.sentAtMillis != 0) {
+		b.at[key] = b.deliveries.n
+		b.deliveries.add(r)
+		return
+	}
+	// The state and the next attempt come from the higher version: a repeated fact may follow later
+	// ones.
+	latest, other := r, *b.deliveries.at(i)
+	if other.version > latest.version {
+		latest, other = other, latest
+	}
+	latest.body.join(other.body)
+	latest.atMillis, latest.offset = max(latest.atMillis, other.atMillis),
+		max(latest.offset, other.offset)
+	*b.deliveries.at(i) = latest
+}
+
+// join takes the earlier fact's values where this one is zero, and the larger of the counts.
+func (d *delivery) join(earlier delivery) {
+	d.accountID = max(d.accountID, earlier.accountID)
+	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
+	d.sequence = max(d.sequence, earlier.sequence)
+	d.moves = max(d.moves, earlier.moves)
+	d.movedTo = max(d.movedTo, earlier.movedTo)
+	d.attempts = max(d.attempts, earlier.attempts)
+	d.run = max(d.run, earlier.run)
+	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)
+}
+
+// newRow uses the fact's aggregate as the endpoint, because a delivery belongs to its endpoint's.
+// In the table of facts it may also be a watch.
+func newRow[B any](r kafka.Record, f domain.Fact, body B) row[B] {
+	return row[B]{
+		body:       body,
+		endpointID: f.Aggregate,
+		atMillis:   f.AtMillis,
+		version:    f.Version,
+		partition:  r.Partition,
+		offset:     r.Offset,
+	}
+}

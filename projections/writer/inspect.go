@@ -1,0 +1,135 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// ServerState is the state of a ClickHouse server. Unknown lists what the user may not query.
+type ServerState struct {
+	Address string
+	Version string
+	Clock   time.Time
+	Asked   [2]time.Time // before and after reading its clock
+
+	Pending []string // migrations that its database lacks; all of them without a database
+	Newer   []string // of a newer program
+	Denied  []string // rights on the database that the user lacks
+
+	Damage  Damages // tables that lost rows on disk
+	Disks   []DiskState
+	Unknown []error
+}
+
+// DiskState is a disk of ClickHouse.
+type DiskState struct {
+	Name                  string
+	FreeBytes, TotalBytes uint64
+}
+
+// rights are the rights that a projector and a history need.
+var rights = []string{
+	"SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "DROP TABLE", "TRUNCATE",
+}
+
+// Inspect queries each server. The error of a server that does not answer is in its entry.
+func (db *DB) Inspect(
+	ctx context.Context, now func() time.Time,
+) (states []ServerState, errs []error) {
+	for _, one := range db.Servers() {
+		state, err := one.inspect(ctx, now)
+		states, errs = append(states, state), append(errs, err)
+	}
+	return states, errs
+}
+
+// Clocks queries only the version and the time of each server.
+func (db *DB) Clocks(
+	ctx context.Context, now func() time.Time,
+) (states []ServerState, errs []error) {
+	for _, one := range db.Servers() {
+		state, err := one.clock(ctx, now)
+		states, errs = append(states, state), append(errs, err)
+	}
+	return states, errs
+}
+
+func (db *DB) clock(ctx context.Context, now func() time.Time) (ServerState, error) {
+	state := ServerState{Address: db.addr}
+	state.Asked[0] = now()
+	err := db.QueryRow(ctx, `SELECT version(), now64(3, 'UTC')`, nil, &state.Version, &state.Clock)
+	if err != nil {
+		return state, fmt.Errorf("projections: asking ClickHouse at %s: %w", db.addr, err)
+	}
+	state.Asked[1] = now()
+	return state, nil
+}
+
+func (db *DB) inspect(ctx context.Context, now func() time.Time) (ServerState, error) {
+	state, err := db.clock(ctx, now)
+	if err != nil {
+		return state, err
+	}
+	for what, ask := range map[string]func(context.Context, *ServerState) error{
+		"migrations": db.inspectMigrations,
+		"lost parts": func(ctx context.Context, s *ServerState) (err error) {
+			s.Damage, err = db.Damage(ctx)
+			return err
+		},
+		"rights": db.inspectRights,
+		"disks":  db.inspectDisks,
+	} {
+		if err := ask(ctx, &state); err != nil {
+			state.Unknown = append(state.Unknown, fmt.Errorf("its %s: %w", what, err))
+		}
+	}
+	return state, nil
+}
+
+func (db *DB) inspectMigrations(ctx context.Context, state *ServerState) error {
+	applied, err := db.appliedVersions(ctx)
+	if err != nil && !IsMissing(err) {
+		return err
+	}
+	known := schemas.ClickHouseMigrations()
+	for _, m := range known {
+		if _, done := applied[m.Version]; !done {
+			state.Pending = append(state.Pending, m.Name)
+		}
+	}
+	for version, name := range applied {
+		if int(version) > len(known) {
+			state.Newer = append(state.Newer, name)
+		}
+	}
+	return nil
+}
+
+func (db *DB) inspectRights(ctx context.Context, state *ServerState) error {
+	for _, right := range rights {
+		var granted uint8
+		err := db.QueryRow(ctx, `CHECK GRANT `+right+` ON `+db.name+`.*`, nil, &granted)
+		if err != nil {
+			return err
+		}
+		if granted == 0 {
+			state.Denied = append(state.Denied, right)
+		}
+	}
+	return nil
+}
+
+func (db *DB) inspectDisks(ctx context.Context, state *ServerState) error {
+	// Object storage has no limit.
+	const disks = `SELECT name, unreserved_space, total_space FROM system.disks
+WHERE total_space < 1152921504606846976 ORDER BY name`
+	return db.Query(ctx, disks, nil, func(read func(...any) error) error {
+		var d DiskState
+		err := read(&d.Name, &d.FreeBytes, &d.TotalBytes)
+		state.Disks = append(state.Disks, d)
+		return err
+	})
+}

@@ -1,0 +1,100 @@
+package writer
+
+import (
+	"context"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+)
+
+// Lag measures how far the live tables are behind the topics, whichever projector fills them.
+type Lag struct {
+	db   *DB
+	ends *kafka.Ends
+}
+
+// NewLag returns a Lag. Close frees its client.
+func NewLag(db *DB, cluster kafka.Cluster) (*Lag, error) {
+	ends, err := cluster.NewEnds()
+	if err != nil {
+		return nil, err
+	}
+	return &Lag{db: db, ends: ends}, nil
+}
+
+// Close frees the client.
+func (l *Lag) Close() { l.ends.Close() }
+
+// Records returns how many records of all topics are missing in a table that is filled from
+// them, control records included.
+func (l *Lag) Records(ctx context.Context) (records int64, err error) {
+	ends, err := l.topicEnds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return l.missing(ctx, ends)
+}
+
+// CatchUp waits until the tables have everything that the topics had at the time of the call, ctx
+// ends, or the tables cannot be read any more. It returns the number of records that were missing
+// at the end.
+func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
+	ends, err := l.topicEnds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for looks := 0; ; looks++ {
+		now, err := l.missing(ctx, ends)
+		switch {
+		case err != nil && looks > 0: // a connection's deadline may come before that of ctx
+			return missing, nil
+		case err != nil || now == 0:
+			return now, err
+		}
+		missing = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return missing, nil
+		}
+	}
+}
+
+// missing returns how many records before ends are missing in a table that is filled from
+// them.
+func (l *Lag) missing(
+	ctx context.Context, ends map[topicPartition]int64,
+) (records int64, err error) {
+	db, err := l.db.pin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	live, err := db.live(ctx)
+	if err != nil {
+		return 0, err
+	}
+	progress, err := db.progress(ctx, live)
+	if err != nil {
+		return 0, err
+	}
+	for at, end := range ends {
+		records += max(0, end-progress[at])
+	}
+	return records, nil
+}
+
+func (l *Lag) topicEnds(ctx context.Context) (map[topicPartition]int64, error) {
+	all := make(map[topicPartition]int64)
+	for _, topic := range Topics() {
+		ends, err := l.ends.Of(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		for partition, end := range ends {
+			all[topicPartition{topic, partition}] = end
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,205 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// tableTopic is a table and the one topic that it is filled from.
+type tableTopic struct{ table, topic string }
+
+// tableTopics lists the tables; the last of them is written last (P3).
+var tableTopics = []tableTopic{
+	{"payments", schemas.TopicPayments},
+	{"balance_moves", schemas.TopicPayments},
+	{"endpoints", schemas.TopicEndpoints},
+	{"watches", schemas.TopicWatches},
+	{"attempts", schemas.TopicJournal},
+	{countsTable, schemas.TopicJournal},
+	{logTable, schemas.TopicJournal},
+	{"endpoint_changes", schemas.TopicJournal},
+	{factsTable, schemas.TopicJournal},
+	{deliveryFactsTable, schemas.TopicJournal},
+	{"events", schemas.TopicJournal},
+	{"deliveries", schemas.TopicJournal},
+}
+
+const (
+	countsTable = "attempt_counts" // attempts by spans of time
+	logTable    = "attempt_log"    // the leaf hashes of the attempt logs
+	factsTable  = "facts"          // the facts of endpoints and watches themselves
+	// deliveryFactsTable has the facts of deliveries that the tables events and attempts do not
+	// contain.
+	deliveryFactsTable = "delivery_facts"
+)
+
+// Lengths of the spans of attempt_counts, in seconds.
+const (
+	ShortSpan = 5 * 60
+	LongSpan  = 60 * 60
+)
+
+// Tables that hold the projector's own notes.
+const (
+	progressTable = "projection_progress"
+	versionsTable = "schema_versions"
+)
+
+// Tables lists the tables that are filled from topics.
+func Tables() []string {
+	var names []string
+	for _, t := range tableTopics {
+		names = append(names, t.table)
+	}
+	return names
+}
+
+// Topics lists the topics that the tables are filled from. They are partitioned like the journal.
+func Topics() []string { return topicsOf(Tables()) }
+
+func topicOf(table string) string {
+	for _, t := range tableTopics {
+		if t.table == table {
+			return t.topic
+		}
+	}
+	return ""
+}
+
+func topicsOf(tables []string) []string {
+	var topics []string
+	for _, t := range tableTopics {
+		if slices.Contains(tables, t.table) && !slices.Contains(topics, t.topic) {
+			topics = append(topics, t.topic)
+		}
+	}
+	return topics
+}
+
+// filled is the ClickHouse table that is being filled for one of our tables.
+type filled struct {
+	name       string
+	generation string // its UUID, which it keeps when it is renamed
+}
+
+// layout maps each table to the ClickHouse table that is filled for it.
+type layout map[string]filled
+
+// errTablesMissing means that tables were dropped, or not created yet.
+type errTablesMissing struct{ names []string }
+
+func (e errTablesMissing) Error() string {
+	return fmt.Sprintf("projections: there are no tables %v", e.names)
+}
+
+// errTablesChanged means that a table was recreated or exchanged in the meantime.
+type errTablesChanged struct{ name string }
+
+func (e errTablesChanged) Error() string {
+	return "projections: the table " + e.name +
+		" was recreated or exchanged by a rebuild; continuing from its own progress"
+}
+
+const selectGenerations = `
+SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`
+
+// generations returns the UUID of every table in the database, by its name.
+func (db *DB) generations(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	by := make(map[string]string)
+	err := db.Query(ctx, selectGenerations, nil, func(read func(...any) error) error {
+		var name, generation string
+		err := read(&name, &generation)
+		by[name] = generation
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("projections: asking which tables there are: %w", err)
+	}
+	return by, nil
+}
+
+// live returns the layout that users and the API read.
+func (db *DB) live(ctx context.Context) (layout, error) {
+	generations, err := db.generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := make(layout, len(tableTopics))
+	var missing []string
+	for _, t := range tableTopics {
+		generation, there := generations[t.table]
+		if !there {
+			missing = append(missing, t.table)
+		}
+		l[t.table] = filled{name: t.table, generation: generation}
+	}
+	if len(missing) > 0 {
+		return nil, errTablesMissing{missing}
+	}
+	return l, nil
+}
+
+// check checks that a layout's names still refer to the same tables.
+func (db *DB) check(ctx context.Context, l layout) error {
+	generations, err := db.generations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range l {
+		switch generations[f.name] {
+		case f.generation:
+		case "":
+			return errTablesMissing{[]string{f.name}}
+		default:
+			return errTablesChanged{f.name}
+		}
+	}
+	return nil
+}
+
+// tables lists the layout's tables, in the order of writing.
+func (l layout) tables() []string {
+	return slices.DeleteFunc(Tables(), func(t string) bool { _, there := l[t]; return !there })
+}
+
+// journalLayout is the layout of the tables that are filled from the journal.
+func journalLayout(tables map[string]string) layout {
+	l := make(layout)
+	for _, t := range tableTopics {
+		if t.topic == schemas.TopicJournal {
+			l[t.table] = filled{name: t.table, generation: tables[t.table]}
+		}
+	}
+	return l
+}
+
+// journalNames returns the tables that are filled from the journal.
+func JournalNames() []string { return slices.Sorted(maps.Keys(journalLayout(nil))) }
+
+const selectTables = `
+SELECT name, toString(uuid), uptime() FROM system.tables
+WHERE database = {database:String} AND name IN {tables:Array(String)}`
+
+// journalTables returns the UUIDs of the tables that are filled from the journal, and the server's
+// uptime in seconds.
+func (db *DB) JournalTables(
+	ctx context.Context,
+) (by map[string]string, uptime uint32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	by = make(map[string]string)
+	err = db.Query(ctx, selectTables, Parameters{"tables": ArrayOf(JournalNames())},
+		func(read func(...any) error) error {
+			var name, generation string
+			err := read(&name, &generation, &uptime)
+			by[name] = generation
+			return err
+		})
+	return by, uptime, err
+}

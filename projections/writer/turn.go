@@ -1,0 +1,87 @@
+package writer
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+)
+
+const (
+	// turnSaid is how long a refold waits for its turn before it logs that.
+	turnSaid = 10 * time.Second
+	// turnMax is how long the group waits for a refold to end. It does not wait for a process that
+	// died.
+	turnMax = 7 * 24 * time.Hour
+)
+
+// turn is the right to fill tables next to the live ones. Two rebuilds at the same time, such as
+// one by a guard and one by an operator, would drop each other's tables or fill the same ones
+// twice.
+//
+// It is the first partition of a topic, in a group whose members are refolds: the owner gives up
+// the partition only when it has ended.
+type turn struct {
+	membership *kafka.Membership
+	ended      chan struct{}
+}
+
+// awaitTurn waits until no other refold of the database with the same suffix runs.
+func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, error) {
+	t := &turn{ended: make(chan struct{})}
+	begun := make(chan struct{}, 1)
+	is := func(partitions []int32) bool { return slices.Contains(partitions, 0) }
+	var err error
+	t.membership, err = cfg.Cluster.Join(kafka.MembershipConfig{
+		Group: HoldersPrefix + cfg.DB.Name() + suffix + "-turn",
+		Topic: schemas.TopicJournal,
+		Now:   cfg.Now,
+		Assigned: func(partitions []int32) {
+			if !is(partitions) {
+				return
+			}
+			select {
+			case begun <- struct{}{}:
+			default: // again
+			}
+		},
+		Revoked: func(partitions []int32) {
+			if is(partitions) {
+				<-t.ended
+			}
+		},
+		Lost: func(partitions []int32) {
+			if is(partitions) {
+				cfg.Logger.Warn("the cluster no longer knows that the history is being rebuilt: " +
+					"start no other rebuild or verification before this one ends")
+			}
+		},
+		RevokeMax: turnMax,
+	})
+	if err != nil {
+		return nil, err
+	}
+	said := time.NewTimer(turnSaid)
+	defer said.Stop()
+	for {
+		select {
+		case <-begun:
+			return t, nil
+		case <-said.C:
+			cfg.Logger.Info("another rebuild or verification of this history runs; waiting for it to end")
+		case <-ctx.Done():
+			t.end()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// end lets the next one begin.
+func (t *turn) end() {
+	close(t.ended)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseMax)
+	defer cancel()
+	_ = t.membership.Leave(ctx) // otherwise the group waits for a timeout
+}

@@ -1,0 +1,336 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+)
+
+const (
+	verifySuffix   = "_verify"
+	verifyWaitMax  = 30 * time.Second // for the live tables to reach the refold's position
+	compareMax     = 10 * time.Minute
+	examplesOfDiff = 5
+)
+
+// Difference is a partition and day in which a live table differs from its topic.
+type Difference struct {
+	Table      string
+	Partition  int32
+	Day        string // YYYY-MM-DD, UTC
+	LiveRows   uint64
+	LiveSum    uint64
+	RefoldRows uint64
+	RefoldSum  uint64
+	Examples   []string // keys of some of the rows that differ
+}
+
+// Doubled is an event with more than one delivery that was not cancelled: the journal itself
+// violates the rule that an event has one (G2).
+type Doubled struct {
+	EventID   string
+	Endpoints []string // of those deliveries
+}
+
+// Verification is the result of a comparison.
+type Verification struct {
+	Rows          map[string]uint64 // compared, by table
+	Former        map[string]uint64 // not compared: topics on which a table was restarted lack them
+	LeftOut       map[string]int    // invalid records that are in no table, by topic
+	Differences   []Difference
+	Doubled       []Doubled // some of them
+	DoubledEvents uint64    // their number
+}
+
+// verified says how the rows of a table are identified and grouped.
+var verified = map[string]struct{ key, day, only string }{
+	"payments":      {key: "payment_id", day: "ledger_closed_at"},
+	"balance_moves": {key: "move_id", day: "ledger_closed_at"},
+	"attempts": {
+		key: "concat(event_id, '/', endpoint_id, '/', toString(number))",
+		day: "sent_at",
+	},
+	countsTable: {
+		key: "concat(endpoint_id, '/', toString(seconds), '/', toString(at))",
+		day: "at",
+	},
+	logTable: {
+		key: "concat(endpoint_id, '/', toString(log_from), '/', toString(leaf))",
+		day: "sent_at",
+	},
+	factsTable: {key: "concat(aggregate_id, '/', toString(version))", day: "happened_at"},
+	deliveryFactsTable: {
+		key: "concat(event_id, '/', endpoint_id, '/', toString(version))",
+		day: "happened_at",
+	},
+	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
+	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
+	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
+	// A deleted one may have been compacted away in its topic.
+	"endpoints": {key: "endpoint_id", day: "created_at", only: "NOT deleted"},
+	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
+}
+
+// Verify folds the topics again into tables next to the live ones, and compares counts and
+// checksums by partition and day. It ignores rows that changed after the refold ended. It drops its
+// own tables at the end.
+func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
+	if cfg, err = cfg.complete(); err != nil {
+		return v, err
+	}
+	cfg.Tables = sortTables(cfg.Tables)
+	if cfg.DB, err = cfg.DB.pin(ctx); err != nil { // the comparison uses one server
+		return v, err
+	}
+	f, err := newRefold(ctx, cfg, verifySuffix)
+	if err != nil {
+		return v, err
+	}
+	defer f.close()
+	if at, start, late := f.beginsLate(); late {
+		return v, fmt.Errorf("projections: %s begins at offset %d, so what was before cannot be folded "+
+			"again and compared", at, start)
+	}
+	var own []string
+	for _, name := range cfg.Tables {
+		own = append(own, name+verifySuffix)
+	}
+	if err := cfg.DB.drop(ctx, own...); err != nil { // tables of an interrupted verification
+		return v, err
+	}
+	defer func() {
+		if dropped := cfg.DB.drop(context.WithoutCancel(ctx), own...); err == nil {
+			err = dropped
+		}
+	}()
+	if err := f.makeTables(ctx); err != nil {
+		return v, err
+	}
+	ends, err := f.endsNow(ctx)
+	if err != nil {
+		return v, err
+	}
+	if err := f.fill(ctx, ends); err != nil {
+		return v, err
+	}
+	if err := f.awaitLive(ctx); err != nil {
+		return v, err
+	}
+	v.Rows, v.Former, v.LeftOut = make(map[string]uint64), make(map[string]uint64), f.dead
+	if f.restarted, err = f.restartedTables(ctx); err != nil {
+		return v, err
+	}
+	for _, name := range cfg.Tables {
+		if err := f.compare(ctx, name, &v); err != nil {
+			return v, fmt.Errorf("projections: comparing %s: %w", name, err)
+		}
+	}
+	if slices.Contains(cfg.Tables, "deliveries") {
+		err = f.findDoubled(ctx, &v)
+	}
+	return v, err
+}
+
+// awaitLive waits until the live tables have everything that was folded again.
+func (f *refold) awaitLive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax,
+		fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector "+
+			"running?", verifyWaitMax))
+	defer cancel()
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for {
+		live, err := f.DB.live(ctx)
+		if err != nil {
+			return err
+		}
+		at, err := f.DB.progress(ctx, live)
+		if err != nil {
+			return err
+		}
+		behind := slices.ContainsFunc(partitionsOf(f.next), func(p topicPartition) bool {
+			return at[p] < f.next[p]
+		})
+		if !behind {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// rowsOf returns a subquery of the rows to compare: key, partition, day, hash.
+func (f *refold) rowsOf(name, suffix string, columns []string, since string) string {
+	how := verified[name]
+	bounds := f.extents[topicOf(name)].starts
+	var partitions, ends []string
+	for _, p := range kafka.Partitions(bounds) {
+		partitions = append(partitions, strconv.Itoa(int(p)))
+		ends = append(ends, strconv.FormatInt(f.next[topicPartition{topicOf(name), p}], 10))
+	}
+	bound := "transform(toInt64(partition), [" + strings.Join(partitions, ",") + "], [" +
+		strings.Join(ends, ",") + "], toInt64(0))"
+	where := []string{"toInt64(offset) < " + bound,
+		how.key + " NOT IN (SELECT " + how.key + " FROM {database:Identifier}." + name +
+			" FINAL WHERE toInt64(offset) >= " + bound + ")"}
+	if how.only != "" {
+		where = append(where, how.only)
+	}
+	if since != "" {
+		where = append(where, since)
+	}
+	if slices.Contains(f.restarted, name) {
+		where = append(where, how.key+" IN "+f.keysOf(name))
+	}
+	return "SELECT " + how.key + " AS key, toInt32(partition) AS part, toString(toDate(" + how.day +
+		")) AS day, sipHash64(toString(tuple(" + strings.Join(columns, ", ") + "))) AS hash" +
+		" FROM {database:Identifier}." + name + suffix + " FINAL WHERE " + strings.Join(where, " AND ")
+}
+
+// keysOf returns a subquery of the keys of a table's rows that were folded again from their
+// beginning: a delivery whose creation is not among the facts has no day, and the first span of an
+// endpoint may also hold attempts of the former topics.
+func (f *refold) keysOf(name string) string {
+	how := verified[name]
+	table := "{database:Identifier}." + name + f.suffix
+	whole := "toDate(" + how.day + ") != toDate(0)"
+	if name == countsTable {
+		whole = "(endpoint_id, seconds, at) NOT IN (SELECT endpoint_id, seconds, min(at) FROM " + table +
+			" GROUP BY endpoint_id, seconds)"
+	}
+	return "(SELECT " + how.key + " FROM " + table + " FINAL WHERE " + whole + ")"
+}
+
+// countFormer counts the rows of a table that was restarted on other topics ([Restart]) that these
+// lack, or whose beginning they lack. Offsets do not tell that they are of the former topics.
+func (f *refold) countFormer(ctx context.Context, name string, v *Verification) error {
+	if !slices.Contains(f.restarted, name) {
+		return nil
+	}
+	var rows uint64
+	err := f.DB.QueryRow(ctx, "SELECT count() FROM {database:Identifier}."+name+" FINAL WHERE "+
+		verified[name].key+" NOT IN "+f.keysOf(name), nil, &rows)
+	if rows > 0 {
+		v.Former[name] = rows
+	}
+	return err
+}
+
+// compare adds a table's counts and differences.
+func (f *refold) compare(ctx context.Context, name string, v *Verification) error {
+	ctx, cancel := context.WithTimeout(ctx, compareMax)
+	defer cancel()
+	columns, err := f.DB.storedColumns(ctx, name)
+	if err != nil {
+		return err
+	}
+	for i, c := range columns {
+		switch c { // sets: only their members count, not their order
+		case "attempt_times":
+			columns[i] = "arraySort(" + c + ")"
+		case "delivered", "failed":
+			columns[i] = "arraySort(bitmapToArray(" + c + "))"
+		}
+	}
+	since, err := f.withinRetention(ctx, name)
+	if err == nil {
+		err = f.countFormer(ctx, name, v)
+	}
+	if err != nil {
+		return err
+	}
+	live, refolded := f.rowsOf(name, "", columns, since), f.rowsOf(name, f.suffix, columns, since)
+	// The sums of the two sides are kept separately, so that the report can show both.
+	query := `
+SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1)
+FROM (
+    SELECT 0 AS side, part, day, count() AS n, sum(hash) AS s FROM (` + live + `) GROUP BY part, day
+    UNION ALL SELECT 1, part, day, count(), sum(hash) FROM (` + refolded + `) GROUP BY part, day
+) GROUP BY part, day ORDER BY part, day`
+	var differences []Difference
+	err = f.DB.Query(ctx, query, nil, func(read func(...any) error) error {
+		d := Difference{Table: name}
+		err := read(&d.Partition, &d.Day, &d.LiveRows, &d.LiveSum, &d.RefoldRows, &d.RefoldSum)
+		v.Rows[name] += d.RefoldRows
+		if d.LiveRows != d.RefoldRows || d.LiveSum != d.RefoldSum {
+			differences = append(differences, d)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range differences {
+		if err := f.examples(ctx, &differences[i], live, refolded); err != nil {
+			return err
+		}
+	}
+	v.Differences = append(v.Differences, differences...)
+	return nil
+}
+
+// examples returns keys of rows that only one side has, or that differ.
+func (f *refold) examples(ctx context.Context, d *Difference, live, refolded string) error {
+	query := `SELECT key FROM (SELECT key, hash FROM (` + live +
+		`) WHERE part = {part:Int32} AND day = {day:String}
+    UNION ALL SELECT key, hash FROM (` + refolded +
+		`) WHERE part = {part:Int32} AND day = {day:String})
+GROUP BY key HAVING count() != 2 OR uniqExact(hash) != 1 ORDER BY key LIMIT ` +
+		strconv.Itoa(examplesOfDiff)
+	which := Parameters{"part": strconv.Itoa(int(d.Partition)), "day": d.Day}
+	return f.DB.Query(ctx, query, which, func(read func(...any) error) error {
+		var key string
+		err := read(&key)
+		d.Examples = append(d.Examples, key)
+		return err
+	})
+}
+
+const selectDoubled = `
+SELECT event_id, arraySort(groupArray(endpoint_id)), count() OVER ()
+FROM (
+    SELECT event_id, endpoint_id FROM {database:Identifier}.{table:Identifier} FINAL
+    WHERE state != 'CANCELLED'
+)
+GROUP BY event_id HAVING count() > 1
+ORDER BY event_id LIMIT {limit:UInt32}
+SETTINGS optimize_aggregation_in_order = 1`
+
+// findDoubled looks in the refolded tables for events with two active deliveries. The comparison
+// does not find them, because the live tables have the same.
+func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
+	ctx, cancel := context.WithTimeout(ctx, compareMax)
+	defer cancel()
+	which := Parameters{"table": "deliveries" + f.suffix, "limit": strconv.Itoa(examplesOfDiff)}
+	err := f.DB.Query(ctx, selectDoubled, which, func(read func(...any) error) error {
+		var d Doubled
+		err := read(&d.EventID, &d.Endpoints, &v.DoubledEvents)
+		v.Doubled = append(v.Doubled, d)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("projections: looking for events with two deliveries: %w", err)
+	}
+	return nil
+}
+
+// withinRetention returns a condition that excludes rows that ClickHouse may have deleted.
+func (f *refold) withinRetention(ctx context.Context, name string) (condition string, err error) {
+	if ageColumns[name] == "" {
+		return "", nil
+	}
+	retention, err := f.DB.Retention(ctx, name)
+	if err != nil || retention == 0 {
+		return "", err
+	}
+	since := f.Now().Add(-retention).Add(24 * time.Hour).Unix()
+	return fmt.Sprintf("toUnixTimestamp(toDateTime(%s)) > %d", ageColumns[name], since), nil
+}

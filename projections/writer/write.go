@@ -1,0 +1,144 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	insertMax  = 30 * time.Second // for one insert, including the server's part
+	insertsMax = 3                // concurrent inserts of one block
+)
+
+// leadingTable is read first, and refers to the rows of the others.
+const leadingTable = "deliveries"
+
+// column is a column's name and its values, in a slice that the client accepts as a whole.
+type column struct {
+	name   string
+	values any
+}
+
+// table holds a block's rows for one table, in pieces.
+type table struct {
+	name   string
+	rows   int
+	pieces iter.Seq[[]column]
+}
+
+// insert writes rows with one statement.
+func (db *DB) insert(ctx context.Context, t table) (err error) {
+	if t.rows == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, insertMax)
+	defer cancel()
+	var batch driver.Batch
+	for columns := range t.pieces {
+		if batch == nil {
+			batch, err = db.Server().conn.PrepareBatch(clickhouse.Context(ctx, insertSettings),
+				"INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
+		} else {
+			err = batch.Flush()
+		}
+		if err == nil {
+			err = appendColumns(batch, columns)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = batch.Send()
+	} else if batch != nil {
+		_ = batch.Abort()
+	}
+	if err != nil {
+		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
+	}
+	return nil
+}
+
+func namesOf(columns []column) string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	return strings.Join(names, ", ")
+}
+
+func appendColumns(batch driver.Batch, columns []column) error {
+	for i, c := range columns {
+		if err := batch.Column(i).Append(c.values); err != nil {
+			return fmt.Errorf("the column %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// write writes a block into the tables of a layout, and then records the progress (P1). In between
+// it checks the layout and the tables' rows: a table that was exchanged, or that lost rows, has at
+// most the rows of this block, and the next session begins at its own progress.
+func (db *DB) write(ctx context.Context, b *block, l layout) error {
+	if err := db.insertBlock(ctx, b, l); err != nil {
+		return err
+	}
+	inserted, checking := errgroup.WithContext(ctx)
+	inserted.Go(func() error { return db.check(checking, l) })
+	inserted.Go(func() error { return db.checkContinuity(checking, l, b.from) })
+	if err := inserted.Wait(); err != nil {
+		return err
+	}
+	return db.recordProgress(ctx, l, b.next)
+}
+
+// insertBlock writes the tables concurrently, and then the one that refers to the others (P3).
+func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
+	insert := func(ctx context.Context, name string) error {
+		t := b.table(name)
+		t.name = l[name].name
+		return db.insert(ctx, t)
+	}
+	first, inserting := errgroup.WithContext(ctx)
+	first.SetLimit(insertsMax)
+	last := ""
+	for _, name := range l.tables() {
+		if name == leadingTable {
+			last = name
+			continue
+		}
+		first.Go(func() error { return insert(inserting, name) })
+	}
+	if err := first.Wait(); err != nil || last == "" {
+		return err
+	}
+	return insert(ctx, last)
+}
+
+func each[R, V any](rows []R, value func(*R) V) []V {
+	values := make([]V, len(rows))
+	for i := range rows {
+		values[i] = value(&rows[i])
+	}
+	return values
+}
+
+// optional returns NULL where the value is zero.
+func optional[R any, V comparable](rows []R, value func(*R) V) []*V {
+	values := each(rows, value)
+	pointers := make([]*V, len(values))
+	var zero V
+	for i := range values {
+		if values[i] != zero {
+			pointers[i] = &values[i]
+		}
+	}
+	return pointers
+}
