@@ -11,8 +11,7 @@
 //
 // File map:
 //
-//	store.go        state on Pebble and its batches
-//	compactions.go  when a store's compactions run
-//	flushes.go      ends a process whose state cannot be written
-//	timers.go       the timer index, by group and time
+//	store.go    state on Pebble and its batches
+//	flushes.go  ends a process whose state cannot be written
+//	timers.go   the timer index, by group and time
 package store

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,10 +27,9 @@ import (
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
-	db          *pebble.DB
-	identity    string
-	flusher     *flusher     // nil if there is a log
-	latestBytes atomic.Int64 // size of the latest committed batch
+	db       *pebble.DB
+	identity string
+	flusher  *flusher // nil if there is a log
 }
 
 // storeFormat numbers the format of the store's own entries (see Store). Increment it if stores
@@ -105,7 +104,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	if identity != nil {
 		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is "+
-			"built anew", "dir", cfg.Dir)
+			"rebuilt", "dir", cfg.Dir)
 	}
 	if err := s.empty(s.identity); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -134,7 +133,11 @@ func openPebble(cfg Config) (*pebble.DB, error) {
 	if cfg.Unlogged {
 		opts.EventListener = (&flushes{log: opts.Logger}).listener()
 	}
-	opts.Experimental.CompactionScheduler = new(compactions)
+	// Pebble's own scheduler also polls every 100 ms whether it may run more compactions at once,
+	// which wakes an idle process ten times a second per store. The limit here is always one
+	// (CompactionConcurrencyRange), so a waiting compaction starts when the running one ends.
+	opts.Experimental.CompactionScheduler =
+		pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
@@ -277,16 +280,8 @@ func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error 
 	return s.Scan([]byte{KeySpaceOwn + 1}, []byte{0xff, 0xff, 0xff, 0xff}, take)
 }
 
-// Begin opens a batch, with as much room as the previous one needed: Pebble reuses only the memory
-// of small batches, and grows others by copying from 1 KiB on.
-func (s *Store) Begin() *Batch {
-	latest := s.latestBytes.Load()
-	room := int(min(latest+latest/4, mostRoomBytes))
-	return &Batch{changes: s.db.NewIndexedBatchWithSize(room), store: s}
-}
-
-// mostRoomBytes bounds the initial capacity of a batch.
-const mostRoomBytes = 4 << 20
+// Begin opens a batch.
+func (s *Store) Begin() *Batch { return &Batch{changes: s.db.NewIndexedBatch(), store: s} }
 
 // Batch is a batch of changes to a store. It reads its own writes. It must be used by one goroutine
 // and ends with Commit or Discard.
@@ -294,7 +289,6 @@ type Batch struct {
 	changes *pebble.Batch
 	store   *Store
 	timer   []timerChange
-	repeats bool // the state already has all its entries, so a flush would write nothing new
 }
 
 // Get returns a value, or nil if the key does not exist.
@@ -302,25 +296,11 @@ func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
 
 // Set writes a value, the concatenation of these parts.
 func (b *Batch) Set(key []byte, value ...[]byte) error {
-	size := 0
-	for _, part := range value {
-		size += len(part)
-	}
-	set := b.changes.SetDeferred(len(key), size)
-	copy(set.Key, key)
-	at := 0
-	for _, part := range value {
-		at += copy(set.Value[at:], part)
-	}
-	if err := set.Finish(); err != nil {
+	if err := b.changes.Set(key, slices.Concat(value...), nil); err != nil {
 		return fmt.Errorf("streams: writing state: %w", err)
 	}
 	return nil
 }
-
-// Repeats declares that the state already has the entries that are written next. If the batch
-// writes nothing else, its commit does not schedule a flush.
-func (b *Batch) Repeats() { b.repeats = b.changes.Empty() }
 
 // Delete removes a value.
 func (b *Batch) Delete(key []byte) error {
@@ -384,11 +364,10 @@ func (b *Batch) Commit() error {
 	if b.changes.Empty() {
 		return b.changes.Close()
 	}
-	b.store.latestBytes.Store(int64(b.changes.Len()))
 	if err := b.changes.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("streams: committing state: %w", err)
 	}
-	if f := b.store.flusher; f != nil && !b.repeats {
+	if f := b.store.flusher; f != nil {
 		f.wrote()
 	}
 	return b.changes.Close()
@@ -442,10 +421,10 @@ type pebbleLog struct{ logger *slog.Logger }
 func (pebbleLog) Infof(string, ...any) {}
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.logger.Error("pebble: " + fmt.Sprintf(format, args...))
+	l.logger.Error("Pebble: " + fmt.Sprintf(format, args...))
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	l.logger.Error("pebble cannot go on: " + fmt.Sprintf(format, args...))
+	l.logger.Error("Pebble cannot continue: " + fmt.Sprintf(format, args...))
 	os.Exit(1)
 }

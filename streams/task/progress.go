@@ -57,7 +57,8 @@ func (p *progress) load(s *store.Store) (err error) {
 
 // reset sets the progress of an empty state.
 func (p *progress) reset() {
-	p.next, p.mark, p.grown, p.positions, p.noted = 0, bookmark{}, 0, nil, ""
+	p.next, p.mark, p.grown, p.positions = 0, bookmark{}, 0, nil
+	p.kept, p.noted = "", ""
 }
 
 // firstUnproved returns the offset to start reading the journal at, so that the last record that
@@ -201,7 +202,7 @@ func (p *progress) saveInputs(b *store.Batch) error {
 	}
 	text := p.positions.String()
 	if text == p.kept {
-		b.Repeats()
+		return nil // an idle task writes nothing, so that its store is not flushed
 	}
 	p.kept = text
 	return b.Set(inputsKey, []byte(text))
