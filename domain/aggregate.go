@@ -7,7 +7,7 @@ type Kind string
 
 // Kinds of aggregate.
 const (
-	KindNone     Kind = "" // the identifier is of no aggregate
+	KindNone     Kind = "" // any other identifier
 	KindAccount  Kind = "account"
 	KindEndpoint Kind = "endpoint"
 	KindWatch    Kind = "watch"
@@ -26,7 +26,7 @@ func KindOf(aggregate string) Kind {
 	return KindNone
 }
 
-// prefix is the prefix of the kind's identifiers.
+// prefix returns the prefix of the kind's identifiers.
 func (k Kind) prefix() string {
 	switch k {
 	case KindAccount:
@@ -40,9 +40,8 @@ func (k Kind) prefix() string {
 	return ""
 }
 
-// EvolveEndpoint applies one fact of an endpoint's aggregate to the endpoint, and to the
-// delivery of the fact, that of [Fact.EventID]. A delivery has the epoch of its endpoint
-// after the fact. A fact about no delivery leaves the given one unchanged.
+// EvolveEndpoint applies one fact of an endpoint's aggregate to the endpoint and to the delivery of
+// [Fact.EventID], which gets the epoch of its endpoint after the fact.
 func EvolveEndpoint(endpoint Endpoint, delivery Delivery, f Fact) (Endpoint, Delivery) {
 	endpoint = evolveEndpoint(endpoint, f)
 	return endpoint, evolveDelivery(delivery, endpoint.Epoch, f)

@@ -3,14 +3,13 @@ package domain
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"strconv"
 )
 
-// AttemptLog is the transparency log of an endpoint's attempts, as far as the next one needs
-// it: its leaves are the attempts, in the order of their facts, under a Merkle tree (RFC 6962).
-// A log that cannot go on without a gap is closed, and the next attempt begins another
-// (docs/decisions/receipts.md).
+// AttemptLog is the part of the transparency log of an endpoint's attempts that the next one needs:
+// the leaves are the attempts, in the order of their facts, under a Merkle tree (RFC 6962). A log
+// that would have a gap is closed, and the next attempt begins another (docs/decisions/receipts.md).
 type AttemptLog struct {
 	From uint64 // version of the fact that is the first leaf, which names the log; 0: there is no log
 	Size uint64 // leaves
@@ -22,7 +21,7 @@ type AttemptLog struct {
 // LogEntry is an [AttemptMade]'s entry in its endpoint's log.
 type LogEntry struct {
 	From   uint64 // [AttemptLog.From]
-	Number uint64 // of the leaf: 1, 2, 3 and so on; 0 in facts of versions that had no logs
+	Number uint64 // of the leaf: 1, 2, 3 and so on
 	// SHA-256 of the request's body, and of the value of its Webhook-Signature.
 	BodySHA256, SignatureSHA256 []byte
 	// Hashes are the leaf's own and those of the subtrees that it completes, the smallest
@@ -41,7 +40,7 @@ type AttemptRecord struct {
 	BodySHA256, SignatureSHA256 []byte
 	StatusCode                  int // 0: no status arrived
 	Error                       AttemptError
-	AnswerSHA256                []byte // of what is kept of the answer: its first 1 KiB
+	AnswerSHA256                []byte // of the first 1 KiB of the answer
 }
 
 // Record returns the content that the attempt's leaf hashes.
@@ -61,36 +60,17 @@ func (b AttemptMade) Record(endpointID string) AttemptRecord {
 	}
 }
 
-// Text is the canonical form of the record: ten lines, each ended by a line feed. Another form
-// has another first line.
+// Text returns the canonical form of the record: ten lines. Another form would have another first
+// line.
 func (r AttemptRecord) Text() []byte {
-	text := make([]byte, 0, 512)
-	line := func(name string, value string) {
-		text = append(append(append(append(text, name...), ' '), value...), '\n')
-	}
-	hash := func(name string, value []byte) {
-		text = hex.AppendEncode(append(append(text, name...), ' '), value)
-		text = append(text, '\n')
-	}
-	number := func(name string, value int64) {
-		text = strconv.AppendInt(append(append(text, name...), ' '), value, 10)
-		text = append(text, '\n')
-	}
-	line("lumenhook-attempt", "v1")
-	line("event", r.EventID)
-	line("endpoint", r.EndpointID)
-	number("attempt", int64(r.Number))
-	number("sent-at-ms", r.SentAtMillis)
-	number("duration-ms", r.DurationMillis)
-	hash("body-sha256", r.BodySHA256)
-	hash("signature-sha256", r.SignatureSHA256)
 	answer := strconv.Itoa(r.StatusCode)
 	if r.Error != "" {
 		answer += " " + string(r.Error)
 	}
-	line("answer", answer)
-	hash("answer-sha256", r.AnswerSHA256)
-	return text
+	return fmt.Appendf(nil, "lumenhook-attempt v1\nevent %s\nendpoint %s\nattempt %d\n"+
+		"sent-at-ms %d\nduration-ms %d\nbody-sha256 %x\nsignature-sha256 %x\nanswer %s\n"+
+		"answer-sha256 %x\n", r.EventID, r.EndpointID, r.Number, r.SentAtMillis, r.DurationMillis,
+		r.BodySHA256, r.SignatureSHA256, answer, r.AnswerSHA256)
 }
 
 // leafHash and nodeHash are those of RFC 6962, section 2.1.
@@ -106,7 +86,7 @@ func nodeHash(left []byte, right [sha256.Size]byte) [sha256.Size]byte {
 	return sha256.Sum256(b[:])
 }
 
-// next is the entry of an attempt whose fact has this version.
+// next returns the entry of an attempt whose fact has this version.
 func (l AttemptLog) next(version uint64, endpointID string, made AttemptMade) LogEntry {
 	entry := made.Entry
 	if l.From == 0 {
@@ -129,7 +109,7 @@ func (l AttemptLog) with(e LogEntry) AttemptLog {
 	if e.Number == 1 {
 		l = AttemptLog{From: e.From}
 	}
-	// A peak of one hash gives way for each subtree that is completed.
+	// Each completed subtree replaces a peak.
 	kept := len(l.Peaks) - (len(e.Hashes) - sha256.Size)
 	if e.Number != l.Size+1 || e.From != l.From || len(e.Hashes) < sha256.Size || kept < 0 {
 		return AttemptLog{}

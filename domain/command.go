@@ -2,18 +2,18 @@ package domain
 
 import "math"
 
-// Command asks for a change. Its identifier makes it idempotent: asked again, it
-// is answered as before and changes nothing.
+// Command requests a change. Its identifier makes it idempotent: a repeat gets the same answer and
+// changes nothing.
 type Command struct {
 	ID             string
-	AccountID      string // who asks; what another account owns does not exist for it
-	KeyID          string // the API key that asks; empty: the operator, or the service itself
-	BodyHash       []byte // SHA-256 of the request's body, to tell a repeat from another request
+	AccountID      string // the caller's, which cannot see the objects of other accounts
+	KeyID          string // the caller's API key; empty: the operator, or the service itself
+	BodyHash       []byte // SHA-256 of the request's body, to distinguish a repeat from another request
 	IssuedAtMillis int64
 	Body           CommandBody
 }
 
-// Kind returns the kind of the aggregate asked about.
+// Kind returns the kind of the command's aggregate.
 func (c Command) Kind() Kind {
 	switch c.Body.(type) {
 	case AccountCommand:
@@ -31,16 +31,16 @@ func (c Command) Kind() Kind {
 //
 //sumtype:decl
 type CommandBody interface {
-	// CommandType is the name under which the command is kept in a topic.
+	// CommandType is the name of the command in its topic.
 	CommandType() string
-	// Aggregate is the identifier of the account, endpoint or watch asked about.
-	// What concerns a delivery is asked of its endpoint.
+	// Aggregate is the identifier of the account, endpoint or watch that decides the command. An
+	// endpoint decides commands on its deliveries.
 	Aggregate() string
-	// wellFormed is [Command.WellFormed] of the body, but for the aggregate.
+	// wellFormed is [Command.WellFormed] of the body, except for the aggregate.
 	wellFormed() error
 }
 
-// AccountCommand is a command that an account answers.
+// AccountCommand is a command on an account.
 //
 //sumtype:decl
 type AccountCommand interface {
@@ -48,8 +48,7 @@ type AccountCommand interface {
 	ofAccount()
 }
 
-// EndpointCommand is a command that an endpoint answers, alone or with its
-// deliveries.
+// EndpointCommand is a command on an endpoint or its deliveries.
 //
 //sumtype:decl
 type EndpointCommand interface {
@@ -57,7 +56,7 @@ type EndpointCommand interface {
 	ofEndpoint()
 }
 
-// WatchCommand is a command that a watch answers.
+// WatchCommand is a command on a watch.
 //
 //sumtype:decl
 type WatchCommand interface {
@@ -65,10 +64,10 @@ type WatchCommand interface {
 	ofWatch()
 }
 
-// Fields named IfRevision hold the revision that the asker has seen, and the
-// command is refused if the object has another; 0 asks for no check.
+// Fields named IfRevision hold the revision that the caller has seen. The command is refused if the
+// object has another; 0 means no check.
 
-// CreateAccount asks for a new account with a first key.
+// CreateAccount creates an account with a first key.
 type CreateAccount struct {
 	AccountID  string
 	Email      string
@@ -76,23 +75,23 @@ type CreateAccount struct {
 	Key        Key
 }
 
-// UpdateAccount requests other addresses for mails to the holder of an account. It comes from the
-// operator of the service, and is stored as a [CreateAccount].
+// UpdateAccount changes the email addresses and quotas of an account. It comes from the operator of
+// the service, and is stored as a [CreateAccount].
 type UpdateAccount struct {
 	AccountID  string
-	Email      string   // empty: the addresses stay
+	Email      string   // empty: no change
 	MoreEmails []string // [Account.MoreEmails]
-	Quotas     Counts   // 0 leaves one as it is
+	Quotas     Counts   // 0: no change
 }
 
-// CreateKey asks for another API key.
+// CreateKey creates another API key.
 type CreateKey struct {
 	AccountID string
 	Key       Key
 }
 
-// RollKey requests a replacement for a key, which stays valid for a while. The caller sets the new
-// key's name, permissions and bounds.
+// RollKey replaces a key, which stays valid for a while. The caller sets the new key's name,
+// permissions and bounds.
 type RollKey struct {
 	AccountID   string
 	KeyID       string
@@ -100,13 +99,13 @@ type RollKey struct {
 	GraceMillis int64
 }
 
-// RevokeKey asks for a key to work no longer.
+// RevokeKey ends a key at once.
 type RevokeKey struct {
 	AccountID string
 	KeyID     string
 }
 
-// CreateEndpoint asks for a new endpoint. The secret was sealed by the asker.
+// CreateEndpoint creates an endpoint. The caller has sealed the secret.
 type CreateEndpoint struct {
 	EndpointSettings
 	EndpointID   string
@@ -114,78 +113,75 @@ type CreateEndpoint struct {
 	SealedSecret []byte
 }
 
-// UpdateEndpoint asks for other settings of an endpoint.
+// UpdateEndpoint changes settings of an endpoint.
 type UpdateEndpoint struct {
 	EndpointID string
 	IfRevision uint64
 	Change     EndpointChange
 }
 
-// DisableEndpoint asks for nothing to be sent until the endpoint is enabled.
+// DisableEndpoint stops sending until the endpoint is enabled.
 type DisableEndpoint struct {
 	EndpointID string
 	IfRevision uint64
 }
 
-// EnableEndpoint requests sending to continue, including the pending deliveries.
+// EnableEndpoint continues sending, including the pending deliveries.
 type EnableEndpoint struct {
 	EndpointID string
 	IfRevision uint64
 }
 
-// DeleteEndpoint asks for an endpoint to be gone, and its pending deliveries
-// with it.
+// DeleteEndpoint deletes an endpoint and cancels its pending deliveries.
 type DeleteEndpoint struct {
 	EndpointID string
 	IfRevision uint64
 }
 
-// RotateSecret asks for a new signing secret, sealed by the asker.
+// RotateSecret sets a new signing secret, which the caller has sealed.
 type RotateSecret struct {
 	EndpointID   string
 	IfRevision   uint64
 	SealedSecret []byte
 }
 
-// ResealSecrets requests values of an endpoint to be stored under another seal, because the master
-// key was rotated. It comes from the holder of the master key.
+// ResealSecrets stores values of an endpoint under another seal, because the master key was rotated.
+// It comes from the holder of the master key.
 type ResealSecrets struct {
 	EndpointID string
 	Values     []Resealed
 }
 
-// Resealed is one sealed value, a secret's or a header's: as it was found, and as
-// it is to be.
+// Resealed is the sealed value of a secret or a header, before and after.
 type Resealed struct {
 	Was, Sealed []byte
 }
 
-// TestEndpoint asks for a test.ping, or a sample of another type, and to be answered with its
-// first attempt. The event is made where it is decided, out of the endpoint as it then is.
+// TestEndpoint sends a test.ping, or a sample of another type. Its answer is the first attempt. The
+// decision makes the event from the endpoint as it is then.
 type TestEndpoint struct {
 	EndpointID string
 	Sample     EventType // empty: a test.ping; else PaymentReceived
 }
 
-// ReplayEndpoint asks for the failed deliveries that were created in a span of
-// time to be queued again.
+// ReplayEndpoint queues the failed deliveries of a time range again.
 type ReplayEndpoint struct {
 	EndpointID  string
 	SinceMillis int64 // inclusive
 	UntilMillis int64 // exclusive; 0: no end
 }
 
-// ReplayEvents asks for failed deliveries that were chosen to be queued again: those of the
-// events that are still failed. The choice is the asker's, made out of the history, and the
-// command carries it, so that a repeat finds the first one. It is kept as a [ReplayEndpoint].
+// ReplayEvents queues chosen deliveries again that are still failed. The caller chose them from the
+// history. The command carries the choice, so that a repeat finds the same. It is stored as a
+// [ReplayEndpoint].
 type ReplayEvents struct {
 	EndpointID string
 	EventIDs   []string // at most [MaxReplay], in the order in which they are queued
-	Matched    int      // of how many they were chosen
+	Matched    int      // the number of deliveries that they were chosen from
 }
 
-// ResendEvent asks for one delivery to be queued again, or, if it was cancelled,
-// for its event to be handed over to the endpoint that its watch has now.
+// ResendEvent queues one delivery again or, if it was cancelled, hands its event over to the endpoint
+// that its watch has now.
 type ResendEvent struct {
 	EndpointID   string
 	EventID      string
@@ -193,18 +189,15 @@ type ResendEvent struct {
 	Remembered   *Remembered
 }
 
-// Remembered is the history's copy of an event that is to be sent again, because the engine forgets
-// settled deliveries.
+// Remembered is the history's copy of an event to send again: the engine forgets settled deliveries.
 type Remembered struct {
 	Body     []byte   // the event's, byte for byte
 	Delivery Delivery // to the endpoint; zero if the history has no such delivery
-	// AsOf is the offset of the journal, in the partition of the endpoint, that the history
-	// had been read up to.
+	// AsOf is the journal offset, in the endpoint's partition, up to which the history was read.
 	AsOf int64
 }
 
-// AsOfAnotherJournal is the AsOf of what was read in the history of another journal: it is
-// behind any.
+// AsOfAnotherJournal is the AsOf of a copy from the history of another journal: before any offset.
 const AsOfAnotherJournal = math.MinInt64 / 2
 
 // RecordMail is a mailer's answer to an order.
@@ -216,70 +209,68 @@ type RecordMail struct {
 	Done       MailDone // the addresses that no order needs to try again
 }
 
-// CreateWatch asks for a new watch.
+// CreateWatch creates a watch.
 type CreateWatch struct {
 	Watch Watch
 }
 
-// UpdateWatch asks for other settings of a watch. Its wallet cannot change.
+// UpdateWatch changes settings of a watch. Its wallet cannot change.
 type UpdateWatch struct {
 	WatchID    string
 	IfRevision uint64
 	Change     WatchChange
 }
 
-// DeleteWatch asks for a watch to be gone.
+// DeleteWatch deletes a watch.
 type DeleteWatch struct {
 	WatchID    string
 	IfRevision uint64
 }
 
-// BackfillWatch requests that the ledgers from From to To are matched against the watch as it
-// is now. Payments that have an event of the watch are skipped.
+// BackfillWatch matches the ledgers from From to To against the watch as it is now. Payments that have
+// an event of the watch are skipped.
 type BackfillWatch struct {
 	WatchID string
 	From    uint32
-	To      uint32 // 0: to where the live ledger is followed
-	// OfEndpointID is the endpoint that the watch must be of: who asks sees those of no other; empty:
-	// whichever.
+	To      uint32 // 0: up to the live ledger
+	// OfEndpointID is the only endpoint whose watches the caller may see; empty: any.
 	OfEndpointID string
 }
 
-// RecordCoverage is the follower's word for what it has done of a backfill, whose
-// matches are all in the log by then, or for where the watch is live; or it asks whether a payment
-// is the one that a watch is for.
+// RecordCoverage is the follower's report of a backfill's progress, whose matches are all in the log
+// by then, or of the first ledger that a watch sees live. It also claims a payment for a watch for
+// one payment.
 type RecordCoverage struct {
 	WatchID  string
 	Request  uint64 // Backfill.Request
-	From, To uint32 // what was read and is covered now; From 0: nothing
+	From, To uint32 // the ledgers that were read and are covered now; From 0: none
 	Until    uint32 // the last ledger of the backfill
-	// the ledger from which on the follower sees the watch; 0: it says nothing of that
+	// LiveSince is the first ledger that the follower matches live; 0: not reported.
 	LiveSince uint32
 	Problem   string // why its next ledger cannot be matched; empty: it can, or none is left
-	// Part is the part that ends, with nothing in the log beyond what was read; 0: none. If it
-	// has ended before, the report is late and changes nothing.
+	// Part is the part that ends; the log has no match beyond the ledgers that were read; 0: none. If
+	// the part has ended before, the report is late and changes nothing.
 	Part uint64
-	// Next is the part to be begun; From 0: none. With a Problem, Next.From is the first later
-	// ledger that can be matched.
+	// Next is the part to begin; From 0: none. With a Problem, Next.From is the first later ledger that
+	// can be matched.
 	Next NextPart
-	// Fulfils is a payment that a watch for one payment would take, judged by its revision
-	// IfRevision. It is answered by the watch, whose Fulfilled says what it has taken. With it,
-	// nothing else is reported.
+	// Fulfils is a payment that a watch for one payment would take, by its revision IfRevision. The
+	// answer is the watch, whose Fulfilled is the payment that it has taken. Such a command reports
+	// nothing else.
 	Fulfils    Fulfilment
 	IfRevision uint64
 	// Matched and Created are those of [RangeCovered], for From to To.
 	Matched, Created uint32
-	// Missed is the ledger of a payment that matches the watch, by its revision IfRevision, and
-	// whose endpoint is deleted; 0: none. It is answered by the watch. With it, nothing else is
-	// reported.
+	// Missed is the ledger of a payment that matches the watch, by its revision IfRevision, although the
+	// watch's endpoint is deleted; 0: none. The answer is the watch. Such a command reports nothing else.
 	Missed uint32
 }
 
-// NextPart is the part of a backfill that is to be begun.
+// NextPart is the part of a backfill to begin.
 type NextPart struct {
 	Range
-	// EndpointID is the watch's endpoint as the follower knows it. The part is not begun for
-	// another: MatchesFrom is an offset of its partition.
+	// EndpointID is the watch's endpoint as the follower knows it. If the watch has another, the part
+	// does not begin: MatchesFrom is an offset of this endpoint's partition.
 	EndpointID  string
 	MatchesFrom int64 // [Part.MatchesFrom]
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// EndpointStatus reports whether an endpoint is sent to.
+// EndpointStatus says whether the service sends to an endpoint.
 type EndpointStatus string
 
 // States of an endpoint (specification, "States and transitions").
@@ -57,10 +57,10 @@ type EndpointSettings struct {
 	Description        string
 	Headers            []Header
 	RateLimitPerSecond int // 0: none
-	// Signatures are those that its deliveries carry besides the specification's.
+	// Signatures are those that its deliveries carry in addition to the specification's.
 	Signatures Signatures
-	Ordering   Ordering // of the events that come from now on
-	// NoticesTo is the endpoint of the same account that is told when this one fails or is
+	Ordering   Ordering // of events that arrive from now on
+	// NoticesTo is the endpoint of the same account that is notified when this one fails or is
 	// disabled; empty: none.
 	NoticesTo string
 }
@@ -79,13 +79,13 @@ const (
 
 func (o Ordering) wellFormed() error {
 	if o != OrderingNone && o != OrderingWallet {
-		return fmt.Errorf("ordering: %q is none", o)
+		return fmt.Errorf("unknown ordering %q", o)
 	}
 	return nil
 }
 
-// Endpoint is where an account's events go. Its deliveries belong to the same
-// aggregate: their facts count its version up.
+// Endpoint is a receiver of an account's events. Its deliveries belong to the same aggregate: their
+// facts increment its version.
 type Endpoint struct {
 	ID        string
 	AccountID string
@@ -127,10 +127,8 @@ func (e Endpoint) visibleTo(accountID string) bool {
 	return e.Exists() && !e.Deleted() && e.AccountID == accountID
 }
 
-// DecideEndpoint answers a command that concerns the endpoint alone: to create,
-// update, disable, enable or delete it, to rotate its secret, or to reseal what it
-// keeps sealed. A command that
-// would change nothing yields no fact.
+// DecideEndpoint decides a command on an endpoint without its deliveries. A command that would change
+// nothing yields no fact.
 func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateEndpoint); ok {
 		return DecideCreateEndpoint(state, body, nowMillis)
@@ -158,7 +156,7 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())
 }
 
-// DecideCreateEndpoint answers a request to register an endpoint.
+// DecideCreateEndpoint decides the creation of an endpoint.
 func DecideCreateEndpoint(
 	state Endpoint, c CreateEndpoint, nowMillis int64,
 ) ([]FactBody, *Rejection) {
@@ -176,8 +174,7 @@ func DecideCreateEndpoint(
 	}}, nil
 }
 
-// EndpointChange holds the fields of an endpoint that change; nil leaves one as
-// it is.
+// EndpointChange holds the fields of an endpoint that change; nil: no change.
 type EndpointChange struct {
 	URL                *string
 	Description        *string
@@ -222,7 +219,7 @@ func (c EndpointChange) wellFormed() error {
 		err = errors.Join(err, c.Ordering.wellFormed())
 	}
 	if c.NoticesTo != nil && *c.NoticesTo != "" {
-		err = errors.Join(err, checkID("endpoint that is told", EndpointPrefix, *c.NoticesTo))
+		err = errors.Join(err, checkID("endpoint for notices", EndpointPrefix, *c.NoticesTo))
 	}
 	return err
 }
@@ -238,9 +235,9 @@ func origin(url string) string {
 	return scheme + "://" + rest
 }
 
-// completed is the change with the values of headers that are kept. The client does not send
-// them back: they may have been resealed meanwhile. If the URL moves to another origin, no value is
-// kept: a user who may change the URL could have it sent to a server of their own.
+// completed returns the change with the values of the headers that stay. The client does not send
+// them back, and they may have been resealed. If the URL moves to another origin, no value stays:
+// a user who may change the URL could otherwise have it sent to their own server.
 func (c EndpointChange) completed(e Endpoint) EndpointChange {
 	moves := c.URL != nil && !SameOrigin(*c.URL, e.URL)
 	switch {
@@ -264,12 +261,12 @@ func (c EndpointChange) completed(e Endpoint) EndpointChange {
 	return c
 }
 
-// since is the change without what the endpoint has already.
+// since returns the change without the values that the endpoint has already.
 func (c EndpointChange) since(e Endpoint) EndpointChange {
 	return EndpointChange{
 		URL:                differing(c.URL, e.URL),
 		Description:        differing(c.Description, e.Description),
-		Headers:            differingHeaders(c.Headers, e.Headers),
+		Headers:            differingList(c.Headers, e.Headers, Header.equal),
 		RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
 		Signatures:         differing(c.Signatures, e.Signatures),
 		Ordering:           differing(c.Ordering, e.Ordering),
@@ -310,7 +307,7 @@ func decideEnable(state Endpoint, c EnableEndpoint) ([]FactBody, *Rejection) {
 	return unlessRevised(state.Revision, c.IfRevision, EndpointEnabled{})
 }
 
-// unlessRevised yields the facts unless the asker expected another revision.
+// unlessRevised returns the facts unless the caller expected another revision.
 func unlessRevised(revision, ifRevision uint64, facts ...FactBody) ([]FactBody, *Rejection) {
 	if ifRevision != 0 && ifRevision != revision {
 		return nil, &Rejection{
@@ -380,9 +377,8 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	return state
 }
 
-// streak counts the runs that ended FAILED in a row. What ends while the
-// endpoint is disabled is not counted: it is disabled already, and enabling
-// begins at none.
+// streak counts the runs that ended FAILED in a row. Runs that end while the endpoint is disabled do
+// not count, because enabling it resets the count.
 func streak(e Endpoint, a AttemptMade) int {
 	switch {
 	case a.EventType == TestPing:
@@ -394,7 +390,7 @@ func streak(e Endpoint, a AttemptMade) int {
 	return e.ConsecutiveFailures
 }
 
-// differing is the wanted value unless the present one is equal.
+// differing returns the wanted value, or nil if the current one is equal.
 func differing[T comparable](want *T, have T) *T {
 	if want == nil || *want == have {
 		return nil
@@ -402,19 +398,14 @@ func differing[T comparable](want *T, have T) *T {
 	return want
 }
 
-func differingList[T comparable](want *[]T, have []T) *[]T {
-	if want == nil || slices.Equal(*want, have) {
+func differingList[T any](want *[]T, have []T, equal func(T, T) bool) *[]T {
+	if want == nil || slices.EqualFunc(*want, have, equal) {
 		return nil
 	}
 	return want
 }
 
-func differingHeaders(want *[]Header, have []Header) *[]Header {
-	if want == nil || slices.EqualFunc(*want, have, Header.equal) {
-		return nil
-	}
-	return want
-}
+func same[T comparable](a, b T) bool { return a == b }
 
 func replace[T any](field *T, with *T) {
 	if with != nil {

@@ -1,7 +1,6 @@
 package domain
 
-// Fact is something that has happened to an aggregate. Versions of one
-// aggregate count up by one.
+// Fact is something that has happened to an aggregate. Versions of one aggregate count up by one.
 type Fact struct {
 	Aggregate string // account, endpoint or watch identifier
 	Version   uint64
@@ -10,17 +9,20 @@ type Fact struct {
 	Body      FactBody
 }
 
-// EventID returns the event whose delivery the fact is about; empty: it is about
-// none.
-func (f Fact) EventID() string { return f.Body.eventID() }
+// EventID returns the event of a [DeliveryFact], or "".
+func (f Fact) EventID() string {
+	if body, is := f.Body.(DeliveryFact); is {
+		return body.eventID()
+	}
+	return ""
+}
 
 // FactBody is one kind of fact.
 //
 //sumtype:decl
 type FactBody interface {
-	// FactType is the name under which the fact is kept in the journal.
+	// FactType is the name of the fact in the journal.
 	FactType() string
-	eventID() string
 }
 
 // AccountFact is a fact that changes an account.
@@ -44,11 +46,11 @@ type EndpointFact interface {
 //sumtype:decl
 type DeliveryFact interface {
 	FactBody
-	ofDelivery()
+	eventID() string
 }
 
-// NoticeFact is a fact about one notice, in the aggregate of its endpoint. The first
-// fact of a notice is the [EndpointDisabled] itself.
+// NoticeFact is a fact about one notice, in the aggregate of its endpoint. The first fact of a
+// notice is the [EndpointDisabled] itself.
 //
 //sumtype:decl
 type NoticeFact interface {
@@ -64,12 +66,12 @@ type WatchFact interface {
 	ofWatch()
 }
 
-// AccountCreated opens an account, or gives one that is there other emails.
+// AccountCreated creates an account, or changes its emails and quotas.
 type AccountCreated struct {
 	AccountID  string
 	Email      string
 	MoreEmails []string // [Account.MoreEmails]
-	Updated    bool     // it was there
+	Updated    bool     // the account existed
 	Quotas     Counts   // [Account.Quotas]
 }
 
@@ -78,10 +80,10 @@ type KeyCreated struct {
 	Key Key
 }
 
-// KeyRolled puts a key in the place of another, which ends later.
+// KeyRolled replaces a key by another. The earlier key expires later.
 type KeyRolled struct {
 	KeyID           string // the earlier key
-	ExpiresAtMillis int64  // its end
+	ExpiresAtMillis int64  // of the earlier key
 	Key             Key    // the new key
 }
 
@@ -98,59 +100,56 @@ type EndpointCreated struct {
 	Secret     SealedSecret
 }
 
-// EndpointUpdated changes settings of an endpoint. Pending deliveries go by the
-// new ones.
+// EndpointUpdated changes settings of an endpoint. Pending deliveries use the new ones.
 type EndpointUpdated struct {
 	Change EndpointChange
 }
 
-// SecretRotated gives an endpoint another current secret. The former one signs
-// for 24 hours more.
+// SecretRotated gives an endpoint a new current secret. The former one also signs for 24 hours.
 type SecretRotated struct {
 	Secret SealedSecret
 }
 
-// SecretsResealed keeps the same secrets and header values under another seal. It
-// holds all of them, as they are kept from now on.
+// SecretsResealed stores the same secrets and header values under another seal. It holds all of
+// them.
 type SecretsResealed struct {
 	Secrets []SealedSecret
 	Headers []Header
 }
 
-// EndpointDisabled stops the sending. What was met last is told to the account
-// holder; it is empty when a person disabled the endpoint.
+// EndpointDisabled stops the sending. The mail to the account holder reports the last attempt, which
+// is empty if a user disabled the endpoint.
 type EndpointDisabled struct {
 	Reason         DisabledReason
 	EventID        string
 	LastStatusCode int // 0: no status arrived
 	LastError      AttemptError
 	Telling        Telling // other endpoints to notify
-	// FailingSinceMillis is [Trouble.SinceMillis] of the streak that it ends; 0: not known.
+	// FailingSinceMillis is [Trouble.SinceMillis] of the streak of failures; 0: unknown.
 	FailingSinceMillis int64
 }
 
-// MailOrdered asks a mailer to mail a notice. The order stands in the topic "mails",
-// in the same transaction.
+// MailOrdered orders the mail of a notice. The same transaction writes the order to the topic
+// "mails".
 type MailOrdered struct {
 	Notice       uint64 // version of the EndpointDisabled
 	Number       int    // of the order; 1 is the notice's first
-	NextAtMillis int64  // when it is ordered again if there is no answer
+	NextAtMillis int64  // of the next order, if no answer arrives
 }
 
-// MailAttempted records what came of an order, or that there is to be none.
+// MailAttempted records the outcome of an order, or that there will be no order.
 type MailAttempted struct {
 	Notice       uint64
 	Number       int // of the order
 	Outcome      MailOutcome
 	NextAtMillis int64    // of the next order; 0 unless the outcome is MailRetried
-	Done         MailDone // the addresses that the next order passes by
+	Done         MailDone // the addresses that the next order skips
 }
 
 // EndpointEnabled resumes sending: pending deliveries are due at once.
 type EndpointEnabled struct{}
 
-// EndpointDeleted ends an endpoint. Its pending deliveries are cancelled by
-// facts of their own.
+// EndpointDeleted deletes an endpoint. Separate facts cancel its pending deliveries.
 type EndpointDeleted struct{}
 
 // WatchCreated registers a watch. The watch's version is the fact's.
@@ -166,21 +165,20 @@ type WatchUpdated struct {
 // WatchDeleted ends a watch.
 type WatchDeleted struct{}
 
-// BackfillRequested begins a backfill of a watch. Its request is the fact's
-// version.
+// BackfillRequested begins a backfill of a watch. The fact's version identifies the request.
 type BackfillRequested struct {
 	From uint32
 	To   uint32 // 0: to where the live ledger is followed
 }
 
-// RangeCovered says that the payments of a range of ledgers were matched against a
-// watch, and what came of it is in the log; or that a watch for one payment has it.
+// RangeCovered records that the payments of a range of ledgers were matched against a watch and that
+// all matches are in the log; or that a watch for one payment has its payment.
 type RangeCovered struct {
 	Request   uint64
 	From, To  uint32 // From 0: no range, only Until and LiveSince
 	Until     uint32
 	LiveSince uint32
-	Part      uint64 // that ends, with nothing in the log beyond the range; 0: none
+	Part      uint64 // the part that ends; the log has no match beyond the range; 0: none
 	Fulfilled Fulfilment
 	// Next is the first ledger that the backfill has not read; 0 if no backfill is in progress.
 	// Matched are the payments in the range that match the watch, and Created those of them that
@@ -192,16 +190,16 @@ type RangeCovered struct {
 	Missed uint32
 }
 
-// PartBegun says that a range of ledgers is read for a backfill from now on, and
-// pins the watch for it, as it is at this fact.
+// PartBegun records that a backfill begins to read a range of ledgers, and pins the watch for it as
+// it is at this fact.
 type PartBegun struct {
 	Request     uint64
 	From, To    uint32
 	MatchesFrom int64 // [Part.MatchesFrom]
 }
 
-// BackfillStopped says why a backfill cannot match ledgers from its next one on. It ends the
-// backfill, or has it continue at a later ledger.
+// BackfillStopped records why a backfill cannot match its next ledgers. It ends the backfill, or
+// makes it continue at a later ledger.
 type BackfillStopped struct {
 	Request uint64
 	Problem string
@@ -215,34 +213,33 @@ type DeliveryCreated struct {
 	WatchID       string // empty for a test.ping
 	WalletAddress string // empty for a test.ping
 	Event         Event
-	// TestBodyHash is the body hash of the command that asked for a test.ping,
-	// which is the fact's cause; the command is answered when the first attempt
-	// has ended.
+	// TestBodyHash is the body hash of the command that requested a test.ping. The command is the
+	// fact's cause, and is answered when the first attempt has ended.
 	TestBodyHash []byte
-	Moved        Moved // what the event has behind it at other endpoints
-	// Sequence is the endpoint's next number: its deliveries are 1, 2, 3 and so on, without
-	// a gap, in the order of their creation. 0 in facts of versions that gave none.
+	Moved        Moved // the event's history at other endpoints
+	// Sequence numbers the endpoint's deliveries in the order of their creation: 1, 2, 3 and so on,
+	// without a gap.
 	Sequence uint64
-	Ordered  bool // it stands in the line of its wallet: [OrderingWallet]
+	Ordered  bool // it waits in the line of its wallet: [OrderingWallet]
 }
 
-// AttemptMade records one attempt and what it made of the delivery. The next
-// state and time are part of the fact, so that a fold needs no schedule.
+// AttemptMade records one attempt, with the delivery's next state and time, so that a fold needs no
+// schedule.
 type AttemptMade struct {
 	EventID             string
 	EventType           EventType
 	Number              int // counts over all runs; 1 is the first
 	Run                 int
-	Result              AttemptResult // without RetryAfterMillis, which is not kept, and hashes
+	Result              AttemptResult // without RetryAfterMillis and hashes
 	State               DeliveryState
 	NextAttemptAtMillis int64   // 0 unless the state is WAITING
-	Trouble             Trouble // of the endpoint after it; zero: the attempt is no part of one
-	Telling             Telling // endpoints to notify that the endpoint fails, from this attempt on
+	Trouble             Trouble // of the endpoint after it; zero: the attempt does not count
+	Telling             Telling // the endpoint to notify that this one fails
 	Entry               LogEntry
 }
 
-// DeliveryRecalled restores a delivery that was forgotten, as it had ended, since its
-// event is asked for again.
+// DeliveryRecalled restores a forgotten delivery as it had ended, because its event is to be sent
+// again.
 type DeliveryRecalled struct {
 	Delivery Delivery
 }
@@ -259,32 +256,31 @@ type DeliveryRequeued struct {
 // DeliveryCancelled ends a delivery without another attempt.
 type DeliveryCancelled struct {
 	EventID string
-	Reason  CancelReason // empty in facts of versions that gave none
+	Reason  CancelReason
 }
 
-// CancelReason is why a delivery was cancelled: what its endpoint was by then.
+// CancelReason is why a delivery was cancelled: the state of its endpoint.
 type CancelReason string
 
-// The reasons. Of a disabled endpoint only a test that was not sent is cancelled.
+// Reasons of cancellations. A disabled endpoint cancels only tests that were not sent.
 const (
 	CancelMissing  CancelReason = "endpoint_missing" // the account never had it
 	CancelDeleted  CancelReason = "endpoint_deleted"
 	CancelDisabled CancelReason = "endpoint_disabled"
 )
 
-// DeliveryMoved hands the event of a cancelled delivery over to another endpoint.
-// The body goes there in a match, in the same transaction.
+// DeliveryMoved hands the event of a cancelled delivery over to another endpoint. The same
+// transaction writes a match with the body to that endpoint's partition.
 type DeliveryMoved struct {
 	EventID      string
 	ToEndpointID string
-	Moves        int    // hand-overs of the event, this one included
+	Moves        int    // handovers of the event, including this one
 	Body         []byte // the event's
 	Number       uint64 // [Moved.Number]
 }
 
-// CommandHandled records the answer to a command, so that a repeat of it is
-// answered alike. It is of the aggregate that was asked, and changes nothing but
-// its version.
+// CommandHandled records the answer to a command, so that a repeat gets the same answer. It belongs
+// to the command's aggregate, of which it changes only the version.
 type CommandHandled struct {
 	CommandID string
 	BodyHash  []byte
@@ -319,57 +315,30 @@ func (MailOrdered) FactType() string       { return "MailOrdered" }
 func (MailAttempted) FactType() string     { return "MailAttempted" }
 func (CommandHandled) FactType() string    { return "CommandHandled" }
 
-func (AccountCreated) eventID() string      { return "" }
-func (KeyCreated) eventID() string          { return "" }
-func (KeyRolled) eventID() string           { return "" }
-func (KeyRevoked) eventID() string          { return "" }
-func (EndpointCreated) eventID() string     { return "" }
-func (EndpointUpdated) eventID() string     { return "" }
-func (SecretRotated) eventID() string       { return "" }
-func (SecretsResealed) eventID() string     { return "" }
-func (EndpointDisabled) eventID() string    { return "" }
-func (EndpointEnabled) eventID() string     { return "" }
-func (EndpointDeleted) eventID() string     { return "" }
-func (WatchCreated) eventID() string        { return "" }
-func (WatchUpdated) eventID() string        { return "" }
-func (WatchDeleted) eventID() string        { return "" }
-func (BackfillRequested) eventID() string   { return "" }
-func (RangeCovered) eventID() string        { return "" }
-func (PartBegun) eventID() string           { return "" }
-func (BackfillStopped) eventID() string     { return "" }
 func (b DeliveryCreated) eventID() string   { return b.Event.ID }
 func (b AttemptMade) eventID() string       { return b.EventID }
 func (b DeliveryRecalled) eventID() string  { return b.Delivery.EventID }
 func (b DeliveryRequeued) eventID() string  { return b.EventID }
 func (b DeliveryCancelled) eventID() string { return b.EventID }
 func (b DeliveryMoved) eventID() string     { return b.EventID }
-func (MailOrdered) eventID() string         { return "" }
-func (MailAttempted) eventID() string       { return "" }
-func (CommandHandled) eventID() string      { return "" }
 
-func (AccountCreated) ofAccount()     {}
-func (KeyCreated) ofAccount()         {}
-func (KeyRolled) ofAccount()          {}
-func (KeyRevoked) ofAccount()         {}
-func (EndpointCreated) ofEndpoint()   {}
-func (EndpointUpdated) ofEndpoint()   {}
-func (SecretRotated) ofEndpoint()     {}
-func (SecretsResealed) ofEndpoint()   {}
-func (EndpointDisabled) ofEndpoint()  {}
-func (EndpointEnabled) ofEndpoint()   {}
-func (EndpointDeleted) ofEndpoint()   {}
-func (WatchCreated) ofWatch()         {}
-func (WatchUpdated) ofWatch()         {}
-func (WatchDeleted) ofWatch()         {}
-func (BackfillRequested) ofWatch()    {}
-func (RangeCovered) ofWatch()         {}
-func (PartBegun) ofWatch()            {}
-func (BackfillStopped) ofWatch()      {}
-func (DeliveryCreated) ofDelivery()   {}
-func (AttemptMade) ofDelivery()       {}
-func (DeliveryRecalled) ofDelivery()  {}
-func (DeliveryRequeued) ofDelivery()  {}
-func (DeliveryCancelled) ofDelivery() {}
-func (DeliveryMoved) ofDelivery()     {}
-func (MailOrdered) ofNotice()         {}
-func (MailAttempted) ofNotice()       {}
+func (AccountCreated) ofAccount()    {}
+func (KeyCreated) ofAccount()        {}
+func (KeyRolled) ofAccount()         {}
+func (KeyRevoked) ofAccount()        {}
+func (EndpointCreated) ofEndpoint()  {}
+func (EndpointUpdated) ofEndpoint()  {}
+func (SecretRotated) ofEndpoint()    {}
+func (SecretsResealed) ofEndpoint()  {}
+func (EndpointDisabled) ofEndpoint() {}
+func (EndpointEnabled) ofEndpoint()  {}
+func (EndpointDeleted) ofEndpoint()  {}
+func (WatchCreated) ofWatch()        {}
+func (WatchUpdated) ofWatch()        {}
+func (WatchDeleted) ofWatch()        {}
+func (BackfillRequested) ofWatch()   {}
+func (RangeCovered) ofWatch()        {}
+func (PartBegun) ofWatch()           {}
+func (BackfillStopped) ofWatch()     {}
+func (MailOrdered) ofNotice()        {}
+func (MailAttempted) ofNotice()      {}

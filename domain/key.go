@@ -192,11 +192,5 @@ func rolled(keys []Key, r KeyRolled) []Key {
 // unexpired returns the keys that have not expired: expired ones are removed when the
 // account's keys next change, so that rolling does not make its row grow.
 func unexpired(keys []Key, nowMillis int64) []Key {
-	next := make([]Key, 0, len(keys)+1)
-	for _, k := range keys {
-		if !k.Expired(nowMillis) {
-			next = append(next, k)
-		}
-	}
-	return next
+	return slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.Expired(nowMillis) })
 }

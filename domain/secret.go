@@ -30,13 +30,9 @@ func (s SealedSecret) ValidAt(nowMillis int64) bool {
 
 // ValidSecrets returns the secrets that sign at that time, newest first.
 func (e Endpoint) ValidSecrets(nowMillis int64) []SealedSecret {
-	valid := make([]SealedSecret, 0, len(e.Secrets))
-	for _, s := range e.Secrets {
-		if s.ValidAt(nowMillis) {
-			valid = append(valid, s)
-		}
-	}
-	return valid
+	return slices.DeleteFunc(slices.Clone(e.Secrets), func(s SealedSecret) bool {
+		return !s.ValidAt(nowMillis)
+	})
 }
 
 func decideRotateSecret(state Endpoint, c RotateSecret, nowMillis int64) ([]FactBody, *Rejection) {
@@ -95,10 +91,9 @@ func decideReseal(state Endpoint, c ResealSecrets) []FactBody {
 	return []FactBody{fact}
 }
 
-// Secret is a string that prints as [redacted]: with every verb of fmt, in slog and in
-// JSON. Convert it to string where it is used. Keep it in exported fields: fmt cannot call
-// the methods of an unexported one. Do not use it as the key of a map: encoding/json writes
-// those unredacted.
+// Secret is a string that prints as [redacted]: with every verb of fmt, in slog and in JSON. Convert
+// it to string where it is used. Keep it in exported fields, because fmt cannot call the methods of
+// an unexported one, and not in the keys of a map, which encoding/json writes unredacted.
 type Secret string
 
 const redacted = "[redacted]"

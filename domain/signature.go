@@ -34,19 +34,15 @@ func Sign(secret Secret, timestampSeconds int64, body []byte) string {
 // SignatureHeader returns the value of Webhook-Signature: one entry for each secret, in the
 // order given (newest first).
 func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) string {
-	var b strings.Builder
+	entries := make([]string, len(secrets))
 	for i, s := range secrets {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString("v1=")
-		b.WriteString(Sign(s, timestampSeconds, body))
+		entries[i] = "v1=" + Sign(s, timestampSeconds, body)
 	}
-	return b.String()
+	return strings.Join(entries, ",")
 }
 
-// SignatureHeader returns the value of Webhook-Signature at an attempt of that time: what
-// [SignatureHeader] returns, unless the endpoint asks for other signatures besides.
+// SignatureHeader returns the value of Webhook-Signature of an attempt at that time, with the
+// additional signatures that the endpoint asks for.
 func (a Attempt) SignatureHeader(timestampSeconds int64) string {
 	if a.Signatures == 0 {
 		return SignatureHeader(a.Secrets, timestampSeconds, a.Body)
@@ -54,8 +50,8 @@ func (a Attempt) SignatureHeader(timestampSeconds int64) string {
 	return a.joinedSignatures(timestampSeconds)
 }
 
-// Verify verifies a delivery as receivers are to (specification, "Signature", 1 to 3). The
-// timestamp is the header's text, the body the bytes as received.
+// Verify verifies a delivery like a receiver (specification, "Signature", 1 to 3). The timestamp is
+// the header's text, the body the bytes as received.
 func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || len(timestamp) > 12 || !allDigits(timestamp) {

@@ -5,12 +5,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"math/bits"
-	"strconv"
+	"fmt"
+	"strings"
 )
 
-// Signatures is a set of signatures that an endpoint's deliveries carry besides the
-// specification's, which is always there. The numbers are written to topics.
+// Signatures is a set of signatures that an endpoint's deliveries carry in addition to the
+// specification's. The numbers are written to topics.
 type Signatures uint8
 
 // Signatures that an endpoint may ask for, by the Standard Webhooks specification
@@ -45,10 +45,7 @@ func (s Signatures) Has(other Signatures) bool { return s&other == other }
 
 // Names returns the names of the set's signatures; nil for none.
 func (s Signatures) Names() []string {
-	if s == 0 {
-		return nil
-	}
-	names := make([]string, 0, bits.OnesCount8(uint8(s)))
+	var names []string
 	for i, name := range signatureNames {
 		if s.Has(1 << i) {
 			names = append(names, name)
@@ -57,40 +54,32 @@ func (s Signatures) Names() []string {
 	return names
 }
 
-// joinedSignatures is one value that receivers of both kinds read: entries of Standard
-// Webhooks are separated by spaces and have a version before a comma; the specification's
-// are separated by commas. So each of the latter is an entry without a version for the
-// former, and stands alone between commas for its own.
+// joinedSignatures returns one value that receivers of both kinds can read. Standard Webhooks
+// separates entries by spaces, each with a version before a comma; the specification separates them
+// by commas. So Standard Webhooks reads each of the specification's entries as one without a version,
+// and the specification finds each of them between commas.
 func (a Attempt) joinedSignatures(timestampSeconds int64) string {
-	timestamp := strconv.FormatInt(timestampSeconds, 10)
-	message := make([]byte, 0, len(a.EventID)+len(timestamp)+2+len(a.Body))
-	message = append(append(message, a.EventID...), '.')
-	message = append(append(message, timestamp...), '.')
-	message = append(message, a.Body...)
-
-	var b []byte
+	message := fmt.Appendf(nil, "%s.%d.%s", a.EventID, timestampSeconds, a.Body)
+	var entries []string
+	add := func(version string, signature []byte) {
+		entries = append(entries, version+","+base64.StdEncoding.EncodeToString(signature))
+	}
 	if a.Signatures.Has(StandardWebhooks) {
 		for _, secret := range a.Secrets {
 			h := hmac.New(sha256.New, standardKey(secret))
 			h.Write(message)
-			b = base64.StdEncoding.AppendEncode(append(b, "v1,"...), h.Sum(nil))
-			b = append(b, ' ')
+			add("v1", h.Sum(nil))
 		}
 	}
 	if a.Signatures.Has(StandardWebhooksEd25519) {
 		for _, key := range a.SigningKeys {
-			signature := ed25519.Sign(ed25519.PrivateKey(key), message)
-			b = base64.StdEncoding.AppendEncode(append(b, "v1a,"...), signature)
-			b = append(b, ' ')
+			add("v1a", ed25519.Sign(ed25519.PrivateKey(key), message))
 		}
 	}
-	for i, secret := range a.Secrets {
-		if i > 0 {
-			b = append(b, ' ')
-		}
-		b = append(append(b, ",v1="...), Sign(secret, timestampSeconds, a.Body)...)
+	for _, secret := range a.Secrets {
+		entries = append(entries, ",v1="+Sign(secret, timestampSeconds, a.Body))
 	}
-	return string(b)
+	return strings.Join(entries, " ")
 }
 
 // standardKey returns the key that Standard Webhooks libraries derive from a secret: the part after

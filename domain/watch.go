@@ -30,7 +30,7 @@ type Watch struct {
 
 	// Payments of ledgers that close after ExpiresAtMillis are not taken; 0: it never expires.
 	ExpiresAtMillis int64
-	// Once is a watch for one payment: the one that it has Fulfilled it by.
+	// Once marks a watch for one payment, which is in Fulfilled once it has it.
 	Once      bool
 	Fulfilled Fulfilment
 }
@@ -68,9 +68,8 @@ func (w Watch) Exists() bool { return w.ID != "" }
 // Deleted reports whether the watch was deleted. Such a watch matches nothing.
 func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
 
-// WatchChange are the fields of a watch that change; nil leaves one as it is. The wallet
-// address is not among them: a watch of another wallet is another watch. Nor is whether it is
-// for one payment.
+// WatchChange holds the fields of a watch that change; nil: no change. The wallet, and whether the
+// watch is for one payment, cannot change.
 type WatchChange struct {
 	Label           *string
 	EndpointID      *string
@@ -82,7 +81,7 @@ type WatchChange struct {
 	ExpiresAtMillis *int64 // 0: the watch does not expire
 }
 
-// since returns the change without what the watch has already.
+// since returns the change without the values that the watch has already.
 func (c WatchChange) since(w Watch) WatchChange {
 	if c.Memo != nil && c.Memo.Equal(w.Rules.Memo) {
 		c.Memo = nil
@@ -90,11 +89,11 @@ func (c WatchChange) since(w Watch) WatchChange {
 	return WatchChange{
 		Label:           differing(c.Label, w.Label),
 		EndpointID:      differing(c.EndpointID, w.EndpointID),
-		Assets:          differingList(c.Assets, w.Rules.Assets),
+		Assets:          differingList(c.Assets, w.Rules.Assets, same),
 		Amount:          differing(c.Amount, w.Rules.Amount),
 		Memo:            c.Memo,
-		SenderAllowlist: differingList(c.SenderAllowlist, w.Rules.SenderAllowlist),
-		EventTypes:      differingList(c.EventTypes, w.EventTypes),
+		SenderAllowlist: differingList(c.SenderAllowlist, w.Rules.SenderAllowlist, same),
+		EventTypes:      differingList(c.EventTypes, w.EventTypes, same),
 		ExpiresAtMillis: differing(c.ExpiresAtMillis, w.ExpiresAtMillis),
 	}
 }

@@ -70,8 +70,7 @@ func (c RollKey) wellFormed() error {
 		checkMillis("grace", c.GraceMillis))
 }
 
-// RevokeKey, and those below that return nil, contain nothing but the aggregate and a
-// revision, or what is looked up in it.
+// RevokeKey and others below have only fields that are looked up in the state.
 func (RevokeKey) wellFormed() error { return nil }
 
 func (k Key) wellFormed() error {
@@ -102,7 +101,7 @@ func (c UpdateEndpoint) wellFormed() error {
 // receive the notification.
 func toldOfItself(endpointID string, noticesTo *string) error {
 	if noticesTo != nil && *noticesTo == endpointID {
-		return errors.New("an endpoint is told of itself")
+		return errors.New("an endpoint cannot get the notices about itself")
 	}
 	return nil
 }
@@ -148,7 +147,7 @@ func (c ReplayEvents) wellFormed() error {
 func (c ResendEvent) wellFormed() error {
 	err := checkID("event", EventPrefix, c.EventID)
 	if c.ToEndpointID != "" {
-		err = errors.Join(err, checkID("endpoint to go on at", EndpointPrefix, c.ToEndpointID))
+		err = errors.Join(err, checkID("endpoint to continue at", EndpointPrefix, c.ToEndpointID))
 	}
 	if c.Remembered != nil {
 		err = errors.Join(err, c.Remembered.wellFormed(c))
@@ -165,8 +164,8 @@ func (r Remembered) wellFormed(asked ResendEvent) error {
 		return err
 	}
 	if d.EventID != asked.EventID || d.EndpointID != asked.EndpointID {
-		err = errors.Join(err, fmt.Errorf("the delivery of %.40q to %.40q is remembered for another",
-			d.EventID, d.EndpointID))
+		err = errors.Join(err, fmt.Errorf("the history's delivery is of event %.40q to %.40q, which was not "+
+			"requested", d.EventID, d.EndpointID))
 	}
 	if d.WatchID != "" {
 		err = errors.Join(err, checkID("watch", WatchPrefix, d.WatchID))
@@ -204,7 +203,7 @@ func headersFormed(headers []Header) error {
 func (c CreateWatch) wellFormed() error {
 	w := c.Watch
 	if w.DeletedAtMillis != 0 || w.Fulfilled.Is() {
-		return errors.New("a watch is created as deleted or fulfilled")
+		return errors.New("a new watch cannot be deleted or fulfilled")
 	}
 	return errors.Join(checkID("account", AccountPrefix, w.AccountID),
 		checkID("endpoint", EndpointPrefix, w.EndpointID),
@@ -220,14 +219,14 @@ func (DeleteWatch) wellFormed() error { return nil }
 
 func (c BackfillWatch) wellFormed() error {
 	if c.To != 0 && c.From > c.To {
-		return fmt.Errorf("the ledgers %d to %d are none", c.From, c.To)
+		return fmt.Errorf("ledgers %d to %d: the first is after the last", c.From, c.To)
 	}
 	return nil
 }
 
 func (c RecordCoverage) wellFormed() error {
 	if c.From > c.To {
-		return fmt.Errorf("the ledgers %d to %d are none", c.From, c.To)
+		return fmt.Errorf("ledgers %d to %d: the first is after the last", c.From, c.To)
 	}
 	return errors.Join(atMost("problem", len(c.Problem), maxTextBytes),
 		atMost("payment", len(c.Fulfils.PaymentID), maxIDBytes))
@@ -319,14 +318,14 @@ func (m MatchInput) WellFormed() error {
 		within("former endpoints", len(m.Moved.FormerEndpointIDs), 0, m.Moved.Moves))
 }
 
-// sourceFormed checks what the event is of: a watch, or another endpoint.
+// sourceFormed checks that the event is of a watch, or a notice about another endpoint.
 func (m MatchInput) sourceFormed() error {
 	if !m.Event.Type.TellsOfEndpoint() {
 		return errors.Join(checkID("watch", WatchPrefix, m.WatchID),
 			eventTypesFormed([]EventType{m.Event.Type}))
 	}
-	return errors.Join(within("watch of what tells of an endpoint", len(m.WatchID), 0, 0),
-		within("moves of what tells of an endpoint", m.Moved.Moves, 0, 0))
+	return errors.Join(within("watch of a notice", len(m.WatchID), 0, 0),
+		within("moves of a notice", m.Moved.Moves, 0, 0))
 }
 
 // maxClosedMillis is the last second of 2105, which the history's tables can store in 32

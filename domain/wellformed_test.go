@@ -218,7 +218,7 @@ func TestBoundsOfEndpointSettings(t *testing.T) {
 			c.RateLimitPerSecond = 1_000_001
 		},
 		"signatures: 4 is not from 0 to 3": func(c *domain.CreateEndpoint) { c.Signatures = 4 },
-		`ordering: "amount"`:               func(c *domain.CreateEndpoint) { c.Ordering = "amount" },
+		`unknown ordering "amount"`:               func(c *domain.CreateEndpoint) { c.Ordering = "amount" },
 		`"wat_1" does not begin with ep_`:  func(c *domain.CreateEndpoint) { c.NoticesTo = "wat_1" },
 	}
 	for want, change := range faults { // the same bounds hold for a change
@@ -512,7 +512,7 @@ func TestBoundsOfCoverage(t *testing.T) {
 	expectBounds(t, func() domain.BackfillWatch {
 		return domain.BackfillWatch{WatchID: "wat_1", From: 5, To: 5}
 	}, map[string]func(*domain.BackfillWatch){
-		"the ledgers 5 to 4": func(c *domain.BackfillWatch) { c.To = 4 },
+		"ledgers 5 to 4": func(c *domain.BackfillWatch) { c.To = 4 },
 	})
 	open := domain.BackfillWatch{WatchID: "wat_1", From: 5} // to where the live ledger is followed
 	if err := largest(open).WellFormed(); err != nil {
@@ -527,8 +527,8 @@ func TestBoundsOfCoverage(t *testing.T) {
 			Fulfils: domain.Fulfilment{PaymentID: long(128)},
 		}
 	}, map[string]func(*domain.RecordCoverage){
-		"the ledgers 5 to 4":    func(c *domain.RecordCoverage) { c.To = 4 },
-		"the ledgers 5 to 0":    func(c *domain.RecordCoverage) { c.To = 0 },
+		"ledgers 5 to 4":    func(c *domain.RecordCoverage) { c.To = 4 },
+		"ledgers 5 to 0":    func(c *domain.RecordCoverage) { c.To = 0 },
 		"problem: 16385 is not": func(c *domain.RecordCoverage) { c.Problem = long(16385) },
 		"payment: 129 is not":   func(c *domain.RecordCoverage) { c.Fulfils.PaymentID = long(129) },
 	})
@@ -583,8 +583,8 @@ func TestBoundsOfAMatch(t *testing.T) {
 	}
 	of, moved := notice, notice
 	of.WatchID, moved.Moved.Moves = "wat_1", 1
-	expectFault(t, of.WellFormed(), "watch of what tells of an endpoint: 5 is not from 0 to 0")
-	expectFault(t, moved.WellFormed(), "moves of what tells of an endpoint: 1 is not from 0 to 0")
+	expectFault(t, of.WellFormed(), "watch of a notice: 5 is not from 0 to 0")
+	expectFault(t, moved.WellFormed(), "moves of a notice: 1 is not from 0 to 0")
 }
 
 // TestBoundsOfTheHistory: payments and balance moves that its tables can store.
