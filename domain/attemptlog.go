@@ -9,12 +9,13 @@ import (
 
 // AttemptLog is the part of the transparency log of an endpoint's attempts that the next one needs:
 // the leaves are the attempts, in the order of their facts, under a Merkle tree (RFC 6962). A log
-// that would have a gap is closed, and the next attempt begins another (docs/decisions/receipts.md).
+// that would have a gap is closed, and the next attempt begins another
+// (docs/decisions/receipts.md).
 type AttemptLog struct {
 	From uint64 // version of the fact that is the first leaf, which names the log; 0: there is no log
 	Size uint64 // leaves
-	// Peaks are the hashes of the largest complete subtrees that the leaves make, the largest first.
-	// There is one for each bit that is set in Size.
+	// Peaks are the hashes of the largest complete subtrees that the leaves make, the largest
+	// first. There is one for each bit that is set in Size.
 	Peaks []byte
 }
 

@@ -216,8 +216,8 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 	}
 	if c.Problem != "" && current {
 		stopped := BackfillStopped{Request: c.Request, Problem: c.Problem}
-		// Of ledgers that were matched before, the rest is matched all the same. Others are left to the
-		// next backfill, which begins with them.
+		// Of ledgers that were matched before, the rest is matched all the same. Others are left to
+		// the next backfill, which begins with them.
 		left := Range{state.Backfill.Next, c.Next.From - 1}
 		if left.From < c.Next.From && len(state.Uncovered(left)) == 0 {
 			stopped.Next = c.Next.From

@@ -8,7 +8,7 @@ type Command struct {
 	ID             string
 	AccountID      string // the caller's, which cannot see the objects of other accounts
 	KeyID          string // the caller's API key; empty: the operator, or the service itself
-	BodyHash       []byte // SHA-256 of the request's body, to distinguish a repeat from another request
+	BodyHash       []byte // SHA-256 of the request's body: a repeat has the same
 	IssuedAtMillis int64
 	Body           CommandBody
 }
@@ -145,8 +145,8 @@ type RotateSecret struct {
 	SealedSecret []byte
 }
 
-// ResealSecrets stores values of an endpoint under another seal, because the master key was rotated.
-// It comes from the holder of the master key.
+// ResealSecrets stores values of an endpoint under another seal, because the master key was
+// rotated. It comes from the holder of the master key.
 type ResealSecrets struct {
 	EndpointID string
 	Values     []Resealed
@@ -180,8 +180,8 @@ type ReplayEvents struct {
 	Matched    int      // the number of deliveries that they were chosen from
 }
 
-// ResendEvent queues one delivery again or, if it was cancelled, hands its event over to the endpoint
-// that its watch has now.
+// ResendEvent queues one delivery again or, if it was cancelled, hands its event over to the
+// endpoint that its watch has now.
 type ResendEvent struct {
 	EndpointID   string
 	EventID      string
@@ -189,7 +189,8 @@ type ResendEvent struct {
 	Remembered   *Remembered
 }
 
-// Remembered is the history's copy of an event to send again: the engine forgets settled deliveries.
+// Remembered is the history's copy of an event to send again: the engine forgets settled
+// deliveries.
 type Remembered struct {
 	Body     []byte   // the event's, byte for byte
 	Delivery Delivery // to the endpoint; zero if the history has no such delivery
@@ -227,8 +228,8 @@ type DeleteWatch struct {
 	IfRevision uint64
 }
 
-// BackfillWatch matches the ledgers from From to To against the watch as it is now. Payments that have
-// an event of the watch are skipped.
+// BackfillWatch matches the ledgers from From to To against the watch as it is now. Payments that
+// have an event of the watch are skipped.
 type BackfillWatch struct {
 	WatchID string
 	From    uint32
@@ -237,9 +238,9 @@ type BackfillWatch struct {
 	OfEndpointID string
 }
 
-// RecordCoverage is the follower's report of a backfill's progress, whose matches are all in the log
-// by then, or of the first ledger that a watch sees live. It also claims a payment for a watch for
-// one payment.
+// RecordCoverage is the follower's report of a backfill's progress, whose matches are all in the
+// log by then, or of the first ledger that a watch sees live. It also claims a payment for a watch
+// for one payment.
 type RecordCoverage struct {
 	WatchID  string
 	Request  uint64 // Backfill.Request
@@ -248,11 +249,11 @@ type RecordCoverage struct {
 	// LiveSince is the first ledger that the follower matches live; 0: not reported.
 	LiveSince uint32
 	Problem   string // why its next ledger cannot be matched; empty: it can, or none is left
-	// Part is the part that ends; the log has no match beyond the ledgers that were read; 0: none. If
-	// the part has ended before, the report is late and changes nothing.
+	// Part is the part that ends; the log has no match beyond the ledgers that were read; 0: none.
+	// If the part has ended before, the report is late and changes nothing.
 	Part uint64
-	// Next is the part to begin; From 0: none. With a Problem, Next.From is the first later ledger that
-	// can be matched.
+	// Next is the part to begin; From 0: none. With a Problem, Next.From is the first later ledger
+	// that can be matched.
 	Next NextPart
 	// Fulfils is a payment that a watch for one payment would take, by its revision IfRevision. The
 	// answer is the watch, whose Fulfilled is the payment that it has taken. Such a command reports
@@ -261,16 +262,17 @@ type RecordCoverage struct {
 	IfRevision uint64
 	// Matched and Created are those of [RangeCovered], for From to To.
 	Matched, Created uint32
-	// Missed is the ledger of a payment that matches the watch, by its revision IfRevision, although the
-	// watch's endpoint is deleted; 0: none. The answer is the watch. Such a command reports nothing else.
+	// Missed is the ledger of a payment that matches the watch, by its revision IfRevision,
+	// although the watch's endpoint is deleted; 0: none. The answer is the watch. Such a command
+	// reports nothing else.
 	Missed uint32
 }
 
 // NextPart is the part of a backfill to begin.
 type NextPart struct {
 	Range
-	// EndpointID is the watch's endpoint as the follower knows it. If the watch has another, the part
-	// does not begin: MatchesFrom is an offset of this endpoint's partition.
+	// EndpointID is the watch's endpoint as the follower knows it. If the watch has another, the
+	// part does not begin: MatchesFrom is an offset of this endpoint's partition.
 	EndpointID  string
 	MatchesFrom int64 // [Part.MatchesFrom]
 }

@@ -127,8 +127,8 @@ func (e Endpoint) visibleTo(accountID string) bool {
 	return e.Exists() && !e.Deleted() && e.AccountID == accountID
 }
 
-// DecideEndpoint decides a command on an endpoint without its deliveries. A command that would change
-// nothing yields no fact.
+// DecideEndpoint decides a command on an endpoint without its deliveries. A command that would
+// change nothing yields no fact.
 func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateEndpoint); ok {
 		return DecideCreateEndpoint(state, body, nowMillis)
@@ -377,8 +377,8 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	return state
 }
 
-// streak counts the runs that ended FAILED in a row. Runs that end while the endpoint is disabled do
-// not count, because enabling it resets the count.
+// streak counts the runs that ended FAILED in a row. Runs that end while the endpoint is disabled
+// do not count, because enabling it resets the count.
 func streak(e Endpoint, a AttemptMade) int {
 	switch {
 	case a.EventType == TestPing:

@@ -9,13 +9,8 @@ type Fact struct {
 	Body      FactBody
 }
 
-// EventID returns the event of a [DeliveryFact], or "".
-func (f Fact) EventID() string {
-	if body, is := f.Body.(DeliveryFact); is {
-		return body.eventID()
-	}
-	return ""
-}
+// EventID returns the event whose delivery the fact is about, or "".
+func (f Fact) EventID() string { return f.Body.eventID() }
 
 // FactBody is one kind of fact.
 //
@@ -23,6 +18,7 @@ func (f Fact) EventID() string {
 type FactBody interface {
 	// FactType is the name of the fact in the journal.
 	FactType() string
+	eventID() string
 }
 
 // AccountFact is a fact that changes an account.
@@ -46,7 +42,7 @@ type EndpointFact interface {
 //sumtype:decl
 type DeliveryFact interface {
 	FactBody
-	eventID() string
+	ofDelivery()
 }
 
 // NoticeFact is a fact about one notice, in the aggregate of its endpoint. The first fact of a
@@ -117,8 +113,8 @@ type SecretsResealed struct {
 	Headers []Header
 }
 
-// EndpointDisabled stops the sending. The mail to the account holder reports the last attempt, which
-// is empty if a user disabled the endpoint.
+// EndpointDisabled stops the sending. The mail to the account holder reports the last attempt,
+// which is empty if a user disabled the endpoint.
 type EndpointDisabled struct {
 	Reason         DisabledReason
 	EventID        string
@@ -171,8 +167,8 @@ type BackfillRequested struct {
 	To   uint32 // 0: to where the live ledger is followed
 }
 
-// RangeCovered records that the payments of a range of ledgers were matched against a watch and that
-// all matches are in the log; or that a watch for one payment has its payment.
+// RangeCovered records that the payments of a range of ledgers were matched against a watch and
+// that all matches are in the log; or that a watch for one payment has its payment.
 type RangeCovered struct {
 	Request   uint64
 	From, To  uint32 // From 0: no range, only Until and LiveSince
@@ -315,30 +311,57 @@ func (MailOrdered) FactType() string       { return "MailOrdered" }
 func (MailAttempted) FactType() string     { return "MailAttempted" }
 func (CommandHandled) FactType() string    { return "CommandHandled" }
 
+func (AccountCreated) eventID() string      { return "" }
+func (KeyCreated) eventID() string          { return "" }
+func (KeyRolled) eventID() string           { return "" }
+func (KeyRevoked) eventID() string          { return "" }
+func (EndpointCreated) eventID() string     { return "" }
+func (EndpointUpdated) eventID() string     { return "" }
+func (SecretRotated) eventID() string       { return "" }
+func (SecretsResealed) eventID() string     { return "" }
+func (EndpointDisabled) eventID() string    { return "" }
+func (EndpointEnabled) eventID() string     { return "" }
+func (EndpointDeleted) eventID() string     { return "" }
+func (WatchCreated) eventID() string        { return "" }
+func (WatchUpdated) eventID() string        { return "" }
+func (WatchDeleted) eventID() string        { return "" }
+func (BackfillRequested) eventID() string   { return "" }
+func (RangeCovered) eventID() string        { return "" }
+func (PartBegun) eventID() string           { return "" }
+func (BackfillStopped) eventID() string     { return "" }
 func (b DeliveryCreated) eventID() string   { return b.Event.ID }
 func (b AttemptMade) eventID() string       { return b.EventID }
 func (b DeliveryRecalled) eventID() string  { return b.Delivery.EventID }
 func (b DeliveryRequeued) eventID() string  { return b.EventID }
 func (b DeliveryCancelled) eventID() string { return b.EventID }
 func (b DeliveryMoved) eventID() string     { return b.EventID }
+func (MailOrdered) eventID() string         { return "" }
+func (MailAttempted) eventID() string       { return "" }
+func (CommandHandled) eventID() string      { return "" }
 
-func (AccountCreated) ofAccount()    {}
-func (KeyCreated) ofAccount()        {}
-func (KeyRolled) ofAccount()         {}
-func (KeyRevoked) ofAccount()        {}
-func (EndpointCreated) ofEndpoint()  {}
-func (EndpointUpdated) ofEndpoint()  {}
-func (SecretRotated) ofEndpoint()    {}
-func (SecretsResealed) ofEndpoint()  {}
-func (EndpointDisabled) ofEndpoint() {}
-func (EndpointEnabled) ofEndpoint()  {}
-func (EndpointDeleted) ofEndpoint()  {}
-func (WatchCreated) ofWatch()        {}
-func (WatchUpdated) ofWatch()        {}
-func (WatchDeleted) ofWatch()        {}
-func (BackfillRequested) ofWatch()   {}
-func (RangeCovered) ofWatch()        {}
-func (PartBegun) ofWatch()           {}
-func (BackfillStopped) ofWatch()     {}
-func (MailOrdered) ofNotice()        {}
-func (MailAttempted) ofNotice()      {}
+func (AccountCreated) ofAccount()     {}
+func (KeyCreated) ofAccount()         {}
+func (KeyRolled) ofAccount()          {}
+func (KeyRevoked) ofAccount()         {}
+func (EndpointCreated) ofEndpoint()   {}
+func (EndpointUpdated) ofEndpoint()   {}
+func (SecretRotated) ofEndpoint()     {}
+func (SecretsResealed) ofEndpoint()   {}
+func (EndpointDisabled) ofEndpoint()  {}
+func (EndpointEnabled) ofEndpoint()   {}
+func (EndpointDeleted) ofEndpoint()   {}
+func (WatchCreated) ofWatch()         {}
+func (WatchUpdated) ofWatch()         {}
+func (WatchDeleted) ofWatch()         {}
+func (BackfillRequested) ofWatch()    {}
+func (RangeCovered) ofWatch()         {}
+func (PartBegun) ofWatch()            {}
+func (BackfillStopped) ofWatch()      {}
+func (DeliveryCreated) ofDelivery()   {}
+func (AttemptMade) ofDelivery()       {}
+func (DeliveryRecalled) ofDelivery()  {}
+func (DeliveryRequeued) ofDelivery()  {}
+func (DeliveryCancelled) ofDelivery() {}
+func (DeliveryMoved) ofDelivery()     {}
+func (MailOrdered) ofNotice()         {}
+func (MailAttempted) ofNotice()       {}

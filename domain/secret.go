@@ -91,9 +91,10 @@ func decideReseal(state Endpoint, c ResealSecrets) []FactBody {
 	return []FactBody{fact}
 }
 
-// Secret is a string that prints as [redacted]: with every verb of fmt, in slog and in JSON. Convert
-// it to string where it is used. Keep it in exported fields, because fmt cannot call the methods of
-// an unexported one, and not in the keys of a map, which encoding/json writes unredacted.
+// Secret is a string that prints as [redacted]: with every verb of fmt, in slog and in JSON.
+// Convert it to string where it is used. Keep it in exported fields, because fmt cannot call the
+// methods of an unexported one, and not in the keys of a map, which encoding/json writes
+// unredacted.
 type Secret string
 
 const redacted = "[redacted]"

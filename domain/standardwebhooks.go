@@ -56,8 +56,8 @@ func (s Signatures) Names() []string {
 
 // joinedSignatures returns one value that receivers of both kinds can read. Standard Webhooks
 // separates entries by spaces, each with a version before a comma; the specification separates them
-// by commas. So Standard Webhooks reads each of the specification's entries as one without a version,
-// and the specification finds each of them between commas.
+// by commas. So Standard Webhooks reads each of the specification's entries as one without a
+// version, and the specification finds each of them between commas.
 func (a Attempt) joinedSignatures(timestampSeconds int64) string {
 	message := fmt.Appendf(nil, "%s.%d.%s", a.EventID, timestampSeconds, a.Body)
 	var entries []string

@@ -218,7 +218,7 @@ func TestBoundsOfEndpointSettings(t *testing.T) {
 			c.RateLimitPerSecond = 1_000_001
 		},
 		"signatures: 4 is not from 0 to 3": func(c *domain.CreateEndpoint) { c.Signatures = 4 },
-		`unknown ordering "amount"`:               func(c *domain.CreateEndpoint) { c.Ordering = "amount" },
+		`unknown ordering "amount"`:        func(c *domain.CreateEndpoint) { c.Ordering = "amount" },
 		`"wat_1" does not begin with ep_`:  func(c *domain.CreateEndpoint) { c.NoticesTo = "wat_1" },
 	}
 	for want, change := range faults { // the same bounds hold for a change
@@ -527,8 +527,8 @@ func TestBoundsOfCoverage(t *testing.T) {
 			Fulfils: domain.Fulfilment{PaymentID: long(128)},
 		}
 	}, map[string]func(*domain.RecordCoverage){
-		"ledgers 5 to 4":    func(c *domain.RecordCoverage) { c.To = 4 },
-		"ledgers 5 to 0":    func(c *domain.RecordCoverage) { c.To = 0 },
+		"ledgers 5 to 4":        func(c *domain.RecordCoverage) { c.To = 4 },
+		"ledgers 5 to 0":        func(c *domain.RecordCoverage) { c.To = 0 },
 		"problem: 16385 is not": func(c *domain.RecordCoverage) { c.Problem = long(16385) },
 		"payment: 129 is not":   func(c *domain.RecordCoverage) { c.Fulfils.PaymentID = long(129) },
 	})
