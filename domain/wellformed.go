@@ -164,7 +164,7 @@ func (r Remembered) wellFormed(asked ResendEvent) error {
 		return err
 	}
 	if d.EventID != asked.EventID || d.EndpointID != asked.EndpointID {
-		err = errors.Join(err, fmt.Errorf("the history has event %.40q at %.40q, which was not "+
+		err = errors.Join(err, fmt.Errorf("the history has the event %.40q to %.40q, which was not "+
 			"requested", d.EventID, d.EndpointID))
 	}
 	if d.WatchID != "" {
