@@ -96,7 +96,7 @@ func (c *choosing) size(p place) int {
 	sizeBytes, known := c.sizes[p.at]
 	if !known {
 		var err error
-		if sizeBytes, err = c.applied(new(transaction), c.rest[p.at:]); err != nil {
+		if sizeBytes, err = new(transaction).applied(c.version, c.rest()[p.at:]); err != nil {
 			sizeBytes = 0
 		}
 		c.sizes[p.at] = sizeBytes

@@ -6,13 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
-
-// fileSizeBytesMax bounds a file of ledgers after decompression. A busy ledger takes about 3 MB,
-// and a batch usually has at most 64.
-const fileSizeBytesMax = 1 << 30
 
 // batchHeadSizeBytes is the size before the ledgers of a LedgerCloseMetaBatch: first and last
 // sequence, and the number of ledgers.
@@ -21,18 +16,6 @@ const batchHeadSizeBytes = 12
 // millisWindowSizeBytes is copied at first to measure a ledger whose header is to be rewritten. It
 // is more than most of them take.
 const millisWindowSizeBytes = 8 << 20
-
-var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
-	zstd.WithDecoderMaxMemory(fileSizeBytesMax))
-
-// Decompress undoes zstd, to at most 1 GiB.
-func Decompress(raw []byte) ([]byte, error) {
-	out, err := decompressor.DecodeAll(raw, nil)
-	if err != nil {
-		return nil, fmt.Errorf("decompressing by zstd: %w", err)
-	}
-	return out, nil
-}
 
 // SplitBatch splits a LedgerCloseMetaBatch; a LedgerCloseMeta stays whole. With an error it returns
 // the ledgers before the one whose end is unknown, and all the remaining bytes as the last one.

@@ -77,12 +77,8 @@ func (r *reading) readCall(i int) error {
 	return nil
 }
 
-// eventsOf returns the contract events of an operation. It may omit events that do not change a
-// balance.
+// eventsOf returns the contract events of an operation.
 func (t *transaction) eventsOf(i, operations int) ([]xdr.ContractEventView, error) {
-	if t.emitted != nil && operations == 1 {
-		return t.emitted.changes, nil
-	}
 	meta := t.meta
 	switch meta.MustV() {
 	case 0, 1, 2: // from before there were contracts

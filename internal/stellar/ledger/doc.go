@@ -32,37 +32,34 @@
 // hash covers (docs/decisions/statements.md). They are read only on request, for the requested
 // wallets.
 //
-// A ledger is parsed in two steps, which are the seam for a newer SDK: locate finds the bytes of
-// every transaction (envelope, result, meta) without decoding them, and each successful transaction
-// is then read separately. A scanner does both for ledgers of plain forms, in one pass. It leaves
-// unknown or damaged parts to the SDK, which decides what they are. If the SDK meets a form that it
-// does not know, such as an operation of a newer protocol, it cannot skip it, because XDR does not
-// say how long an unknown value is. Then salvage separates the transactions by their hashes, and
-// only those with an unknown form are quarantined. If a contract call has an unknown form among its
-// arguments (such as a W address, CAP-84), its payments are read nevertheless, from the memo before
-// the arguments and the meta up to the operation's events. Unknown forms outside the transactions
-// fail the ledger.
+// A ledger is parsed in two steps: locate finds the bytes of every transaction (envelope, result,
+// meta) with the SDK's views, which decode nothing, and then each successful transaction is read
+// separately. If the SDK meets a form that it does not know, such as an operation of a newer
+// protocol, it cannot skip it, because XDR does not say how long an unknown value is. Then salvage
+// separates the transactions by their hashes, and only those with an unknown form are quarantined.
+// If a contract call has an unknown form among its arguments (such as a W address, CAP-84), its
+// payments are read nevertheless, from the memo before the arguments and the meta up to the
+// operation's events. Unknown forms outside the transactions fail the ledger.
 //
 // File map:
 //
 //	ledger.go     Extractor: a ledger's bytes become its transactions
 //	header.go     the ledger header, and its newer forms (CAP-88)
-//	batch.go      ledgers in files: batches, streams, compression, base64
+//	batch.go      splits the batches of ledgers in files
 //	locate.go     where each transaction's parts are
-//	scan.go       the same for plain forms, in one pass
+//	scan.go       steps through XDR: transactions and the operations that are payments
 //	salvage.go    the same around unknown forms
 //	apart.go      resolves copied hashes of transactions
-//	hashes.go     all hashed parts of a ledger
 //	verify.go     checks a ledger against its hashes
 //	judge.go      unreadable parts: damage, or a newer form
 //	unproved.go   the same if the length of a part is unknown
 //	rewritten.go  the same for events that were rewritten since they were hashed
 //	former.go     tries the earlier forms of such events
 //	payments.go   a transaction becomes payments: those of classic operations
+//	names.go      names of accounts and assets
 //	contract.go   payments of asset contracts
 //	moves.go      which balances of chosen wallets changed
 //	entries.go    the changes of ledger entries that show it
 //	movekind.go   what changed them
 //	results.go    results of transactions and operations
-//	workspace.go  memory that is reused for one ledger after another
 package ledger

@@ -319,7 +319,7 @@ func TestOneUnreadableTransactionIsQuarantinedAlone(t *testing.T) {
 		in100(5, 1)+"-1 invoke_host_function contract>issuer 5 USD:issuer",
 		in100(7, 1)+" payment sender>receiver 6 XLM")
 	checkQuarantined(t, l, "2 operations and 1 results", "operation 2: its transaction succeeded, but",
-		"does not fit", "has no issuer", "is none")
+		"does not fit", "has no issuer", "invalid asset code")
 	if l.Quarantined[0].Order != 2 || len(l.Quarantined[0].TxHash) != 64 {
 		t.Errorf("the quarantined transaction is not named: %+v", l.Quarantined[0])
 	}

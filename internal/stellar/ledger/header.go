@@ -58,62 +58,29 @@ func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
 // valueFormOffset finds the discriminant of StellarValue.ext in a
 // LedgerCloseMeta; at least its four bytes are there.
 func valueFormOffset(raw []byte) (int, error) {
-	c := cursor{rest: raw}
+	c := scanner{raw: raw}
 	switch version := c.uint32(); version {
 	case 0:
 	case 1, versionMax:
 		if extension := c.uint32(); extension == 1 {
-			c.skip(4 + 8) // LedgerCloseMetaExtV1: its own extension point, a fee
+			c.take(4 + 8) // LedgerCloseMetaExtV1: its own extension point, a fee
 		}
 	default:
-		if c.short {
+		if c.bad {
 			return 0, errShort
 		}
 		return 0, fmt.Errorf("LedgerCloseMeta version %d is not known", version)
 	}
-	c.skip(hashSizeBytes) // the ledger's hash
+	c.take(hashSizeBytes) // the ledger's hash
 	// version, previous hash, transaction set hash, close time
-	c.skip(4 + hashSizeBytes + hashSizeBytes + 8)
-	for n := c.count(upgradesMax); n > 0; n-- {
-		c.skip((c.count(upgradeSizeBytesMax) + 3) &^ 3)
+	c.take(4 + hashSizeBytes + hashSizeBytes + 8)
+	for n := c.limited(upgradesMax); n > 0; n-- {
+		c.take((c.limited(upgradeSizeBytesMax) + 3) &^ 3)
 	}
-	if c.short || len(c.rest) < 4 {
+	if c.bad || len(c.rest()) < 4 {
 		return 0, errShort
 	}
-	return len(raw) - len(c.rest), nil
-}
-
-// cursor steps through XDR. Past the end, or past a bound, it is short and
-// stays so.
-type cursor struct {
-	rest  []byte
-	short bool
-}
-
-func (c *cursor) skip(sizeBytes int) {
-	if c.short || len(c.rest) < sizeBytes {
-		c.short = true
-		return
-	}
-	c.rest = c.rest[sizeBytes:]
-}
-
-func (c *cursor) uint32() uint32 {
-	before := c.rest
-	c.skip(4)
-	if c.short {
-		return 0
-	}
-	return binary.BigEndian.Uint32(before)
-}
-
-func (c *cursor) count(limit uint32) int {
-	n := c.uint32()
-	if n > limit {
-		c.short = true
-		return 0
-	}
-	return int(n)
+	return c.at, nil
 }
 
 // ReadHeader reads only the header of a LedgerCloseMeta; the rest may be

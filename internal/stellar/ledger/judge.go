@@ -20,7 +20,7 @@ func (p *prover) judgeHeader(raw []byte, err error) error {
 	if errors.Is(err, ErrNotProved) {
 		return err
 	}
-	c := cursor{rest: raw}
+	c := scanner{raw: raw}
 	version := c.uint32()
 	if version > versionMax && version <= unknownMetaVersion {
 		return err

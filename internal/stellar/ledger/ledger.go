@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
-	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -39,8 +37,7 @@ const assetsCached = 4096
 type Extractor struct {
 	passphrase string
 	contracts  *lru.Cache[string, assetContract]
-	workspaces sync.Pool // of *workspace
-	moves      bool      // ledgers that are read give them
+	moves      bool // ledgers return balance moves
 }
 
 // GiveMoves has ledgers give the balance moves in them, from now on. Until a ledger is let go of,
@@ -119,14 +116,13 @@ func (e *Extractor) extract(parts *opened) domain.Ledger {
 		ClosedAtMillis: parts.head.ClosedAtMillis,
 		Transactions:   len(parts.transactions),
 	}
-	w, ok := e.workspaces.Get().(*workspace)
-	if !ok {
-		w = new(workspace)
-	}
+	known := newNames()
 	for i := range parts.transactions {
-		tx, before := &parts.transactions[i], len(w.payments)
-		if err := e.paymentsOf(parts.head, i+1, tx, w); err != nil {
-			w.payments = w.payments[:before] // nothing of it is believed
+		tx := &parts.transactions[i]
+		payments, err := e.paymentsOf(parts.head, i+1, tx, known, l.Payments)
+		if err == nil {
+			l.Payments = payments
+		} else {
 			l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
 				TxHash: tx.hexHash(),
 				Order:  i + 1,
@@ -134,12 +130,6 @@ func (e *Extractor) extract(parts *opened) domain.Ledger {
 			})
 		}
 	}
-	if len(w.payments) > 0 {
-		l.Payments = slices.Clone(w.payments)
-	}
-	clear(w.payments) // others need not keep what this ledger's texts take
-	w.payments = w.payments[:0]
-	e.workspaces.Put(w)
 	if e.moves {
 		payments := l.Payments
 		l.Moves = func(watched func(string) (bool, error)) (domain.LedgerMoves, error) {

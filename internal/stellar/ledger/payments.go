@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,27 +30,30 @@ type body struct {
 
 // reading is a transaction while its payments are read.
 type reading struct {
+	names
 	extractor *Extractor
-	*workspace
-	ledger Header
-	order  int // 1 is the first
-	tx     *transaction
-	body   body
-	hash   string // the transaction's, once there is a payment
+	ledger    Header
+	order     int // 1 is the first
+	tx        *transaction
+	body      body
+	payments  []domain.Payment
 }
 
-// paymentsOf reads the payments of one transaction. order counts from 1 in the
-// order of application.
-func (e *Extractor) paymentsOf(l Header, order int, tx *transaction, w *workspace) error {
+// paymentsOf appends the payments of one transaction. order counts from 1 in the order of
+// application.
+func (e *Extractor) paymentsOf(
+	l Header, order int, tx *transaction, known names, to []domain.Payment,
+) ([]domain.Payment, error) {
 	if tx.failed || tx.fault != nil {
-		return tx.fault
+		return to, tx.fault
 	}
 	ok, err := succeeded(tx.result)
 	if err != nil || !ok {
-		return err
+		return to, err
 	}
-	r := reading{extractor: e, workspace: w, ledger: l, order: order, tx: tx}
-	return r.read()
+	r := reading{extractor: e, names: known, ledger: l, order: order, tx: tx, payments: to}
+	err = r.read()
+	return r.payments, err
 }
 
 // read collects the payments; when it fails, some may be there.
@@ -172,7 +174,7 @@ func (r *reading) pay(i int, o *operation) error {
 	if o.source.key != nil {
 		from = o.source
 	}
-	p := r.payment(i, operationName(o.kind), "")
+	p := r.payment(i, operationNames[o.kind], "")
 	var err error
 	if p.From, err = r.address(from.key); err != nil {
 		return err
@@ -192,44 +194,27 @@ func (r *reading) pay(i int, o *operation) error {
 	return nil
 }
 
-// payment begins the payment of the operation at index i. It is the last of those that were
-// collected.
+// payment appends a payment of the operation at index i, for its caller to complete.
 func (r *reading) payment(i int, name, suffix string) *domain.Payment {
-	var text [2*hashSizeBytes + 32]byte
-	number := uint64(r.ledger.Sequence)<<32 | uint64(r.order)<<12 | uint64(i+1)
-	id := append(strconv.AppendUint(text[:2*hashSizeBytes], number, 10), suffix...)
-	p := domain.Payment{
-		TxHash:         r.hash,
+	toid := uint64(r.ledger.Sequence)<<32 | uint64(r.order)<<12 | uint64(i+1)
+	r.payments = append(r.payments, domain.Payment{
+		ID:             strconv.FormatUint(toid, 10) + suffix,
+		TxHash:         r.tx.hexHash(),
 		Ledger:         r.ledger.Sequence,
 		ClosedAtMillis: r.ledger.ClosedAtMillis,
 		Operation:      name,
 		Memo:           r.body.memo,
-	}
-	if r.hash == "" {
-		// one piece of memory for both: most transactions make one payment
-		hex.Encode(id, r.tx.hash[:])
-		both := string(id)
-		r.hash, p.ID = both[:2*hashSizeBytes], both[2*hashSizeBytes:]
-		p.TxHash = r.hash
-	} else {
-		p.ID = string(id[2*hashSizeBytes:])
-	}
-	r.payments = append(r.payments, p)
+	})
 	return &r.payments[len(r.payments)-1]
 }
 
-func operationName(kind xdr.OperationType) string {
-	switch kind {
-	case xdr.OperationTypeCreateAccount:
-		return "create_account"
-	case xdr.OperationTypePayment:
-		return "payment"
-	case xdr.OperationTypePathPaymentStrictReceive:
-		return "path_payment_strict_receive"
-	case xdr.OperationTypePathPaymentStrictSend:
-		return "path_payment_strict_send"
-	case xdr.OperationTypeAccountMerge:
-		return "account_merge"
-	}
-	return ""
+// operationNames are Horizon's names of the operations that are payments.
+var operationNames = map[xdr.OperationType]string{
+	xdr.OperationTypeCreateAccount:            "create_account",
+	xdr.OperationTypePayment:                  "payment",
+	xdr.OperationTypePathPaymentStrictReceive: "path_payment_strict_receive",
+	xdr.OperationTypePathPaymentStrictSend:    "path_payment_strict_send",
+	xdr.OperationTypeAccountMerge:             "account_merge",
 }
+
+func isPayment(kind xdr.OperationType) bool { return operationNames[kind] != "" }

@@ -14,10 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The scanner's oracle: ledgers parsed by the SDK's views, and payments decoded by the SDK. This is
-// how they were read before the scanner existed.
-
-// ReadBySDK is Extract without the scanner.
+// ReadBySDK is Extract with payments that the SDK decodes, as an oracle for our own decoding.
 func ReadBySDK(raw []byte, passphrase string) (domain.Ledger, error) {
 	e, err := NewExtractor(passphrase)
 	if err != nil {
@@ -89,94 +86,6 @@ func locateBySDK(raw []byte, passphrase string) (parts located, err error) {
 	return parts, nil
 }
 
-// IsPlain reports whether the scanner reads a ledger without the SDK, and CompareScan whether it
-// then finds the same as the SDK.
-func IsPlain(raw []byte) bool {
-	normal, _, err := normalise(raw)
-	if err != nil {
-		return false
-	}
-	_, _, plain := scan(normal)
-	return plain
-}
-
-func CompareScan(raw []byte, passphrase string) error {
-	normal, _, err := normalise(raw)
-	if err != nil {
-		return nil //nolint:nilerr // it is not a ledger
-	}
-	parts, envelopes, plain := scan(normal)
-	if !plain {
-		return nil
-	}
-	var other located
-	var views []xdr.TransactionEnvelopeView
-	err = xdr.TryVoid(func() { other, views = takeApart(normal) })
-	switch {
-	case err != nil:
-		return fmt.Errorf("the SDK cannot read it: %w", err)
-	case string(parts.header) != string(other.header) || string(parts.set) != string(other.set) ||
-		parts.generalized != other.generalized:
-		return errors.New("the header or the set differs")
-	case len(envelopes) != len(views) || len(parts.transactions) != len(other.transactions):
-		return errors.New("the number of transactions differs")
-	}
-	if err := compareHashes(envelopes, views, passphrase); err != nil {
-		return err
-	}
-	for i := range parts.transactions {
-		if err := compareTransactions(&parts.transactions[i], &other.transactions[i]); err != nil {
-			return fmt.Errorf("transaction %d: %w", i+1, err)
-		}
-	}
-	return nil
-}
-
-func compareHashes(
-	envelopes []envelope, views []xdr.TransactionEnvelopeView, passphrase string,
-) error {
-	hasher, err := network.NewTransactionViewHasher(passphrase)
-	if err != nil {
-		return err
-	}
-	new(located).hash(envelopes, passphrase, false)
-	for i, view := range views {
-		hash, err := hasher.Hash(view)
-		if err != nil || envelopes[i].hash != hash || string(view) != string(envelopes[i].view) {
-			return fmt.Errorf("envelope %d, or its hash, differs (%v)", i+1, err)
-		}
-	}
-	return nil
-}
-
-func compareTransactions(one, other *transaction) (err error) {
-	if one.hash != other.hash || one.calls != other.calls ||
-		string(one.pair) != string(other.pair) ||
-		string(must(one.result.Raw())) != string(must(other.result.Raw())) ||
-		string(one.meta) != string(other.meta) {
-		return errors.New("the hash, result or meta differs")
-	}
-	if one.emitted == nil {
-		return nil
-	}
-	return errors.Join(err, xdr.TryVoid(func() {
-		if string(one.emitted.events) != string(eventBytes(other.meta, 0, 1)) ||
-			string(one.emitted.returned) != string(returnValue(other.meta)) {
-			err = errors.New("events or the return value differ")
-			return
-		}
-		var changes []xdr.ContractEventView
-		for _, event := range must(other.eventsOf(0, 1)) {
-			if mayChangeBalance(event) {
-				changes = append(changes, event.MustRaw())
-			}
-		}
-		if fmt.Sprint(changes) != fmt.Sprint(one.emitted.changes) {
-			err = errors.New("changes of balances differ")
-		}
-	}))
-}
-
 func sdkSucceeded(result xdr.TransactionResultView) (bool, error) {
 	return xdr.Try(func() bool {
 		body := result.MustResult()
@@ -199,13 +108,12 @@ func sdkResults(result xdr.TransactionResultView) []xdr.OperationResultView {
 	return body.MustResults().MustAll()
 }
 
-// call reads a contract call as the scanner would, without using its earlier results.
+// call reads a contract call.
 func (r *sdkReading) call(i int) error {
 	tx := r.tx
-	tx.emitted = nil
 	made := reading{
 		extractor: r.extractor,
-		workspace: new(workspace),
+		names:     newNames(),
 		ledger:    r.ledger,
 		order:     r.order,
 		tx:        &tx,

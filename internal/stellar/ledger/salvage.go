@@ -42,8 +42,7 @@ func isUnknownForm(err error) bool {
 
 // salvager parses a ledger around unreadable parts.
 type salvager struct {
-	cursor
-	raw       []byte
+	scanner
 	version   uint32
 	networkID [32]byte
 	hasher    *network.TransactionViewHasher
@@ -61,8 +60,7 @@ func salvage(raw []byte, passphrase string, how demands) (parts located, err err
 		return located{}, fmt.Errorf("hashing transactions: %w", err)
 	}
 	s := salvager{
-		cursor:    cursor{rest: raw},
-		raw:       raw,
+		scanner:   scanner{raw: raw},
 		networkID: network.ID(passphrase),
 		hasher:    hasher,
 		envelopes: map[xdr.Hash]xdr.TransactionEnvelopeView{},
@@ -71,18 +69,17 @@ func salvage(raw []byte, passphrase string, how demands) (parts located, err err
 	if parts.header, err = s.header(); err != nil {
 		return located{}, err
 	}
-	set := s.rest
+	set := s.rest()
 	if err := s.transactionSet(); err != nil {
 		return located{}, fmt.Errorf("the transaction set: %w", err)
 	}
-	parts.set, parts.generalized = set[:len(set)-len(s.rest)], s.version > 0
+	parts.set, parts.generalized = set[:len(set)-len(s.rest())], s.version > 0
 	places, err := s.places()
 	if err != nil {
 		return located{}, err
 	}
 	read := func(places []place) (err error) {
 		if parts.transactions, err = s.processing(places); err == nil {
-			parts.hash(nil, passphrase, how.proves)
 			err = how.check(parts)
 		}
 		return err
@@ -95,32 +92,30 @@ func salvage(raw []byte, passphrase string, how demands) (parts located, err err
 	return parts, err
 }
 
-func (s *salvager) at() int { return len(s.raw) - len(s.rest) }
-
 // header steps to the transaction set. normalise has seen to the version.
 func (s *salvager) header() (xdr.LedgerHeaderHistoryEntryView, error) {
 	if s.version = s.uint32(); s.version > 0 {
 		if extension := s.uint32(); extension == 1 {
-			s.skip(4 + 8)
+			s.take(4 + 8)
 		}
 	}
-	header, err := xdr.LedgerHeaderHistoryEntryView(s.rest).Raw()
+	header, err := xdr.LedgerHeaderHistoryEntryView(s.rest()).Raw()
 	if err != nil {
 		return nil, fmt.Errorf("the header: %w", err)
 	}
-	s.skip(len(header))
+	s.take(len(header))
 	return header, nil
 }
 
 func (s *salvager) transactionSet() error {
 	if s.version == 0 {
-		s.skip(hashSizeBytes)
+		s.take(hashSizeBytes)
 		return s.list(s.envelope)
 	}
 	if form := s.uint32(); form != 1 {
 		return fmt.Errorf("its form %d is not known: %w", form, errUnknownForm)
 	}
-	s.skip(hashSizeBytes)
+	s.take(hashSizeBytes)
 	return s.list(s.phase)
 }
 
@@ -144,21 +139,21 @@ func (s *salvager) phase() error {
 
 func (s *salvager) optionalFee() {
 	if s.uint32() != 0 {
-		s.skip(8)
+		s.take(8)
 	}
 }
 
 // list reads a count and that many elements.
 func (s *salvager) list(element func() error) error {
 	n := s.uint32()
-	if s.short || int64(n) > int64(len(s.rest))/4 {
+	if s.bad || int64(n) > int64(len(s.rest()))/4 {
 		return errShort
 	}
 	for range n {
 		if err := element(); err != nil {
 			return err
 		}
-		if s.short {
+		if s.bad {
 			return errShort
 		}
 	}
@@ -167,14 +162,14 @@ func (s *salvager) list(element func() error) error {
 
 // envelope reads one transaction, of a known form or not.
 func (s *salvager) envelope() error {
-	raw, err := xdr.TransactionEnvelopeView(s.rest).Raw()
+	raw, err := xdr.TransactionEnvelopeView(s.rest()).Raw()
 	if err == nil {
 		hash, err := s.hasher.Hash(raw)
 		if err != nil {
 			return fmt.Errorf("hashing a transaction: %w", err)
 		}
 		s.envelopes[hash] = raw
-		s.skip(len(raw))
+		s.take(len(raw))
 		return nil
 	}
 	if !isUnknownForm(err) {
@@ -182,59 +177,59 @@ func (s *salvager) envelope() error {
 	}
 	hash, sizeBytes, found := s.delimit()
 	if !found {
-		return fmt.Errorf("at byte %d: %w, and where it ends cannot be found", s.at(), err)
+		return fmt.Errorf("at byte %d: %w, and where it ends cannot be found", s.at, err)
 	}
-	s.envelopes[hash], s.calls[hash] = nil, readCall(xdr.TransactionEnvelopeView(s.rest[:sizeBytes]))
-	s.skip(sizeBytes)
+	s.envelopes[hash], s.calls[hash] = nil, readCall(xdr.TransactionEnvelopeView(s.rest()[:sizeBytes]))
+	s.take(sizeBytes)
 	return nil
 }
 
 // delimit finds the end of an envelope of an unknown form: signatures follow
 // the bytes whose hash is listed further on.
 func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
-	if len(s.rest) < 8 {
+	if len(s.rest()) < 8 {
 		return hash, 0, false
 	}
 	digest := sha256.New()
 	digest.Write(s.networkID[:])
-	if binary.BigEndian.Uint32(s.rest) == uint32(xdr.EnvelopeTypeEnvelopeTypeTxV0) {
+	if binary.BigEndian.Uint32(s.rest()) == uint32(xdr.EnvelopeTypeEnvelopeTypeTxV0) {
 		// For the oldest form, the equivalent newer one is signed.
 		digest.Write([]byte{0, 0, 0, byte(xdr.EnvelopeTypeEnvelopeTypeTx), 0, 0, 0, 0})
 	} else {
-		digest.Write(s.rest[:4])
+		digest.Write(s.rest()[:4])
 	}
-	for end := 4; end < min(len(s.rest), envelopeSizeBytesMax); end += 4 {
-		if signatures, ok := signaturesSize(s.rest[end:]); ok {
+	for end := 4; end < min(len(s.rest()), envelopeSizeBytesMax); end += 4 {
+		if signatures, ok := signaturesSize(s.rest()[end:]); ok {
 			digest.Sum(hash[:0])
 			if s.listed(hash, end) {
 				return hash, end + signatures, true
 			}
 		}
-		digest.Write(s.rest[end:min(end+4, len(s.rest))])
+		digest.Write(s.rest()[end:min(end+4, len(s.rest()))])
 	}
 	return hash, 0, false
 }
 
 // signaturesSize reads past signatures, if these bytes can be some.
 func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
-	c := cursor{rest: raw}
-	for n := c.count(signaturesMax); n > 0; n-- {
-		c.skip(4) // hint
-		c.skip((c.count(signatureSizeBytesMax) + 3) &^ 3)
+	c := scanner{raw: raw}
+	for n := c.limited(signaturesMax); n > 0; n-- {
+		c.take(4) // hint
+		c.take((c.limited(signatureSizeBytesMax) + 3) &^ 3)
 	}
-	return len(raw) - len(c.rest), !c.short
+	return c.at, !c.bad
 }
 
 // listed reports whether the ledger holds this hash after the envelope.
 func (s *salvager) listed(hash xdr.Hash, from int) bool {
 	if s.prefixes == nil {
 		s.prefixes = map[uint64]struct{}{}
-		for at := 0; at+hashSizeBytes <= len(s.rest); at += 4 {
-			s.prefixes[binary.BigEndian.Uint64(s.rest[at:])] = struct{}{}
+		for at := 0; at+hashSizeBytes <= len(s.rest()); at += 4 {
+			s.prefixes[binary.BigEndian.Uint64(s.rest()[at:])] = struct{}{}
 		}
 	}
 	_, maybe := s.prefixes[binary.BigEndian.Uint64(hash[:hashPrefixSizeBytes])]
-	return maybe && bytes.Contains(s.rest[from:], hash[:])
+	return maybe && bytes.Contains(s.rest()[from:], hash[:])
 }
 
 // place is where a transaction's part of the processing begins.
@@ -250,11 +245,11 @@ func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	}
 	txs = make([]transaction, len(places))
 	for i, p := range places {
-		sizeBytes := len(s.rest) - p.at
+		sizeBytes := len(s.rest()) - p.at
 		if i+1 < len(places) {
 			sizeBytes = places[i+1].at - p.at
 		}
-		if txs[i], err = s.transaction(p, s.rest[p.at:p.at+sizeBytes], i+1 == len(places)); err != nil {
+		if txs[i], err = s.transaction(p, s.rest()[p.at:p.at+sizeBytes], i+1 == len(places)); err != nil {
 			return nil, fmt.Errorf("transaction %d: %w", i+1, err)
 		}
 	}
@@ -264,7 +259,7 @@ func (s *salvager) processing(places []place) (txs []transaction, err error) {
 // places finds each hash, where an applied transaction begins. The first one is at a known place.
 func (s *salvager) places() (places []place, err error) {
 	n := s.uint32()
-	if s.short || int64(n) != int64(len(s.envelopes)) {
+	if s.bad || int64(n) != int64(len(s.envelopes)) {
 		return nil, fmt.Errorf("%d transactions were applied, but %d are in the set", n, len(s.envelopes))
 	}
 	before := 0
@@ -276,9 +271,9 @@ func (s *salvager) places() (places []place, err error) {
 		known[binary.BigEndian.Uint64(hash[:hashPrefixSizeBytes])] = hash
 	}
 	distinct := map[xdr.Hash]bool{}
-	for at := before; at+hashSizeBytes <= len(s.rest); at += 4 {
-		hash, ok := known[binary.BigEndian.Uint64(s.rest[at:])]
-		if ok && bytes.Equal(hash[:], s.rest[at:at+hashSizeBytes]) {
+	for at := before; at+hashSizeBytes <= len(s.rest()); at += 4 {
+		hash, ok := known[binary.BigEndian.Uint64(s.rest()[at:])]
+		if ok && bytes.Equal(hash[:], s.rest()[at:at+hashSizeBytes]) {
 			places = append(places, place{at: at - before, hash: hash})
 			distinct[hash] = true
 		}
@@ -300,7 +295,7 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	if pair, err := xdr.TransactionResultPairView(tx.rest).Raw(); err == nil {
 		tx.pair, tx.calls = pair, mayCall(pair)
 	}
-	sizeBytes, err := s.applied(&tx, raw)
+	sizeBytes, err := tx.applied(s.version, raw)
 	switch {
 	case isUnknownForm(err):
 		err = s.findBeginning(&tx, raw)
@@ -346,28 +341,6 @@ func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	return err
 }
 
-// applied finds the result and the meta, and how long all of it is.
-func (s *salvager) applied(tx *transaction, raw []byte) (sizeBytes int, err error) {
-	var pair xdr.TransactionResultPairView
-	if s.version == 2 {
-		f, err := xdr.TransactionResultMetaV1View(raw).Fields()
-		if err != nil {
-			return 0, err
-		}
-		pair, tx.meta, sizeBytes = f.Result, f.TxApplyProcessing, len(f.View)
-		tx.fees, tx.refunds = f.FeeProcessing, f.PostTxApplyFeeProcessing
-	} else {
-		f, err := xdr.TransactionResultMetaView(raw).Fields()
-		if err != nil {
-			return 0, err
-		}
-		pair, tx.meta, sizeBytes = f.Result, f.TxApplyProcessing, len(f.View)
-		tx.fees = f.FeeProcessing
-	}
-	tx.result, err = pair.Result()
-	return sizeBytes, err
-}
-
 // resultOffset is where a transaction's result begins in its processing.
 func (s *salvager) resultOffset() int {
 	if s.version == 2 {
@@ -379,9 +352,9 @@ func (s *salvager) resultOffset() int {
 // failed reads a result's code, which comes first whatever its form. When in
 // doubt the transaction succeeded: then it is named.
 func failed(result []byte) bool {
-	c := cursor{rest: result}
-	c.skip(8) // the fee
+	c := scanner{raw: result}
+	c.take(8) // the fee
 	code := xdr.TransactionResultCode(int32(c.uint32()))
-	return !c.short && code != xdr.TransactionResultCodeTxSuccess &&
+	return !c.bad && code != xdr.TransactionResultCodeTxSuccess &&
 		code != xdr.TransactionResultCodeTxFeeBumpInnerSuccess
 }

@@ -6,24 +6,14 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Most ledgers have only plain forms, and are read here in one pass. The SDK skips parts that
-// payments do not need. Anything else makes the scanner bad, without a reason: then the SDK reads
-// the ledger, and decides what it is.
-
 // Bounds that the protocol sets.
 const (
-	operationsOfTransactionMax = 100
-	memoTextSizeBytesMax       = 28
-	symbolSizeBytesMax         = 32
-	pathMax                    = 5
+	memoTextSizeBytesMax = 28
+	pathMax              = 5
 )
 
-// Sizes of the smallest of their kind, which bound how many there can be.
-const (
-	envelopeSizeBytesMin   = 4 + 32 + 4 + 8 + 4 + 4 + 4 + 4 + 4
-	processingSizeBytesMin = hashSizeBytes + 8 + 4 + 4 + 4 + 4 + 4
-	listed                 = 4 // anything in a list
-)
+// listed is the smallest size of an element of a list.
+const listed = 4
 
 // scanner steps through XDR of plain forms. When it meets anything else, or the end, it becomes bad
 // and stays so. Its results are then invalid.
@@ -83,6 +73,19 @@ func (s *scanner) count(sizeBytesMin int) int {
 	return int(n)
 }
 
+// limited reads a number; 0 if it is over the limit.
+func (s *scanner) limited(limit uint32) int {
+	n := s.uint32()
+	if n > limit {
+		s.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+// rest returns the bytes that were not read yet.
+func (s *scanner) rest() []byte { return s.raw[s.at:] }
+
 // opaque reads bytes of variable length, and their padding.
 func (s *scanner) opaque(sizeBytesMax uint32) []byte {
 	n := s.uint32()
@@ -129,147 +132,11 @@ func (s *scanner) empty() bool {
 	return true
 }
 
-// envelope is a transaction as it was submitted.
-type envelope struct {
-	view xdr.TransactionEnvelopeView
-	// The hashed part, after the network and the kind; for the oldest form, the part after its kind
-	// of account.
-	signed []byte
-	hash   xdr.Hash // once it was computed
-}
-
-// scan parses a ledger that has only plain forms. ok is false for every other one, without a
-// reason.
-func scan(raw []byte) (parts located, envelopes []envelope, ok bool) {
-	s := &scanner{raw: raw}
-	version := s.uint32()
-	if version > 2 {
-		return located{}, nil, false
-	}
-	if version > 0 && s.option() { // the extension of the ledger, or none
-		s.must(0)
-		s.take(8)
-	}
-	parts.generalized = version > 0
-	parts.header = over[xdr.LedgerHeaderHistoryEntryView](s)
-	from := s.at
-	if version == 0 {
-		s.take(hashSizeBytes)
-		envelopes = s.envelopes(nil)
-	} else {
-		envelopes = s.phases()
-	}
-	parts.set = s.raw[from:s.at]
-	parts.transactions = s.processed(version)
-	switch version {
-	case 0:
-		over[xdr.LedgerCloseMetaV0UpgradesProcessingView](s)
-		over[xdr.LedgerCloseMetaV0ScpInfoView](s)
-	case 1:
-		over[xdr.LedgerCloseMetaV1UpgradesProcessingView](s)
-		over[xdr.LedgerCloseMetaV1ScpInfoView](s)
-		s.take(8)
-		over[xdr.LedgerCloseMetaV1EvictedKeysView](s)
-		over[xdr.LedgerCloseMetaV1UnusedView](s)
-	case 2:
-		over[xdr.LedgerCloseMetaV2UpgradesProcessingView](s)
-		over[xdr.LedgerCloseMetaV2ScpInfoView](s)
-		s.take(8)
-		over[xdr.LedgerCloseMetaV2EvictedKeysView](s)
-	}
-	return parts, envelopes, !s.bad && s.at == len(raw)
-}
-
-// phases reads a transaction set of the form since protocol 20.
-func (s *scanner) phases() (all []envelope) {
-	s.must(1)
-	s.take(hashSizeBytes)
-	for n := s.count(listed); n > 0 && !s.bad; n-- {
-		switch s.uint32() {
-		case 0:
-			for n := s.count(listed); n > 0 && !s.bad; n-- {
-				s.must(0)
-				s.fee()
-				all = s.envelopes(all)
-			}
-		case 1:
-			s.fee()
-			for n := s.count(listed); n > 0 && !s.bad; n-- {
-				for n := s.count(listed); n > 0 && !s.bad; n-- {
-					all = s.envelopes(all)
-				}
-			}
-		default:
-			s.bad = true
-		}
-	}
-	return all
-}
-
-func (s *scanner) fee() {
-	if s.option() {
-		s.take(8)
-	}
-}
-
-// envelopes reads a list of envelopes.
-func (s *scanner) envelopes(all []envelope) []envelope {
-	n := s.count(envelopeSizeBytesMin)
-	if all == nil && n > 0 {
-		all = make([]envelope, 0, n)
-	}
-	for ; n > 0 && !s.bad; n-- {
-		from := s.at
-		signed := s.envelope()
-		all = append(all, envelope{view: s.raw[from:s.at], signed: signed})
-	}
-	return all
-}
-
-// envelope steps over one, and gives what its hash is of.
-func (s *scanner) envelope() (signed []byte) {
-	kind := xdr.EnvelopeType(s.uint32())
-	from := s.at
-	switch kind {
-	case xdr.EnvelopeTypeEnvelopeTypeTxV0, xdr.EnvelopeTypeEnvelopeTypeTx:
-		s.transaction(kind)
-	case xdr.EnvelopeTypeEnvelopeTypeTxFeeBump:
-		s.bump()
-		s.transaction(xdr.EnvelopeTypeEnvelopeTypeTx)
-		s.signatures()
-		s.must(0)
-	default:
-		s.bad = true
-	}
-	signed = s.raw[from:s.at:s.at]
-	s.signatures()
-	return signed
-}
-
 // bump reads the part before the transaction inside a fee bump.
 func (s *scanner) bump() {
 	s.muxedAccount()
 	s.take(8)
 	s.must(uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
-}
-
-// transaction skips the signed part of a transaction.
-func (s *scanner) transaction(kind xdr.EnvelopeType) {
-	s.transactionHead(kind)
-	n := s.count(listed)
-	if n > operationsOfTransactionMax {
-		s.bad = true
-	}
-	for ; n > 0 && !s.bad; n-- {
-		s.operation()
-	}
-	switch {
-	case s.empty(): // no extension
-	case kind == xdr.EnvelopeTypeEnvelopeTypeTxV0:
-		s.bad = true
-	default:
-		over[xdr.TransactionExtView](s)
-	}
 }
 
 // transactionHead reads the part before the operations.
@@ -290,17 +157,6 @@ func (s *scanner) transactionHead(kind xdr.EnvelopeType) (source party, m memo) 
 		over[xdr.PreconditionsView](s)
 	}
 	return source, s.memo()
-}
-
-func (s *scanner) signatures() {
-	n := s.count(listed)
-	if n > signaturesMax {
-		s.bad = true
-	}
-	for ; n > 0 && !s.bad; n-- {
-		s.take(4)
-		s.opaque(signatureSizeBytesMax)
-	}
 }
 
 // party is an account; id is set if it is muxed.
@@ -386,15 +242,6 @@ type operation struct {
 	byResult bool // the amount is known from the result
 }
 
-// operation steps over one.
-func (s *scanner) operation() {
-	if o := s.operationHead(); isPayment(o.kind) {
-		s.operationBody(&o)
-	} else {
-		s.stepOverBody()
-	}
-}
-
 // stepOverBody skips an operation that is not a payment, after its kind.
 func (s *scanner) stepOverBody() {
 	if !s.bad {
@@ -410,16 +257,6 @@ func (s *scanner) operationHead() (o operation) {
 	}
 	o.kind = xdr.OperationType(s.uint32())
 	return o
-}
-
-func isPayment(kind xdr.OperationType) bool {
-	switch kind {
-	case xdr.OperationTypeCreateAccount, xdr.OperationTypePayment,
-		xdr.OperationTypePathPaymentStrictReceive, xdr.OperationTypePathPaymentStrictSend,
-		xdr.OperationTypeAccountMerge:
-		return true
-	}
-	return false
 }
 
 // operationBody reads the part after the kind of a payment.
@@ -444,173 +281,4 @@ func (s *scanner) operationBody(o *operation) {
 		o.to = s.muxedAccount()
 		o.byResult = true
 	}
-}
-
-// processed reads the applied transactions.
-func (s *scanner) processed(version uint32) []transaction {
-	txs := make([]transaction, s.count(processingSizeBytesMin))
-	for i := range txs {
-		if s.bad {
-			return nil
-		}
-		tx := &txs[i]
-		if version == 2 {
-			s.must(0)
-		}
-		tx.pair = over[xdr.TransactionResultPairView](s)
-		if s.bad {
-			return nil
-		}
-		tx.calls = mayCall(tx.pair)
-		tx.hash = xdr.Hash(tx.pair[:hashSizeBytes])
-		tx.result = xdr.TransactionResultView(tx.pair[hashSizeBytes:])
-		tx.fees = s.changes()
-		from := s.at
-		s.meta(tx)
-		tx.meta = s.raw[from:s.at:s.at]
-		if version == 2 {
-			tx.refunds = s.changes()
-		}
-	}
-	return txs
-}
-
-// changes skips a list of changes of entries, and returns it; nil without changes.
-func (s *scanner) changes() []byte {
-	if s.empty() {
-		return nil
-	}
-	return over[xdr.LedgerEntryChangesView](s)
-}
-
-// meta steps over one, and keeps what its only operation emitted.
-func (s *scanner) meta(tx *transaction) {
-	from := s.at
-	switch s.uint32() {
-	case 3:
-		s.metaV3(tx)
-	case 4:
-		s.metaV4(tx)
-	default:
-		s.at = from
-		over[xdr.TransactionMetaView](s)
-	}
-}
-
-func (s *scanner) metaV3(tx *transaction) {
-	s.must(0)
-	s.changes()
-	for n := s.count(listed); n > 0 && !s.bad; n-- {
-		s.changes()
-	}
-	s.changes()
-	if !s.option() {
-		return
-	}
-	if !s.empty() {
-		over[xdr.SorobanTransactionMetaExtView](s)
-	}
-	if tx.calls {
-		tx.emitted = s.events()
-	} else {
-		over[xdr.SorobanTransactionMetaEventsView](s)
-	}
-	returned := over[xdr.ScValView](s)
-	over[xdr.SorobanTransactionMetaDiagnosticEventsView](s)
-	if tx.emitted != nil {
-		tx.emitted.returned = returned
-	}
-}
-
-func (s *scanner) metaV4(tx *transaction) {
-	s.must(0)
-	s.changes()
-	operations := s.count(listed)
-	for n := operations; n > 0 && !s.bad; n-- {
-		s.must(0)
-		s.changes()
-		switch {
-		case operations == 1 && tx.calls:
-			tx.emitted = s.events()
-		case !s.empty():
-			over[xdr.OperationMetaV2EventsView](s)
-		}
-	}
-	s.changes()
-	if s.option() {
-		if !s.empty() {
-			over[xdr.SorobanTransactionMetaExtView](s)
-		}
-		if s.option() {
-			returned := over[xdr.ScValView](s)
-			if tx.emitted != nil {
-				tx.emitted.returned = returned
-			}
-		}
-	}
-	if !s.empty() {
-		over[xdr.TransactionMetaV4EventsView](s)
-	}
-	if !s.empty() {
-		over[xdr.TransactionMetaV4DiagnosticEventsView](s)
-	}
-}
-
-// emitted holds the events and the return value of the only operation of a transaction.
-type emitted struct {
-	events   []byte // as they are hashed, with their number
-	returned []byte // nil: nothing is said
-	changes  []xdr.ContractEventView
-}
-
-// events reads a list of events, and gives those that may be changes of a balance.
-func (s *scanner) events() *emitted {
-	e, from := new(emitted), s.at
-	for n := s.count(listed); n > 0 && !s.bad; n-- {
-		at := s.at
-		may := s.event()
-		if may {
-			e.changes = append(e.changes, s.raw[at:s.at:s.at])
-		}
-	}
-	e.events = s.raw[from:s.at:s.at]
-	return e
-}
-
-// event steps over one, and reports whether it may be a change of a balance: it is a contract's,
-// and begins with the symbol of such.
-func (s *scanner) event() bool {
-	s.must(0)
-	if s.option() {
-		s.take(hashSizeBytes)
-	}
-	kind := xdr.ContractEventType(s.uint32())
-	if kind < 0 || kind > xdr.ContractEventTypeDiagnostic {
-		s.bad = true
-	}
-	s.must(0)
-	may := false
-	for n, first := s.count(listed), true; n > 0 && !s.bad; n, first = n-1, false {
-		topic := over[xdr.ScValView](s)
-		if first && kind == xdr.ContractEventTypeContract {
-			may = s.namesChange(topic)
-		}
-	}
-	over[xdr.ScValView](s)
-	return may
-}
-
-// namesChange reports whether a topic is the symbol of a change.
-func (s *scanner) namesChange(topic []byte) bool {
-	t := scanner{raw: topic, bad: s.bad}
-	if t.uint32() != uint32(xdr.ScValTypeScvSymbol) {
-		return false
-	}
-	name := t.opaque(symbolSizeBytesMax)
-	s.bad = t.bad
-	switch string(name) {
-	case eventTransfer, eventMint, eventClawback, eventBurn:
-		return true
-	}
-	return false
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"hash"
@@ -29,9 +28,9 @@ const (
 
 // checkUnknownResults continues from a result of an unknown form: it ends before bytes that can be
 // the changes of the fee and a meta.
-func (l located) checkUnknownResults(p *prover, claimed xdr.Hash, from int) error {
-	digest := sha256.New()
-	digest.Write(l.appendResults(nil, from))
+func (l located) checkUnknownResults(
+	p *prover, claimed xdr.Hash, from int, digest hash.Hash,
+) error {
 	tries := unprovedMax
 	last := &Mismatch{What: "the results, some of a form that is not known,", Claimed: claimed}
 	var search func(i int, digest hash.Hash) bool
@@ -149,7 +148,7 @@ func (p *prover) provesUnknown(
 			if tries--; tries < 0 || !p.spend(size+end) {
 				return false, true
 			}
-			if p.hashOf(value[:size], events[:end]) == claimed {
+			if hashOf(value[:size], events[:end]) == claimed {
 				return true, true
 			}
 		}
@@ -167,19 +166,19 @@ func valueAfter(rest []byte) (value []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	c := cursor{rest: rest[len(changes):]}
-	if c.uint32() != 1 || c.short {
+	c := scanner{raw: rest[len(changes):]}
+	if c.uint32() != 1 || c.bad {
 		return nil, false
 	}
-	extension, err := xdr.SorobanTransactionMetaExtView(c.rest).Raw()
+	extension, err := xdr.SorobanTransactionMetaExtView(c.rest()).Raw()
 	if err != nil {
 		return nil, false
 	}
-	c.skip(len(extension))
-	if c.uint32() != 1 || c.short {
+	c.take(len(extension))
+	if c.uint32() != 1 || c.bad {
 		return nil, false
 	}
-	return c.rest, true
+	return c.rest(), true
 }
 
 // valueSizes gives the sizes that a value at the beginning of these bytes may have.

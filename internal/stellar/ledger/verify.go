@@ -2,8 +2,11 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"slices"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 
@@ -68,8 +71,7 @@ const effortMax = 256 << 20
 type prover struct {
 	passphrase string
 	protocol   uint32
-	leftBytes  int    // of effortMax
-	joined     []byte // memory that is used for one call after the other
+	leftBytes  int // of effortMax
 }
 
 // spend reports whether that many bytes may still be hashed or searched.
@@ -78,14 +80,8 @@ func (p *prover) spend(sizeBytes int) bool {
 	return p.leftBytes >= 0
 }
 
-// hashOf hashes the concatenated parts. They are short: one write costs less than several.
-func (p *prover) hashOf(parts ...[]byte) xdr.Hash {
-	p.joined = p.joined[:0]
-	for _, part := range parts {
-		p.joined = append(p.joined, part...)
-	}
-	return sha256.Sum256(p.joined)
-}
+// hashOf hashes the concatenated parts.
+func hashOf(parts ...[]byte) xdr.Hash { return sha256.Sum256(slices.Concat(parts...)) }
 
 func verify(raw []byte, passphrase string) (*opened, error) {
 	p := &prover{passphrase: passphrase, leftBytes: effortMax}
@@ -153,13 +149,13 @@ func checkHeader(raw []byte) (h provedHeader, err error) {
 
 // headerOffset is where the header begins, after its hash. normalise has seen to the version.
 func headerOffset(raw []byte) int {
-	c := cursor{rest: raw}
+	c := scanner{raw: raw}
 	if version := c.uint32(); version > 0 {
 		if extension := c.uint32(); extension == 1 {
-			c.skip(4 + 8)
+			c.take(4 + 8)
 		}
 	}
-	return len(raw) - len(c.rest) + hashSizeBytes
+	return c.at + hashSizeBytes
 }
 
 func compare(what string, claimed, computed xdr.Hash) error {
@@ -188,7 +184,7 @@ func (l located) checkSet() error {
 	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && claimed == xdr.Hash{}:
 		return nil
 	}
-	return compare("the transaction set", claimed, l.setHash)
+	return compare("the transaction set", claimed, l.setHash())
 }
 
 // checkResults holds the results against their hash.
@@ -199,10 +195,11 @@ func (l located) checkResults(p *prover) error {
 	if err != nil {
 		return fmt.Errorf("reading the header: %w", err)
 	}
-	if known := l.endsKnown(); known < len(l.transactions) {
-		return l.checkUnknownResults(p, claimed, known)
+	known, digest := l.knownResults()
+	if known < len(l.transactions) {
+		return l.checkUnknownResults(p, claimed, known, digest)
 	}
-	return compare("the results", claimed, l.resultsHash)
+	return compare("the results", claimed, xdr.Hash(digest.Sum(nil)))
 }
 
 // checkEvents holds the events of each contract call of a transaction against the hash in its
@@ -252,17 +249,12 @@ type call struct {
 // with contracts they may have been rewritten.
 func (t *transaction) checkCall(c call, p *prover) error {
 	var returned, events []byte
-	var err error
-	if t.emitted != nil && c.operations == 1 {
-		events, returned = t.emitted.events, t.emitted.returned
-	} else {
-		err = xdr.TryVoid(func() {
-			events, returned = eventBytes(t.meta, c.index, c.operations), returnValue(t.meta)
-		})
-	}
+	err := xdr.TryVoid(func() {
+		events, returned = eventBytes(t.meta, c.index, c.operations), returnValue(t.meta)
+	})
 	switch {
 	case err == nil && returned != nil && events != nil:
-		computed := p.hashOf(returned, events)
+		computed := hashOf(returned, events)
 		if computed == c.claimed || p.mayBeRewritten() &&
 			p.provesRewritten(c.claimed, returned, events, t.envelope) {
 			return nil
@@ -330,4 +322,30 @@ func returnValue(meta xdr.TransactionMetaView) []byte {
 		}
 	}
 	return nil
+}
+
+// setHash returns the hash of the transaction set. The older form excludes the number of its
+// envelopes.
+func (l *located) setHash() xdr.Hash {
+	if l.generalized {
+		return sha256.Sum256(l.set)
+	}
+	digest := sha256.New()
+	digest.Write(l.set[:hashSizeBytes])
+	digest.Write(l.set[hashSizeBytes+4:])
+	return xdr.Hash(digest.Sum(nil))
+}
+
+// knownResults returns the number of results before the first whose end is unknown, and a digest
+// of them in their hashed form: after the total number, in the order of application.
+func (l *located) knownResults() (count int, digest hash.Hash) {
+	digest = sha256.New()
+	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))
+	for i := range l.transactions {
+		if l.transactions[i].pair == nil {
+			return i, digest
+		}
+		digest.Write(l.transactions[i].pair)
+	}
+	return len(l.transactions), digest
 }

@@ -47,7 +47,7 @@ func FuzzFile(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain, err := ledger.Decompress(packed)
+	plain, err := decompressed(packed)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/stellar/go-stellar-sdk/strkey"
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// names holds the names of the accounts and assets of a ledger, by their XDR. The same ones come
+// again and again.
+type names struct {
+	accounts map[[hashSizeBytes]byte]string // G addresses
+	assets   map[string]domain.Asset
+}
+
+func newNames() names {
+	return names{map[[hashSizeBytes]byte]string{}, map[string]domain.Asset{}}
+}
+
+// address returns the G address of an account's key.
+func (n names) address(key []byte) (text string, err error) {
+	id := [hashSizeBytes]byte(key)
+	text, known := n.accounts[id]
+	if !known {
+		text, err = strkey.Encode(strkey.VersionByteAccountID, key)
+		n.accounts[id] = text
+	}
+	return text, err
+}
+
+// asset returns the asset with this XDR; nil is the native one.
+func (n names) asset(raw []byte) (asset domain.Asset, err error) {
+	if len(raw) <= 4 {
+		return domain.NativeAsset(), nil
+	}
+	asset, known := n.assets[string(raw)]
+	if known {
+		return asset, nil
+	}
+	if asset, err = assetOf(raw); err == nil {
+		asset.Issuer, err = n.address(raw[len(raw)-hashSizeBytes:])
+	}
+	if err == nil {
+		n.assets[string(raw)] = asset
+	}
+	return asset, err
+}
+
+// assetOf reads the code of an asset that is not native. XDR pads codes with NUL. They consist of
+// letters and digits.
+func assetOf(raw []byte) (domain.Asset, error) {
+	code := bytes.TrimRight(raw[4:len(raw)-4-hashSizeBytes], "\x00")
+	for _, c := range code {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return domain.Asset{}, fmt.Errorf("invalid asset code %q: must consist of letters and digits", code)
+		}
+	}
+	if len(code) == 0 {
+		return domain.Asset{}, errors.New("the asset has no code")
+	}
+	return domain.Asset{Code: string(code)}, nil
+}
+
+// named returns an asset as the domain names it.
+func named(asset xdr.Asset) (domain.Asset, error) {
+	raw, err := asset.MarshalBinary()
+	if err != nil {
+		return domain.Asset{}, err
+	}
+	if asset.IsNative() {
+		return domain.NativeAsset(), nil
+	}
+	name, err := assetOf(raw)
+	name.Issuer = asset.GetIssuer()
+	return name, err
+}
