@@ -155,10 +155,7 @@ func TestBrowserPagesReachNoPort(t *testing.T) {
 	if _, err := os.Stat(outside); !os.IsNotExist(err) {
 		t.Errorf("a page wrote a file (%v)", err)
 	}
-	accounts, err := rpc.NewAccounts(rpc.Config{
-		URL:        s.file.Stellar.RPCURL,
-		Passphrase: s.file.Stellar.NetworkPassphrase,
-	})
+	accounts, err := rpc.NewAccounts(s.file.Stellar.NetworkPassphrase, s.file.Stellar.RPCURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,10 +179,7 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 			}
 		}
 	}
-	accounts, err := rpc.NewAccounts(rpc.Config{
-		URL:        s.file.Stellar.RPCURL,
-		Passphrase: s.file.Stellar.NetworkPassphrase,
-	})
+	accounts, err := rpc.NewAccounts(s.file.Stellar.NetworkPassphrase, s.file.Stellar.RPCURL)
 	if err != nil {
 		t.Fatal(err)
 	}

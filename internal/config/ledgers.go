@@ -240,8 +240,8 @@ func (s *Ledgers) OpenAccounts(
 		return nil, "", cli.Usage(errors.New(`--stellar-rpc-url "": name a Stellar RPC server of the ` +
 			"network"))
 	}
-	accounts, err = rpc.NewAccounts(s.rpcConfig(nil, s.rpcURLs))
-	return accounts, rpcName(s.rpcURLs), err
+	accounts, err = rpc.NewAccounts(s.Passphrase, s.rpcURLs...)
+	return accounts, rpcName(s.rpcURLs...), err
 }
 
 // Follow sets a network that is not of the flags, with its RPC server.

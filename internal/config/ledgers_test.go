@@ -71,7 +71,7 @@ func TestWhoMayBeAQuorum(t *testing.T) {
 				len(counts), want)
 		}
 	}
-	if got := rpcName([]string{"https://a.example/secret-key"}); got != "rpc a.example" {
+	if got := rpcName("https://a.example/secret-key"); got != "rpc a.example" {
 		t.Errorf("the name %q is not the host alone", got)
 	}
 }

@@ -31,29 +31,19 @@ type Server struct {
 	Clock func() (its, at time.Time)
 }
 
-// Servers returns each server that takes part by itself, for `lumenhook doctor`.
-func (s *Ledgers) Servers() ([]Server, error) { return s.servers(nil, true, true) }
+// Servers returns each server that ledgers come from, for `lumenhook doctor`.
+func (s *Ledgers) Servers() ([]Server, error) { return s.servers(nil, true) }
 
-// servers opens the servers that take part. Unless they are apart, the RPC servers are one: each
-// stands in for the one before it. Only with clocks is the time of answers noted.
-func (s *Ledgers) servers(
-	log *slog.Logger, apart, clocks bool,
-) (servers []Server, err error) {
-	var sets [][]string
-	for i := range s.rpcURLs {
-		if apart {
-			sets = append(sets, s.rpcURLs[i:i+1])
-		} else if i == 0 {
-			sets = append(sets, s.rpcURLs)
-		}
-	}
+// servers opens the servers that ledgers come from. Only with clocks is the time of answers noted.
+func (s *Ledgers) servers(log *slog.Logger, clocks bool) (servers []Server, err error) {
+	urls := s.rpcURLs
 	if s.kind == sourceLake && s.Quorum <= 1 {
-		sets = nil
+		urls = nil
 	}
-	for _, urls := range sets {
+	for _, address := range urls {
 		dates := &dated{}
-		server := Server{Name: rpcName(urls), Clock: dates.last}
-		cfg := s.rpcConfig(log, urls)
+		server := Server{Name: rpcName(address), Clock: dates.last}
+		cfg := s.rpcConfig(log, address)
 		if clocks {
 			cfg.HTTPClient = &http.Client{Transport: dates}
 		}
@@ -73,9 +63,10 @@ func (s *Ledgers) servers(
 	return append(servers, from), nil
 }
 
-// open opens the source of ledgers: one, or several of which a quorum must agree.
+// open opens the source of ledgers: one, or several, of which the next takes over when one fails
+// or a quorum must agree.
 func (s *Ledgers) open(log *slog.Logger) (source.Watched, error) {
-	servers, err := s.servers(log, s.Quorum > 1, false)
+	servers, err := s.servers(log, false)
 	if err != nil {
 		return nil, err
 	}
@@ -151,10 +142,9 @@ func (s *Ledgers) openLake(log *slog.Logger) (*lake.Source, error) {
 	})
 }
 
-func (s *Ledgers) rpcConfig(log *slog.Logger, urls []string) rpc.Config {
+func (s *Ledgers) rpcConfig(log *slog.Logger, address string) rpc.Config {
 	return rpc.Config{
-		URL:          urls[0],
-		FallbackURLs: urls[1:],
+		URL:          address,
 		Passphrase:   s.Passphrase,
 		Logger:       log,
 		PollInterval: s.pollInterval,
@@ -163,7 +153,7 @@ func (s *Ledgers) rpcConfig(log *slog.Logger, urls []string) rpc.Config {
 }
 
 // rpcName names servers by their hosts: the rest of their URLs may be a provider's key.
-func rpcName(urls []string) string {
+func rpcName(urls ...string) string {
 	var hosts []string
 	for _, address := range urls {
 		host := "" // of an address that Check refuses
@@ -188,7 +178,7 @@ func (s *Ledgers) Trusted() follower.Trusted {
 // does not know accounts, so without an RPC server there is no warning.
 func (s *Ledgers) Lookup(log *slog.Logger) (api.Wallets, error) {
 	if len(s.rpcURLs) > 0 {
-		return rpc.NewLookup(s.rpcConfig(log, s.rpcURLs))
+		return rpc.NewLookup(s.rpcConfig(log, s.rpcURLs[0]))
 	}
 	return noLookup{}, nil
 }

@@ -57,7 +57,7 @@ func assetOf(raw []byte) (domain.Asset, error) {
 	code := bytes.TrimRight(raw[4:len(raw)-4-hashSizeBytes], "\x00")
 	for _, c := range code {
 		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return domain.Asset{}, fmt.Errorf("invalid asset code %q: must consist of letters and digits", code)
+			return domain.Asset{}, fmt.Errorf("invalid asset code %q: must be letters and digits", code)
 		}
 	}
 	if len(code) == 0 {

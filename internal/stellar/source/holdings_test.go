@@ -14,11 +14,7 @@ import (
 func accountsOf(t *testing.T, address, passphrase string) source.Accounts {
 	t.Helper()
 	// The first server is away: the next is asked.
-	accounts, err := rpc.NewAccounts(rpc.Config{
-		URL:          "http://127.0.0.1:1",
-		FallbackURLs: []string{address},
-		Passphrase:   passphrase,
-	})
+	accounts, err := rpc.NewAccounts(passphrase, "http://127.0.0.1:1", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ type Poll struct {
 	Log        *slog.Logger  // silent when nil
 
 	chain   chain
-	state   string            // as last logged
-	refused map[string]uint32 // the ledger of each server that was last logged as refused
+	state   string // as last logged
+	refused uint32 // the ledger that was last logged as refused
 }
 
 // NewPoll fills in defaults.
@@ -47,7 +47,6 @@ func NewPoll(p Poll) (*Poll, error) {
 	p.Interval = cmp.Or(p.Interval, pollIntervalDefault)
 	p.BackoffMax = cmp.Or(p.BackoffMax, backoffMaxDefault)
 	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
-	p.refused = map[string]uint32{}
 	return &p, nil
 }
 
@@ -96,10 +95,10 @@ func (p *Poll) Refuse(why error, sequence uint32) {
 	if p.Trust.OnRefused != nil {
 		p.Trust.OnRefused()
 	}
-	if p.refused[p.Server] != sequence {
-		p.refused[p.Server] = sequence
-		p.Log.Error("a ledger is refused, and nothing of it counts: it is asked for again, of "+
-			"every server there is, until it is what its hashes say", p.Kind, p.Server,
+	if p.refused != sequence {
+		p.refused = sequence
+		p.Log.Error("a ledger is refused because it does not match its hashes; requesting it again "+
+			"from every server until one returns the right one", p.Kind, p.Server,
 			"ledger", sequence, "err", why)
 	}
 }

@@ -63,7 +63,7 @@ func NewCore(config Config) (*Core, error) {
 	}
 	names := map[string]bool{}
 	for i, m := range config.Members {
-		if names[m.Name] {
+		if names[m.Name] && config.Need > 1 {
 			return nil, fmt.Errorf("%s is named twice: each of several sources must be another server",
 				m.Name)
 		}

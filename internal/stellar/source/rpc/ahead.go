@@ -30,16 +30,15 @@ type fetch struct {
 	err    error
 }
 
-// fetch asks the server in use for a page, without waiting for it. A page that is fetched ahead
+// fetch asks the server for a page, without waiting for it. A page that is fetched ahead
 // outlives the call that began it.
 func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *fetch {
 	f := &fetch{first: first, limit: s.pageSize, done: make(chan struct{})}
-	ctx, f.cancel = context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
-	c := s.client
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(f.done)
 		defer f.cancel()
-		f.err = c.call(ctx, protocol.GetLedgersMethodName, protocol.GetLedgersRequest{
+		f.err = s.call(ctx, protocol.GetLedgersMethodName, protocol.GetLedgersRequest{
 			StartLedger: f.first,
 			Pagination:  &protocol.LedgerPaginationOptions{Limit: uint(f.limit)},
 		}, &f.got, sizeBytesMax)
@@ -79,14 +78,14 @@ func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
 	}
 	if len(page) == 0 {
 		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
-			s.client.host, f.first)
+			s.host, f.first)
 	}
 	if f.got.Latest > 0 {
 		s.latest = f.got.Latest
 	}
 	s.grow(sizeBytes, len(page))
 	s.fetchAhead(ctx, f.first+uint32(len(page)))
-	return s.poll.Fitting(page, f.first, "the Stellar RPC at "+s.client.host)
+	return s.poll.Fitting(page, f.first, "the Stellar RPC at "+s.host)
 }
 
 // grow chooses the size of the next request by the size of the last page: twice as many ledgers and

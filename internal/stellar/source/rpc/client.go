@@ -78,10 +78,12 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("the server refused: %s (code %d)", clip(e.Message), e.Code)
 }
 
-// call asks for one thing. The answer may weigh sizeBytesMax.
+// call makes one call, whose answer may have sizeBytesMax bytes.
 func (c *client) call(
 	ctx context.Context, method string, params, result any, sizeBytesMax int64,
 ) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	if err := c.exchange(ctx, method, params, result, sizeBytesMax); err != nil {
 		return fmt.Errorf("asking the Stellar RPC at %s for %s: %w", c.host, method, err)
 	}

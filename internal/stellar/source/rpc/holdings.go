@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -24,11 +23,11 @@ type Accounts struct {
 	passphrase string
 }
 
-// NewAccounts makes one of the servers of the configuration: the next is asked when one fails.
-func NewAccounts(config Config) (*Accounts, error) {
-	a := Accounts{passphrase: config.Passphrase}
-	for _, address := range append([]string{config.URL}, config.FallbackURLs...) {
-		c, err := newClient(address, config.HTTPClient)
+// NewAccounts makes one of these servers: the next is asked when one fails.
+func NewAccounts(passphrase string, urls ...string) (*Accounts, error) {
+	a := Accounts{passphrase: passphrase}
+	for _, address := range urls {
+		c, err := newClient(address, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -65,14 +64,8 @@ func (c *client) holdings(
 ) (held source.Holdings, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var network protocol.GetNetworkResponse
-	err = c.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax)
-	if err != nil {
+	if err := c.check(ctx, passphrase); err != nil {
 		return held, err
-	}
-	if network.Passphrase != passphrase {
-		return held, fmt.Errorf("%w: the Stellar RPC at %s serves %q, and the service follows %q: name "+
-			"a server of that network", domain.ErrWrongNetwork, c.host, network.Passphrase, passphrase)
 	}
 	entries, ledger, err := c.entriesOfOneLedger(ctx, keys)
 	if err != nil {

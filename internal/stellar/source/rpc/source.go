@@ -21,15 +21,13 @@ import (
 const (
 	pageSizeFirst  = 20
 	pageSizeMax    = 200 // the most that a Stellar RPC server gives
-	idleLooksMax   = 10  // at one server, before the others are asked
-	fallbacksMax   = 16
+	idleLooksMax   = 10  // without a new ledger, before the log has it
 	requestTimeout = 30 * time.Second
 )
 
 // Config says which server to ask, and how.
 type Config struct {
 	URL          string
-	FallbackURLs []string      // further servers of the same network, for when the first is not well
 	Passphrase   string        // of the network that the server must serve
 	Trust        source.Trust  // of the ledgers that it returns
 	HTTPClient   *http.Client  // one of our own when nil
@@ -41,31 +39,22 @@ type Config struct {
 
 // Source reads ledgers in order. It is for one goroutine.
 type Source struct {
+	*client
 	config   Config
-	clients  []*client
-	client   *client // the one that is asked now
-	idle     int     // looks in a row that found nothing new
+	idle     int // looks in a row that found nothing new
 	poll     *source.Poll
 	pageSize int      // shrinks when pages are too large, and grows again
-	latest   uint32   // the newest ledger that the server in use has, as it last said
-	ahead    []*fetch // pages from it that were asked for before they are due, in order
-	depth    int      // how many of them there may be: grows while all is well
+	latest   uint32   // the newest ledger that the server had at its last answer
+	ahead    []*fetch // pages that were requested before they are due, in order
+	depth    int      // the most pages ahead: grows while nothing fails
 	pageMax  int64    // of a page's answer, in bytes
 }
 
 // New makes a source. It asks the server nothing yet.
 func New(config Config) (*Source, error) {
-	if len(config.FallbackURLs) > fallbacksMax {
-		return nil, fmt.Errorf("rpc: %d further URLs are more than %d", len(config.FallbackURLs),
-			fallbacksMax)
-	}
-	var clients []*client
-	for _, address := range append([]string{config.URL}, config.FallbackURLs...) {
-		c, err := newClient(address, config.HTTPClient)
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, c)
+	c, err := newClient(config.URL, config.HTTPClient)
+	if err != nil {
+		return nil, err
 	}
 	if config.PageSize < 0 || config.PageSize > pageSizeMax {
 		return nil, fmt.Errorf("rpc: the page size is %d: set 1 to %d ledgers", config.PageSize,
@@ -74,7 +63,7 @@ func New(config Config) (*Source, error) {
 	poll, err := source.NewPoll(source.Poll{
 		Kind:       "rpc",
 		Name:       "the Stellar RPC",
-		Server:     clients[0].host,
+		Server:     c.host,
 		Passphrase: config.Passphrase,
 		Trust:      config.Trust,
 		Interval:   config.PollInterval,
@@ -85,76 +74,37 @@ func New(config Config) (*Source, error) {
 		return nil, err
 	}
 	return &Source{
+		client:   c,
 		config:   config,
-		clients:  clients,
-		client:   clients[0],
 		poll:     poll,
 		pageSize: cmp.Or(config.PageSize, pageSizeFirst),
 		pageMax:  pageSizeBytesMax,
 	}, nil
 }
 
-// Check asks once whether the servers serve our network. One that does not
-// answer is forgiven if another does; one of another network never is.
+// Check asks once whether the server serves our network.
 func (s *Source) Check(ctx context.Context) error {
-	var last error
-	answered := 0
-	for range s.clients {
-		switch err := s.checkOne(ctx); {
-		case errors.Is(err, domain.ErrWrongNetwork):
-			return err
-		case err != nil:
-			last = err
-		default:
-			answered++
-		}
-		s.turn()
-	}
-	if answered == 0 {
-		return last
-	}
-	return nil
+	return s.check(ctx, s.config.Passphrase)
 }
 
-func (s *Source) checkOne(ctx context.Context) error {
+// check asks once whether the server serves the network with this passphrase.
+func (c *client) check(ctx context.Context, passphrase string) error {
 	var network protocol.GetNetworkResponse
-	err := s.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax)
-	if err != nil {
-		return err
+	err := c.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax)
+	if err == nil && network.Passphrase != passphrase {
+		err = fmt.Errorf("%w: the Stellar RPC at %s serves %q instead of %q: set the URL of a server "+
+			"of that network", domain.ErrWrongNetwork, c.host, network.Passphrase, passphrase)
 	}
-	if network.Passphrase != s.config.Passphrase {
-		return fmt.Errorf("%w: the Stellar RPC at %s serves %q, but %q is to be followed: set the URL "+
-			"of a server of that network, or the other passphrase (with data and topics of its own)",
-			domain.ErrWrongNetwork, s.client.host, network.Passphrase, s.config.Passphrase)
-	}
-	return nil
+	return err
 }
 
-// turn switches to the next server, and after the last to the first.
-func (s *Source) turn() {
-	s.drop()
-	for i, c := range s.clients {
-		if c == s.client {
-			s.client = s.clients[(i+1)%len(s.clients)]
-			s.poll.Server = s.client.host
-			return
-		}
-	}
+// Latest asks once for the sequence of the newest ledger.
+func (s *Source) Latest(ctx context.Context) (uint32, error) {
+	health, err := s.health(ctx)
+	return health.LatestLedger, err
 }
 
-// Latest asks each server once, at most, for the sequence of the newest ledger.
-func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
-	for range s.clients {
-		var health protocol.GetHealthResponse
-		if health, err = s.health(ctx); err == nil {
-			return health.LatestLedger, nil
-		}
-		s.turn()
-	}
-	return 0, err
-}
-
-// Report queries the state of the server in use.
+// Report asks once for the state of the server.
 func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	health, err := s.health(ctx)
 	report := source.Report{Oldest: health.OldestLedger, Latest: health.LatestLedger}
@@ -167,67 +117,22 @@ func (s *Source) Report(ctx context.Context) (source.Report, error) {
 // Continue sets which ledger was read last, before a restart: the next one must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits until the ledger with this sequence is there and returns it
-// and those after it that are there too, at most a page. It fails only for what
-// waiting does not help: see domain.LedgerError.
+// Next waits for the ledger with this sequence and returns it and the available ones after it, at
+// most a page. It fails only where waiting does not help: see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
 }
 
-// Look asks each server once, at most: see source.Looker.
+// Look asks once: see source.Looker.
 func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	for {
-		page, err := s.tryEach(ctx, sequence)
+		page, err := s.try(ctx, sequence)
 		if !errors.Is(err, errTooLarge) || s.pageSize == 1 {
 			return page, err
 		}
 		s.drop()
 		s.pageSize /= 2
 	}
-}
-
-// tryEach polls one server after another until one has the ledger. A server without a new ledger is
-// kept for a while, because ledgers take seconds; then the others are queried in case they are
-// further. A permanent error counts when all servers return it, because an unavailable one may have
-// the ledger.
-func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	var problem, final error
-	finals, waiting := 0, false
-	for range s.clients {
-		page, err := s.try(ctx, sequence)
-		switch {
-		case len(page) > 0:
-			s.idle = 0
-			return page, nil
-		case ctx.Err() != nil || errors.Is(err, errTooLarge):
-			return nil, err
-		case err == nil:
-			if s.idle++; s.idle < idleLooksMax {
-				return nil, nil
-			}
-			waiting = true
-		case source.IsPermanent(err):
-			final = err
-			finals++
-		default:
-			problem = err
-		}
-		if len(s.clients) > 1 {
-			s.poll.Log.Debug("another Stellar RPC is asked", "rpc", s.client.host, "ledger", sequence,
-				"err", err)
-			s.turn()
-		}
-	}
-	s.idle = 0
-	switch {
-	case finals == len(s.clients):
-		return nil, final
-	case waiting:
-		return nil, nil
-	case final != nil:
-		return nil, fmt.Errorf("%w; and another server says: %v", problem, final)
-	}
-	return nil, problem
 }
 
 // try polls once. No page and no error: the ledger does not exist yet.
@@ -248,18 +153,18 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	if sequence < health.OldestLedger {
 		return nil, fmt.Errorf("%w: ledger %d is wanted, but the Stellar RPC at %s keeps %d to %d: "+
 			"follow a server that keeps more, or start at ledger %d and miss the payments in between",
-			domain.ErrBehindRetention, sequence, s.client.host, health.OldestLedger, health.LatestLedger,
+			domain.ErrBehindRetention, sequence, s.host, health.OldestLedger, health.LatestLedger,
 			health.OldestLedger)
 	}
 	if sequence > health.LatestLedger {
 		// Servers behind one address may be a few ledgers apart, which is not worth reporting.
-		if health.LatestLedger+1 < sequence && s.idle == idleLooksMax-1 {
+		if s.idle++; s.idle == idleLooksMax && health.LatestLedger+1 < sequence {
 			s.poll.Report("lagging", slog.LevelWarn, "the newest ledger of the Stellar RPC is older than "+
-				"the one that is awaited", "ledger", sequence, "latest", health.LatestLedger)
+				"the next ledger to read", "ledger", sequence, "latest", health.LatestLedger)
 		}
 		return nil, nil
 	}
-	s.latest = health.LatestLedger
+	s.idle, s.latest = 0, health.LatestLedger
 	most := s.pageMax
 	if s.pageSize == 1 {
 		most = max(most, ledgerSizeBytesMax)
@@ -267,24 +172,16 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return s.page(ctx, s.fetch(ctx, sequence, most))
 }
 
-func (s *Source) health(ctx context.Context) (protocol.GetHealthResponse, error) {
+func (c *client) health(ctx context.Context) (protocol.GetHealthResponse, error) {
 	var health protocol.GetHealthResponse
-	err := s.call(ctx, protocol.GetHealthMethodName, nil, &health, answerSizeBytesMax)
+	err := c.call(ctx, protocol.GetHealthMethodName, nil, &health, answerSizeBytesMax)
 	switch {
 	case err != nil:
 	case health.LatestLedger == 0:
-		err = fmt.Errorf("the Stellar RPC at %s has no ledger yet", s.client.host)
+		err = fmt.Errorf("the Stellar RPC at %s has no ledger yet", c.host)
 	case health.OldestLedger > health.LatestLedger || health.LatestLedger > math.MaxInt32:
-		err = fmt.Errorf("the Stellar RPC at %s says that it keeps ledgers %d to %d", s.client.host,
+		err = fmt.Errorf("the Stellar RPC at %s says that it keeps ledgers %d to %d", c.host,
 			health.OldestLedger, health.LatestLedger)
 	}
 	return health, err
-}
-
-func (s *Source) call(
-	ctx context.Context, method string, params, result any, sizeBytesMax int64,
-) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return s.client.call(ctx, method, params, result, sizeBytesMax)
 }

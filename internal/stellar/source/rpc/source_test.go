@@ -25,6 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -33,6 +34,11 @@ func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *testkit.Buffer) {
 	t.Helper()
 	l := &testkit.Buffer{}
 	config.Logger = slog.New(slog.NewTextHandler(l, nil))
+	return open(t, config), l
+}
+
+func open(t *testing.T, config rpc.Config) *rpc.Source {
+	t.Helper()
 	config.PollInterval, config.BackoffMax = time.Millisecond, 4*time.Millisecond
 	if config.Passphrase == "" {
 		config.Passphrase = passphrase
@@ -41,7 +47,7 @@ func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *testkit.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, l
+	return s
 }
 
 func within(t *testing.T) context.Context {
@@ -51,7 +57,31 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func next(t *testing.T, s *rpc.Source, sequence uint32) []uint32 {
+// newSources joins servers, of which the next takes over when one fails.
+func newSources(
+	t *testing.T, trust source.Trust, nodes ...*node,
+) (*quorum.Source, *testkit.Buffer) {
+	t.Helper()
+	l := &testkit.Buffer{}
+	config := quorum.Config{
+		Need:      1,
+		Interval:  time.Millisecond,
+		LeftFirst: time.Millisecond,
+		LeftLast:  4 * time.Millisecond,
+		Log:       slog.New(slog.NewTextHandler(l, nil)),
+	}
+	for i, n := range nodes {
+		s := open(t, rpc.Config{URL: n.server.URL, PageSize: 5, Trust: trust, Logger: config.Log})
+		config.Members = append(config.Members, quorum.Member{Name: fmt.Sprint("rpc ", i), Source: s})
+	}
+	s, err := quorum.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
+func next(t *testing.T, s source.Source, sequence uint32) []uint32 {
 	t.Helper()
 	page, err := s.Next(within(t), sequence)
 	if err != nil {
@@ -257,7 +287,7 @@ func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
 	if got := next(t, s, 7); !slices.Equal(got, []uint32{7}) {
 		t.Errorf("got %v", got)
 	}
-	if strings.Count(l.String(), "older than the one that is awaited") != 1 {
+	if strings.Count(l.String(), "older than the next ledger to read") != 1 {
 		t.Errorf("got\n%s", l)
 	}
 }
@@ -459,9 +489,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
 	}}
-	s, _ := newSource(t, rpc.Config{
-		URL: busy.server.URL, FallbackURLs: []string{other.server.URL}, PageSize: 5,
-	})
+	s, _ := newSources(t, source.Trust{}, busy, other)
 	var got []uint32
 	for len(got) < 50 {
 		got = append(got, next(t, s, uint32(len(got)+1))...)
@@ -527,8 +555,7 @@ func TestSeveralServers(t *testing.T) {
 	a, b := newNode(t), newNode(t)
 	a.grow(t, 1, 40, 0)
 	b.grow(t, 1, 40, 0)
-	s, l := newSource(t,
-		rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}, PageSize: 5})
+	s, l := newSources(t, source.Trust{}, a, b)
 	if err := s.Check(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -565,8 +592,7 @@ func TestAServerThatLagsOrForksIsLeft(t *testing.T) {
 	lagging.grow(t, 1, 5, 0)
 	forked.grow(t, 1, 9, 1)
 	right.grow(t, 1, 9, 0)
-	s, _ := newSource(t,
-		rpc.Config{URL: lagging.server.URL, FallbackURLs: []string{forked.server.URL, right.server.URL}})
+	s, _ := newSources(t, source.Trust{}, lagging, forked, right)
 	if got := next(t, s, 1); len(got) != 5 {
 		t.Fatalf("got %v", got)
 	}
@@ -586,7 +612,7 @@ func TestFinalErrorsNeedEveryServer(t *testing.T) {
 	a, b := newNode(t), newNode(t)
 	a.grow(t, 100, 120, 0)
 	b.grow(t, 50, 120, 0)
-	s, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{b.server.URL}})
+	s, _ := newSources(t, source.Trust{}, a, b)
 	if got := next(t, s, 60); got[0] != 60 {
 		t.Errorf("got %v", got)
 	}
@@ -595,7 +621,7 @@ func TestFinalErrorsNeedEveryServer(t *testing.T) {
 	}
 	other := newNode(t)
 	other.passphrase = network.TestNetworkPassphrase
-	mixed, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{other.server.URL}})
+	mixed, _ := newSources(t, source.Trust{}, a, other)
 	if err := mixed.Check(within(t)); !errors.Is(err, domain.ErrWrongNetwork) {
 		t.Errorf("a server of another network passed: %v", err)
 	}
@@ -613,11 +639,8 @@ func TestATrustedLedgerIsTheOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused := 0
-		s, l := newSource(t, rpc.Config{
-			URL:          other.server.URL,
-			FallbackURLs: []string{honest.server.URL},
-			Trust:        source.Trust{Anchor: anchor, OnRefused: func() { refused++ }},
-		})
+		trust := source.Trust{Anchor: anchor, OnRefused: func() { refused++ }}
+		s, l := newSources(t, trust, other, honest)
 		page, err := s.Next(within(t), 3)
 		if err != nil {
 			t.Fatal(err)
@@ -637,32 +660,25 @@ func TestATrustedLedgerIsTheOne(t *testing.T) {
 	}
 }
 
-// A false ledger counts each time that it is given when it is due, and is logged once for each
-// server that gives it.
+// A false ledger counts each time that it is given when it is due, and is logged once.
 func TestRefusalsAreCountedAndLoggedOnce(t *testing.T) {
-	a, b := newNode(t), newNode(t)
+	n := newNode(t)
+	n.grow(t, 1, 4, 0)
+	right := n.ledgers[3]
+	damaged := right
+	damaged.XDR = bytes.Clone(right.XDR)
+	damaged.XDR[100] ^= 1
+	n.ledgers[3] = damaged
 	var rounds atomic.Int32
-	for _, n := range []*node{a, b} {
-		n.grow(t, 1, 4, 0)
-		right := n.ledgers[3]
-		damaged := right
-		damaged.XDR = bytes.Clone(right.XDR)
-		damaged.XDR[100] ^= 1
-		n.ledgers[3] = damaged
-		n.onRequest = func(method string) {
-			if method != protocol.GetLedgersMethodName {
-				return
-			}
-			if rounds.Add(1) > 9 {
-				n.ledgers[3] = right
-			}
+	n.onRequest = func(method string) {
+		if method == protocol.GetLedgersMethodName && rounds.Add(1) > 9 {
+			n.ledgers[3] = right
 		}
 	}
 	refused := 0
 	s, l := newSource(t, rpc.Config{
-		URL:          a.server.URL,
-		FallbackURLs: []string{b.server.URL},
-		Trust:        source.Trust{OnRefused: func() { refused++ }},
+		URL:   n.server.URL,
+		Trust: source.Trust{OnRefused: func() { refused++ }},
 	})
 	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2}) || refused != 0 {
 		t.Errorf("got %v, and %d refused before they were due", got, refused)
@@ -670,8 +686,8 @@ func TestRefusalsAreCountedAndLoggedOnce(t *testing.T) {
 	if got := next(t, s, 3); !slices.Equal(got, []uint32{3, 4}) || refused != 8 {
 		t.Errorf("got %v, and %d refused, want 8", got, refused)
 	}
-	if n := strings.Count(l.String(), "a ledger is refused"); n != 2 {
-		t.Errorf("%d lines for two servers:\n%s", n, l)
+	if n := strings.Count(l.String(), "a ledger is refused"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, l)
 	}
 }
 
