@@ -98,7 +98,7 @@ kafka-installed:
 kafka-own:
 	$(KAFKA_TEST) $(KAFKA_OWN)
 	cd internal/lab && $(KAFKA_TEST) -run RealKafka ./bench
-	$(KAFKA_TEST) -run DoctorOfARealCluster ./cmd/lumenhook
+	$(KAFKA_TEST) -run 'DoctorOfARealCluster|ProductionIsFollowed' ./cmd/lumenhook
 
 kafka-logs:
 	$(GO) run ./internal/kafkatest/with $(KAFKA_TEST) -skip '$(KAFKA_LONG)' $(KAFKA_LOGS)

@@ -166,14 +166,18 @@ type shell struct {
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	output *testkit.Buffer
-	port   string // instead of 8443, which may be in use here
-	plain  string // in place of 8081
+	port   string   // instead of 8443, which may be in use here
+	plain  string   // in place of 8081
+	ports  []string // further ports of pages, each followed by a free one
 }
+
+// shellMax bounds a page, on a machine that is shared and busy.
+const shellMax = 10 * time.Minute
 
 func openShell(t *testing.T, home, path string) *shell {
 	t.Helper()
 	installProgram(t, filepath.Join(home, "bin"))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), shellMax)
 	sh := &shell{
 		t:      t,
 		cmd:    exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s"),
@@ -251,7 +255,8 @@ func (sh *shell) types(block string) {
 
 // withPorts is a block or what it shows, with the ports that are free here.
 func (sh *shell) withPorts(text string) string {
-	return strings.NewReplacer("8443", sh.port, "8081", sh.plain).Replace(text)
+	ports := append([]string{"8443", sh.port, "8081", sh.plain}, sh.ports...)
+	return strings.NewReplacer(ports...).Replace(text)
 }
 
 // end closes the terminal, and says how what was typed ended.

@@ -15,7 +15,7 @@ import (
 const listOfPages = "docs/README.md"
 
 // TestLinksLeadToAnchors: every link to a heading leads to one, and docs/README.md lists every
-// page of docs. TestWhatIsCitedExists checks that files exist.
+// page of docs by its title. TestWhatIsCitedExists checks that files exist.
 func TestLinksLeadToAnchors(t *testing.T) {
 	var all []pages.Page
 	for _, name := range slices.Sorted(maps.Keys(readHouse(t).texts)) {
@@ -39,7 +39,7 @@ func TestLinksLeadToAnchors(t *testing.T) {
 func TestAWrongLinkIsNamed(t *testing.T) {
 	var all []pages.Page
 	for name, text := range map[string]string{
-		"docs/README.md":           "# Home\n\n- [A](A.md#there)\n- [Decisions](decisions/README.md)\n",
+		"docs/README.md":           "# Home\n\n- [Not A](A.md)\n- [Decisions](decisions/README.md)\n",
 		"docs/A.md":                "# A\n\n## There\n\n[no](README.md#nowhere), [yes](#there)\n",
 		"docs/B.md":                "# B\n",
 		"docs/decisions/README.md": "# Decisions\n\n- [C](C.md)\n",
@@ -52,6 +52,7 @@ func TestAWrongLinkIsNamed(t *testing.T) {
 		all = append(all, p)
 	}
 	want := []string{
+		`docs/README.md:3: docs/A.md is called "A", not "Not A"`,
 		"docs/A.md:5: docs/README.md has no heading #nowhere",
 		"docs/README.md does not list docs/B.md",
 	}
@@ -60,10 +61,13 @@ func TestAWrongLinkIsNamed(t *testing.T) {
 	}
 }
 
-// linkFaults names links to missing headings, and pages of docs that no list has.
+// linkFaults names links to missing headings, pages of docs that no list has, and pages that the
+// navigation calls by another name than their title.
 func linkFaults(all []pages.Page) (faults []string) {
 	anchors, listed := make(map[string]bool), make(map[string]bool)
+	titles := make(map[string]string)
 	for _, p := range all {
+		titles[p.Path] = p.Title
 		anchors[p.Path+"#"+pages.Anchor(p.Title)] = true
 		for _, h := range p.Headings {
 			anchors[p.Path+"#"+h.Anchor] = true
@@ -77,6 +81,10 @@ func linkFaults(all []pages.Page) (faults []string) {
 			if hasAnchor && filepath.Ext(file) == ".md" && !anchors[to] {
 				faults = append(faults,
 					fmt.Sprintf("%s:%d: %s has no heading #%s", p.Path, l.Line, file, anchor))
+			}
+			if title := titles[to]; p.Path == listOfPages && title != "" && l.Text != title {
+				faults = append(faults,
+					fmt.Sprintf("%s:%d: %s is called %q, not %q", p.Path, l.Line, to, title, l.Text))
 			}
 			if p.Path == listOfPages || p.Path == "docs/decisions/README.md" {
 				listed[file] = true

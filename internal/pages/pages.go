@@ -55,6 +55,7 @@ type Block struct {
 // Link is a link or a picture.
 type Link struct {
 	Target string // as it is written
+	Text   string
 	Line   int
 }
 
@@ -98,9 +99,9 @@ func (p *Page) take(n ast.Node) error {
 	case *ast.CodeBlock:
 		p.takeBlock(n, "", false)
 	case *ast.Link:
-		p.Links = append(p.Links, Link{string(n.Destination), p.lineOf(n)})
+		p.Links = append(p.Links, Link{string(n.Destination), p.Words(n), p.lineOf(n)})
 	case *ast.Image:
-		p.Links = append(p.Links, Link{string(n.Destination), p.lineOf(n)})
+		p.Links = append(p.Links, Link{string(n.Destination), p.Words(n), p.lineOf(n)})
 	case *ast.HTMLBlock:
 		if n.HTMLBlockType != ast.HTMLBlockType2 { // a comment, which nobody sees
 			return fmt.Errorf("%s:%d: HTML: write it in Markdown", p.Path, p.lineOf(n))
