@@ -51,6 +51,9 @@ type Config struct {
 
 	// SigningKeys are the Ed25519 keys of the deployment and its endpoints; nil: no keys.
 	SigningKeys SigningKeys
+	// Transactions explain what became of a payment that the history does not have; nil: they
+	// cannot be asked.
+	Transactions Transactions
 	// Uses is called when keys are used; nil: uses are not recorded.
 	Uses KeyUses
 	// PortalLinks makes and reads portal links. Nodes that share its key take each other's; nil:
@@ -205,7 +208,7 @@ func (a *API) routes() []route {
 	const operate = domain.PermissionOperate
 	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
 	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
-	return []route{
+	return append(a.openRoutes(), []route{
 		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
 		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, takesQuery | narrows},
 		{"/v1/endpoints/{id}", get, read, noBody, endpoint, a.getEndpoint, 0},
@@ -247,9 +250,18 @@ func (a *API) routes() []route {
 		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, keysOnly},
 		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, keysOnly},
 		{"/v1/portal-links", post, read, jsonBody, nil, a.createPortalLink, keysOnly},
+		{"/v1/transactions/{hash}", get, read, noBody, nil, a.explainTransaction, 0},
 		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, takesQuery},
 		{"/v1/attempts/rates", get, read, noBody, nil, a.getRates, takesQuery | narrows},
 		{"/v1/coverage", get, read, noBody, nil, a.getCoverage, narrows},
+	}...)
+}
+
+// openRoutes are the operations that need no key.
+func (a *API) openRoutes() []route {
+	get := []string{http.MethodGet, http.MethodHead}
+	const noBody = decode.BodyIgnored
+	return []route{
 		{"/v1/openapi.yaml", get, "", noBody, nil, a.getOpenAPI, 0},
 		{"/v1/openapi.json", get, "", noBody, nil, a.getOpenAPIJSON, 0},
 		{"/docs", get, "", noBody, nil, a.getDocs, 0},

@@ -56,6 +56,7 @@
 //	resend.go          events: sending them again, where they go now
 //	resend_many.go     the same of all that a filter selects
 //	history.go         what an endpoint, a watch or a delivery was after each fact
+//	explain.go         why a transaction has an event, or none
 //	statement.go       statements of a wallet, also as CSV
 //	statement_newest.go  a ledger that is recorded and does not count yet is waited for
 //	rates.go           attempts counted by the minute

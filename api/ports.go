@@ -136,6 +136,9 @@ type History interface {
 	Statement(
 		ctx context.Context, f readmodel.StatementFilter, after readmodel.StatementPosition, limit int,
 	) (readmodel.Statement, error)
+	// Payments returns the payments of a transaction to any watched wallets, with the account's events
+	// for each. It waits for a bounded time for what the follower recorded before the call.
+	Payments(ctx context.Context, accountID, txHash string) ([]readmodel.Paid, error)
 	// EndpointSteps returns facts of an endpoint itself, newest first, with the state before and
 	// after each, as domain.Fact.Kept has them; of a deleted one too. It also returns
 	// readmodel.ErrNotFound, ErrFactsMissing and ErrManyFacts.
@@ -211,6 +214,13 @@ type Wallets interface {
 	// (ACCOUNT_NOT_FOUND, NO_TRUSTLINE:<code>), or that it could not be looked up. It never
 	// fails, and bounds its own time.
 	Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string
+}
+
+// Transactions finds transactions on the ledger network.
+type Transactions interface {
+	// Transaction returns a transaction by its hash, or domain.ErrNoTransaction. It bounds its
+	// own time.
+	Transaction(ctx context.Context, hash string) (domain.Transaction, error)
 }
 
 // URLPolicy decides which URLs may be sent to.

@@ -63,7 +63,7 @@ func (a *API) answering(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := requestOf(hr)
 		named := mux.Vars(hr)
-		r.http, r.route, r.subjectID = hr, rt.path, cmp.Or(named["id"], named["address"])
+		r.http, r.route, r.subjectID = hr, rt.path, cmp.Or(named["id"], named["address"], named["hash"])
 		defer r.turn.end()
 		defer func() { r.done() }()
 		answer, err := a.answer(w, r, rt)

@@ -70,6 +70,8 @@ type world struct {
 	counted    func() // is called once it does, while mu is held
 	ledgersErr error
 	statement  readmodel.Statement
+	paid       []readmodel.Paid // of any transaction
+	network    *domain.Transaction
 	statements []readmodel.StatementFilter // that were asked for
 
 	endErr, catchUpErr, freshErr, submitErr, historyErr, directoryErr error
@@ -145,8 +147,10 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 		Now:       func() time.Time { return w.now },
 		Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Uses:      w,
-		DeriveKey: func(label string) [32]byte { return sha256.Sum256([]byte("shared" + label)) },
-		RateLimit: api.RateLimit{PerSecond: 1_000_000},
+
+		Transactions: w,
+		DeriveKey:    func(label string) [32]byte { return sha256.Sum256([]byte("shared" + label)) },
+		RateLimit:    api.RateLimit{PerSecond: 1_000_000},
 	}
 	for _, c := range change {
 		c(&config)
@@ -1168,4 +1172,15 @@ func (w *world) send(request *http.Request, body string) answer {
 	checkAgainstOpenAPI(w.t, request, body, response, got)
 	checkDetail(w.t, request, got)
 	return answer{response, got}
+}
+
+func (w *world) Payments(context.Context, string, string) ([]readmodel.Paid, error) {
+	return w.paid, w.historyErr
+}
+
+func (w *world) Transaction(context.Context, string) (domain.Transaction, error) {
+	if w.network == nil {
+		return domain.Transaction{}, domain.ErrNoTransaction
+	}
+	return *w.network, nil
 }

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -18,6 +19,17 @@ type Ledger struct {
 	// once. It fails only as watched does. nil: the source gives none, or was not asked to.
 	Moves func(watched func(wallet string) (bool, error)) (LedgerMoves, error)
 }
+
+// Transaction is a transaction of the network, with what it paid if it succeeded.
+type Transaction struct {
+	Ledger         uint32
+	ClosedAtMillis int64
+	Failed         bool
+	Payments       []Payment // without those to oneself
+}
+
+// ErrNoTransaction means that no server of the network knows a transaction.
+var ErrNoTransaction = errors.New("no server of the network knows this transaction")
 
 // QuarantinedTransaction is a successful transaction that could not be decoded: it may
 // contain payments, which are missing in the ledger's.

@@ -201,6 +201,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/watches/{id}/edit", x.editWatch)
 	get("/watches/{id}/delete", x.askToDeleteWatch)
 	get("/watches/{id}/history", x.showWatchHistory)
+	get("/transactions/{hash}", x.showTransaction)
 	get("/wallets/{address}", x.showStatement)
 	mux.HandleFunc("GET "+x.at+"/wallets/{address}/statement.csv", x.downloadStatement)
 	for path, read := range map[string]func(*visit) error{

@@ -314,3 +314,16 @@ func (x *Console) downloadReceipt(w http.ResponseWriter, r *http.Request) {
 	// #nosec G705 -- JSON as a file to keep, with nosniff: no browser shows it as a page
 	_, _ = w.Write(v.backend.last) // the browser may be gone: the error concerns nobody
 }
+
+// transactionView says what became of a transaction.
+type transactionView struct {
+	client.Explanation
+	Closed *moment
+}
+
+func (x *Console) showTransaction(v *visit) (page, error) {
+	found, err := v.api.ExplainTransaction(v.r.Context(), v.r.PathValue("hash"))
+	return page{
+		"transaction", "Transaction", "events", &transactionView{found, x.moment(found.LedgerClosedAt)},
+	}, err
+}

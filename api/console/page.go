@@ -259,6 +259,8 @@ var notices = map[string]string{
 	"disabled": "The endpoint is disabled. Its deliveries wait until it is enabled.",
 	"resent":   "The event is queued again.",
 	"changed":  "It was changed.",
+	"rules": "It was changed. The new rules hold from the next ledger on: a backfill, below, " +
+		"matches earlier payments too.",
 	"moved": "It was changed. The URL has another host or port, so headers that you did not enter " +
 		"again are removed.",
 	"deleted":   "It was deleted.",

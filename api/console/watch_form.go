@@ -186,7 +186,7 @@ func (x *Console) updateWatch(v *visit) (string, *page, error) {
 	if !f.Wrong() {
 		made, err := v.api.UpdateWatch(v.r.Context(), id, patchOf(w), v.once(), client.IfMatch(f.ETag))
 		if err == nil {
-			return v.watchPath(made, "changed"), nil, nil
+			return v.watchPath(made, "rules"), nil, nil
 		}
 		if err := f.refused(err, watchFields); err != nil {
 			return "", nil, err

@@ -83,7 +83,19 @@ first. One that was cancelled with its endpoint goes to the one that its watch n
 }
 
 func newEventsList(a *apiFlags) *cobra.Command {
-	c := listing(a, apicli.Events, "List events, newest first")
+	var c *cobra.Command
+	events := apicli.Events
+	events.ShowAll = func(w io.Writer, list client.List[client.Event]) {
+		apicli.Events.ShowAll(w, list)
+		if len(list.Data) > 0 {
+			return
+		}
+		fmt.Fprintln(w, "no event matches")
+		if tx := c.Flag("tx").Value.String(); tx != "" {
+			fmt.Fprintf(w, "lumenhook explain %s says why\n", tx)
+		}
+	}
+	c = listing(a, events, "List events, newest first")
 	c.Example = `  # Events that wait for another attempt
   lumenhook events list --state WAITING
 

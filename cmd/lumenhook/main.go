@@ -80,8 +80,9 @@ can tell), and with 3 when what was compared differs.`,
 	root.AddCommand(
 		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newVerifyReceipt(),
 		newSecrets(), newAccounts(), newKeys(), newPortal(), newEndpoints(), newWatches(), newBackfill(),
-		newEvents(), newCoverage(), newStatement(), newReconcile(), newListen(), newTrigger(),
-		newFixtures(), newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
+		newEvents(), newExplain(), newCoverage(), newStatement(), newReconcile(), newListen(),
+		newTrigger(), newFixtures(), newSQL(), newTopics(), newBackup(), newRestore(),
+		newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),
 		newMCP(), newMan(), cli.NewVersion(), completion.New(),
 	)

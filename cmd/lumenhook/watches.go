@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
@@ -81,7 +83,23 @@ func newWatchesUpdate(a *apiFlags) *cobra.Command {
 	c.Example = `  # Also send an event for each payment that the rules reject
   lumenhook watches update wat_… --event-type payment.received,payment.rejected`
 	f.Register(c.Flags(), "wallet", "once")
+	update := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		err := update(cmd, args)
+		if err == nil && changesRules(cmd.Flags()) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "\nThe new rules hold from the next ledger on. To match earlier "+
+				"payments too:\n  lumenhook backfill --watch %s --from LEDGER\n", args[0])
+		}
+		return err
+	}
 	return c
+}
+
+// changesRules reports whether flags change which payments a watch takes.
+func changesRules(f *pflag.FlagSet) bool {
+	return slices.ContainsFunc([]string{
+		"amount", "asset", "memo", "sender", "event-type", "expires-at", "expires-in", "endpoint",
+	}, f.Changed)
 }
 
 func newWatchesList(a *apiFlags) *cobra.Command {

@@ -183,6 +183,19 @@ func (s *Ledgers) Lookup(log *slog.Logger) (api.Wallets, error) {
 	return noLookup{}, nil
 }
 
+// Transactions returns what finds transactions by their hashes, or nil without an RPC server: a
+// lake has no index of them.
+func (s *Ledgers) Transactions() (api.Transactions, error) {
+	if len(s.rpcURLs) == 0 {
+		return nil, nil
+	}
+	var servers []rpc.Config
+	for _, address := range s.rpcURLs {
+		servers = append(servers, s.rpcConfig(nil, address))
+	}
+	return rpc.NewTransactions(s.Passphrase, servers)
+}
+
 // noLookup stands for a source that knows no accounts.
 type noLookup struct{}
 

@@ -152,6 +152,7 @@ func (r *apiRole) handler() (*api.API, error) {
 		Sealer:         cfg.Sealer,
 		SigningKeys:    publishedKeys{cfg.SigningKeys},
 		Wallets:        cfg.API.Wallets,
+		Transactions:   cfg.API.Transactions,
 		URLs:           urlPolicy{n.receivers.client},
 		Entropy:        rand.Reader,
 		Now:            cfg.Now,

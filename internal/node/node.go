@@ -58,9 +58,11 @@ type Config struct {
 
 // APIConfig configures the API.
 type APIConfig struct {
-	Server    ServerConfig
-	Wallets   api.Wallets
-	RateLimit api.RateLimit
+	Server  ServerConfig
+	Wallets api.Wallets
+	// Transactions may be nil: the network cannot be asked for them.
+	Transactions api.Transactions
+	RateLimit    api.RateLimit
 }
 
 // EngineConfig holds the limits of an engine.

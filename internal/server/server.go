@@ -82,6 +82,9 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {
 			return err
 		}
+		if cfg.API.Transactions, err = v.flags.source.Transactions(); err != nil {
+			return err
+		}
 		err = v.flags.openKeys(cfg, v.Logger)
 	case node.RoleEngine:
 		err = v.flags.openKeys(cfg, v.Logger)

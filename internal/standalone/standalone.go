@@ -177,6 +177,9 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {
 		return err
 	}
+	if cfg.API.Transactions, err = v.flags.source.Transactions(); err != nil {
+		return err
+	}
 	cfg.Follower.Start = v.flags.source.StartAt
 	cfg.Follower.Trusted = v.flags.source.Trusted()
 	if v.flags.ownNetwork() {

@@ -27,6 +27,7 @@
 //	steps.go       facts of an endpoint or a watch, with the state after each
 //	eventsteps.go  the same for an event's deliveries
 //	attemptlog.go  hashes of the logs of attempts, for receipts
+//	payments.go    the payments of a transaction
 //	statement.go   statements of a wallet
 //	rates.go       attempts by the minute
 //	health.go      endpoint health: attempts by spans, last success, oldest pending

@@ -23,7 +23,8 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.payments
     topic            LowCardinality(String) DEFAULT 'payments' COMMENT 'Topic of the record, without the deployment''s prefix',
     partition        Int32                  COMMENT 'Partition of the record' CODEC(ZSTD(1)),
     offset           Int64                  COMMENT 'Offset of the record' CODEC(Delta, ZSTD(1)),
-    first_wins       UInt64                 MATERIALIZED 18446744073709551615 - toUInt64(offset) COMMENT 'Falls as the offset rises, so that the first record of a payment is kept' CODEC(Delta, ZSTD(1))
+    first_wins       UInt64                 MATERIALIZED 18446744073709551615 - toUInt64(offset) COMMENT 'Falls as the offset rises, so that the first record of a payment is kept' CODEC(Delta, ZSTD(1)),
+    INDEX by_transaction tx_hash TYPE bloom_filter(0.01) GRANULARITY 16
 )
 ENGINE = ReplacingMergeTree(first_wins)
 PARTITION BY toYYYYMM(ledger_closed_at)

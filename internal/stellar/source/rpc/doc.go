@@ -25,5 +25,6 @@
 //	ahead.go     pages that are fetched before they are due
 //	source.go    Source: ledgers in order
 //	lookup.go    a server's information about a wallet
+//	transaction.go  a transaction by its hash, with its payments
 //	holdings.go  an account's balances
 package rpc

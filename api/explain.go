@@ -1,0 +1,276 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
+)
+
+// Why a transaction has no event.
+const (
+	outcomeReported      = "REPORTED"
+	outcomeNotTaken      = "NOT_TAKEN"
+	outcomeNotWatched    = "NOT_WATCHED"
+	outcomeNotRead       = "LEDGER_NOT_READ"
+	outcomeNoPayment     = "NO_PAYMENT"
+	outcomeFailed        = "TRANSACTION_FAILED"
+	outcomeNotFound      = "TRANSACTION_NOT_FOUND"
+	outcomeUnknown       = "UNKNOWN"
+	explainedPaymentsMax = 100 // of one transaction
+)
+
+var transactionForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// explanation gathers what is known about a transaction.
+type explanation struct {
+	api      *API
+	request  *request
+	followed Followed
+	watches  map[string][]domain.Watch // of the caller, by wallet
+	view     client.Explanation
+}
+
+// explainTransaction answers why the payments of a transaction have events, or none.
+func (a *API) explainTransaction(ctx context.Context, r *request) (reply, error) {
+	if !transactionForm.MatchString(r.subjectID) {
+		return reply{}, problem.New(problem.CodeNotFound,
+			"A transaction's hash is 64 lowercase hex digits.")
+	}
+	followed, err := a.followed(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	recorded, err := a.History.Payments(ctx, r.caller.accountID, r.subjectID)
+	if err := historyError(err); err != nil {
+		return reply{}, err
+	}
+	e := &explanation{
+		api: a, request: r, followed: followed, watches: map[string][]domain.Watch{},
+		view: client.Explanation{
+			TxHash:      r.subjectID,
+			ReadThrough: unlessZero(followed.Ledger),
+			Payments:    []client.ExplainedPayment{},
+		},
+	}
+	for _, paid := range recorded {
+		if err := e.addRecorded(paid); err != nil {
+			return reply{}, err
+		}
+	}
+	if len(e.view.Payments) == 0 {
+		err = e.askNetwork(ctx)
+	}
+	e.conclude()
+	return reply{view: e.view}, err
+}
+
+// addRecorded adds a payment of the history, unless it is of a wallet of others only.
+func (e *explanation) addRecorded(paid readmodel.Paid) error {
+	watches, err := e.watchesOf(paid.Payment.To)
+	if err != nil || len(watches) == 0 && len(paid.Events) == 0 {
+		return err
+	}
+	return e.add(paid, watches)
+}
+
+func (e *explanation) add(paid readmodel.Paid, watches []domain.Watch) error {
+	p := paid.Payment
+	e.view.Ledger, e.view.LedgerClosedAt = unlessZero(p.Ledger), instant(p.ClosedAtMillis)
+	if len(e.view.Payments) == explainedPaymentsMax {
+		return nil
+	}
+	shown := client.ExplainedPayment{
+		ID:      p.ID,
+		From:    p.From,
+		To:      p.To,
+		Asset:   p.Asset.String(),
+		Amount:  domain.FormatAmount(p.AmountStroops),
+		Memo:    memoText(p.Memo),
+		Watches: []client.ExplainedWatch{},
+	}
+	if p.Memo.Type != domain.MemoNone {
+		shown.MemoType = pointer(string(p.Memo.Type))
+	}
+	took := make(map[string]string, len(paid.Events)) // the event, by watch
+	for _, event := range paid.Events {
+		took[event.WatchID] = event.ID
+	}
+	for _, w := range watches {
+		explained, err := e.explainWatch(w, p, took[w.ID])
+		if err != nil {
+			return err
+		}
+		delete(took, w.ID)
+		shown.Watches = append(shown.Watches, explained)
+	}
+	for _, watchID := range slices.Sorted(maps.Keys(took)) { // deleted ones, and older ones
+		shown.Watches = append(shown.Watches, client.ExplainedWatch{
+			WatchID: watchID, EventID: pointer(took[watchID]), Reasons: []client.ExplainedReason{},
+		})
+	}
+	e.view.Payments = append(e.view.Payments, shown)
+	return nil
+}
+
+// explainWatch says what a watch made of a payment: an event, or why none.
+func (e *explanation) explainWatch(
+	w domain.Watch, p domain.Payment, eventID string,
+) (v client.ExplainedWatch, err error) {
+	v = client.ExplainedWatch{
+		WatchID:        w.ID,
+		EndpointID:     &w.EndpointID,
+		EndpointStatus: pointer(string(domain.StatusDeleted)),
+		EventID:        unlessZero(eventID),
+		Reasons:        []client.ExplainedReason{},
+	}
+	endpoint, found, err := e.api.Directory.Endpoint(w.EndpointID)
+	if err != nil {
+		return v, fmt.Errorf("looking up the endpoint of a watch: %w", err)
+	}
+	if found {
+		v.EndpointStatus = pointer(string(endpoint.Status))
+	}
+	if eventID != "" {
+		return v, nil
+	}
+	match, _ := domain.MatchPayment(w, p)
+	rejected := texts(match.Verification.Reasons)
+	reasons := notTaken(w, p)
+	switch {
+	case p.Ledger > e.followed.Ledger:
+		reasons = []string{outcomeNotRead}
+	case !found || endpoint.Deleted():
+		reasons = append([]string{reasonEndpointDeleted}, rejected...)
+	case reasons[0] == reasonWatchedLater:
+		reasons = append(reasons, rejected...) // which a backfill would meet
+	}
+	for _, code := range reasons {
+		v.Reasons = append(v.Reasons, client.ExplainedReason{Code: code, Detail: reasonDetails[code]})
+	}
+	return v, nil
+}
+
+// watchesOf returns the caller's watches of a wallet, the newest first, also those without an
+// endpoint.
+func (e *explanation) watchesOf(wallet string) ([]domain.Watch, error) {
+	if watches, known := e.watches[wallet]; known {
+		return watches, nil
+	}
+	f := readmodel.WatchFilter{AccountID: e.request.caller.accountID, WalletAddress: wallet}
+	watches, _, err := e.api.Directory.Watches(f, nil, reasonsMax)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the watches of a wallet: %w", err)
+	}
+	e.watches[wallet] = watches
+	return watches, nil
+}
+
+// askNetwork reads the transaction from the source of ledgers: the history has only payments to
+// wallets that were watched when their ledger was read.
+func (e *explanation) askNetwork(ctx context.Context) error {
+	e.view.Outcome = outcomeUnknown
+	if e.api.Transactions == nil {
+		return nil
+	}
+	found, err := e.api.Transactions.Transaction(ctx, e.view.TxHash)
+	switch {
+	case errors.Is(err, domain.ErrNoTransaction):
+		e.view.Outcome = outcomeNotFound
+		return nil
+	case err != nil:
+		e.api.Log.Warn("a transaction could not be looked up", "tx", e.view.TxHash, "err", err)
+		return nil
+	}
+	e.view.Ledger, e.view.LedgerClosedAt = unlessZero(found.Ledger), instant(found.ClosedAtMillis)
+	switch {
+	case found.Failed:
+		e.view.Outcome = outcomeFailed
+	case len(found.Payments) == 0:
+		e.view.Outcome = outcomeNoPayment
+	default:
+		e.view.Outcome = outcomeNotWatched
+	}
+	for _, p := range found.Payments {
+		watches, err := e.watchesOf(p.To)
+		if err != nil {
+			return err
+		}
+		if err := e.add(readmodel.Paid{Payment: p}, watches); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conclude sets the outcome of the transaction as a whole.
+func (e *explanation) conclude() {
+	v := &e.view
+	for _, p := range v.Payments {
+		for _, w := range p.Watches {
+			switch {
+			case w.EventID != nil:
+				v.Outcome = outcomeReported
+			case v.Outcome != outcomeReported:
+				v.Outcome = outcomeNotTaken
+			}
+		}
+	}
+	if v.Outcome == outcomeNotTaken && v.Ledger != nil && *v.Ledger > e.followed.Ledger {
+		v.Outcome = outcomeNotRead
+	}
+	v.Detail = outcomeDetails[v.Outcome]
+}
+
+var outcomeDetails = map[string]string{
+	outcomeReported: "At least one payment of this transaction has an event.",
+	outcomeNotTaken: "Your account watches a wallet that was paid, and no watch took the payment: " +
+		"`reasons` say why. Correct the watch, then backfill it from this ledger.",
+	outcomeNotWatched: "Your account does not watch the wallets that were paid. Create a watch of " +
+		"the wallet, then backfill it from this ledger.",
+	outcomeNotRead: "The service has not read this ledger yet: wait until `readThrough` reaches it.",
+	outcomeNoPayment: "The transaction succeeded, and nothing in it counts as a payment: see `What " +
+		"counts as a payment` in the documentation.",
+	outcomeFailed: "The transaction failed on the network: no money moved.",
+	outcomeNotFound: "No watched wallet was paid by this transaction, and the source of ledgers " +
+		"does not know it: check the hash and the network. The source may keep only recent ledgers.",
+	outcomeUnknown: "No watched wallet was paid by this transaction in the ledgers that were read. " +
+		"The network could not be asked: the service has no RPC server, or it does not answer.",
+}
+
+var reasonDetails = map[string]string{
+	string(domain.ReasonAssetNotAccepted): "The asset is not in the watch's `assets`.",
+	string(domain.ReasonAmountMismatch):   "The amount differs from the watch's `amountRule`.",
+	string(domain.ReasonAmountTooLow):     "The amount is below the minimum of the watch.",
+	string(domain.ReasonAmountTooHigh):    "The amount is above the maximum of the watch.",
+	string(domain.ReasonMemoRequired):     "The payment has no memo, and the watch demands one.",
+	string(domain.ReasonMemoNotAllowed):   "The payment has a memo, and the watch allows none.",
+	string(domain.ReasonMemoTypeMismatch): "The memo's type differs from the watch's.",
+	string(domain.ReasonMemoMismatch):     "The memo differs from the watch's.",
+	string(domain.ReasonSenderNotAllowed): "The sender is not in the watch's `senderAllowlist`.",
+
+	reasonWatchedLater: "The ledger closed before the watch existed: backfill the watch.",
+	reasonNotReported:  "The watch's `eventTypes` leave out this kind of event.",
+	reasonRulesChanged: "The watch was changed after this payment, and takes it now: backfill it.",
+	reasonPending:      "The event is on its way to the history: ask again in a few seconds.",
+	reasonExpired:      "The ledger closed after the watch's `expiresAt`.",
+	reasonFulfilled:    "The watch is for one payment, and took another.",
+	reasonEndpointDeleted: "The watch's endpoint was deleted: give the watch another one, and " +
+		"backfill it.",
+	outcomeNotRead: "The service has not read this ledger yet.",
+}
+
+// memoText returns a memo as events show it.
+func memoText(m domain.Memo) *string {
+	if m.Type == domain.MemoNone {
+		return nil
+	}
+	return pointer(m.String())
+}

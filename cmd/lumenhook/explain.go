@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+func newExplain() *cobra.Command {
+	var a apiFlags
+	c := asking(&a, "explain TX", "Say why a transaction has an event, or none",
+		func(ctx context.Context, c *client.Client, args []string) (client.Explanation, error) {
+			return c.ExplainTransaction(ctx, strings.ToLower(args[0]))
+		}, showExplanation)
+	c.Long = `Says what became of a transaction's payments. For each payment it shows what every
+watch of the paid wallet made of it: an event, or the reason why not, such as a rule
+that rejected it. It also says whether the service has read the transaction's ledger.
+
+TX is the transaction's hash, as a wallet or an explorer shows it.`
+	c.Example = `  # A customer says that she has paid. Where is the event?
+  lumenhook explain 3f…`
+	a.register(c)
+	return c
+}
+
+func showExplanation(w io.Writer, v client.Explanation) {
+	cli.Row(w, "transaction", v.TxHash)
+	cli.Row(w, "outcome", v.Outcome)
+	cli.Row(w, "detail", v.Detail)
+	cli.Row(w, "ledger", v.Ledger)
+	cli.Row(w, "closed", v.LedgerClosedAt)
+	cli.Row(w, "read through", v.ReadThrough)
+	for _, p := range v.Payments {
+		_, _ = io.WriteString(w, "\n")
+		cli.Row(w, "payment", p.ID)
+		cli.Row(w, "amount", p.Amount+" "+p.Asset)
+		cli.Row(w, "from", p.From)
+		cli.Row(w, "to", p.To)
+		if p.Memo != nil && p.MemoType != nil {
+			cli.Row(w, "memo", *p.MemoType+":"+*p.Memo)
+		}
+		for _, watch := range p.Watches {
+			showExplainedWatch(w, watch, v.Ledger)
+		}
+	}
+}
+
+func showExplainedWatch(w io.Writer, v client.ExplainedWatch, ledger *uint32) {
+	endpoint := "deleted with the watch"
+	if v.EndpointID != nil && v.EndpointStatus != nil {
+		endpoint = *v.EndpointID + " (" + *v.EndpointStatus + ")"
+	}
+	cli.Row(w, "watch", v.WatchID)
+	cli.Row(w, "  endpoint", endpoint)
+	if v.EventID != nil {
+		cli.Row(w, "  event", *v.EventID)
+	}
+	for _, reason := range v.Reasons {
+		cli.Row(w, "  no event", reason.Code+": "+reason.Detail)
+		if again := reason.Code; ledger != nil && (again == "WATCHED_LATER" || again == "RULES_CHANGED") {
+			cli.Row(w, "  to deliver it",
+				fmt.Sprintf("lumenhook backfill --watch %s --from %d --to %d", v.WatchID, *ledger, *ledger))
+		}
+	}
+}

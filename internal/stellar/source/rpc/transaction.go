@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// transactionTimeout bounds one lookup of a transaction, with its ledger.
+const transactionTimeout = 10 * time.Second
+
+// Transactions finds transactions by their hashes. It may be used by several goroutines.
+type Transactions struct {
+	servers []Config
+	ledger  *ledger.Extractor
+}
+
+// NewTransactions makes one of servers of a network: the next is asked when one does not know.
+func NewTransactions(passphrase string, servers []Config) (*Transactions, error) {
+	extractor, err := ledger.NewExtractor(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return &Transactions{servers, extractor}, nil
+}
+
+// Transaction finds a transaction by its hash, and reads its payments from its ledger, which is
+// not verified against the ledgers around it. It returns domain.ErrNoTransaction if no server
+// knows the hash.
+func (t *Transactions) Transaction(
+	ctx context.Context, hash string,
+) (found domain.Transaction, err error) {
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	defer cancel()
+	for _, server := range t.servers {
+		if found, err = t.find(ctx, server, hash); err == nil {
+			break
+		}
+	}
+	return found, err
+}
+
+func (t *Transactions) find(
+	ctx context.Context, server Config, hash string,
+) (found domain.Transaction, err error) {
+	s, err := New(server)
+	if err != nil {
+		return found, err
+	}
+	var got protocol.GetTransactionResponse
+	err = s.call(ctx, protocol.GetTransactionMethodName, protocol.GetTransactionRequest{Hash: hash},
+		&got, answerSizeBytesMax)
+	switch {
+	case err != nil:
+		return found, err
+	case got.Status == protocol.TransactionStatusNotFound:
+		return found, domain.ErrNoTransaction
+	}
+	found.Ledger, found.ClosedAtMillis = got.Ledger, time.Unix(got.LedgerCloseTime, 0).UnixMilli()
+	if got.Status == protocol.TransactionStatusFailed {
+		found.Failed = true
+		return found, nil
+	}
+	page, err := s.Look(ctx, got.Ledger)
+	if err != nil {
+		return found, err
+	}
+	if len(page) == 0 || page[0].Sequence != got.Ledger {
+		return found, fmt.Errorf("the Stellar RPC at %s does not return ledger %d", s.host, got.Ledger)
+	}
+	read, err := t.ledger.Extract(page[0].XDR)
+	for _, p := range read.Payments {
+		if p.TxHash == hash && !p.PaysOneself() {
+			found.Payments = append(found.Payments, p)
+		}
+	}
+	return found, err
+}

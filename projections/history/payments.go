@@ -1,0 +1,77 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/projections/writer"
+)
+
+const (
+	selectTxPayments = `
+SELECT payment_id, operation, from_address, to_muxed_id, memo, memo_type, asset_code, asset_issuer,
+    amount_stroops, ledger, ledger_closed_at, tx_hash, to_address
+FROM {database:Identifier}.payments
+WHERE tx_hash = {transaction:String}
+ORDER BY payment_id
+LIMIT 1 BY payment_id
+LIMIT 1000`
+
+	selectTxEvents = `
+SELECT event_id, watch_id, payment_id FROM {database:Identifier}.events
+WHERE account_id = {account:String} AND tx_hash = {transaction:String} AND moves = 0
+ORDER BY created_at, event_id
+LIMIT 1 BY event_id
+LIMIT 1000`
+)
+
+// Payments returns the payments of a transaction to any watched wallets, with the account's events
+// for each. It waits, for a bounded time, for what the topics had at the time of the call. Its
+// errors are ErrBehind, ErrUnavailable and the context's own.
+func (h *History) Payments(
+	ctx context.Context, accountID, txHash string,
+) (paid []readmodel.Paid, err error) {
+	err = h.ask(ctx, func(of *reading) error {
+		if err := of.awaitMoves(ctx); err != nil {
+			return err
+		}
+		err := of.look(ctx, func(ctx context.Context) (err error) {
+			paid, err = readTxPayments(ctx, of.cfg.DB,
+				writer.Parameters{"account": accountID, "transaction": txHash})
+			return err
+		})
+		if err = readFault(ctx, err); errors.Is(err, readmodel.ErrNotFound) {
+			return fmt.Errorf("%w: its tables are being made", readmodel.ErrBehind)
+		}
+		return err
+	})
+	return paid, err
+}
+
+func readTxPayments(
+	ctx context.Context, db *writer.DB, which writer.Parameters,
+) (paid []readmodel.Paid, err error) {
+	at := map[string]int{} // in paid, by payment
+	err = db.Query(ctx, selectTxPayments, which, func(read func(...any) error) error {
+		var to string
+		p, err := readPaidRow(func(into ...any) error { return read(append(into, &to)...) })
+		p.To, at[p.ID] = to, len(paid)
+		paid = append(paid, readmodel.Paid{Payment: p})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = db.Query(ctx, selectTxEvents, which, func(read func(...any) error) error {
+		var e readmodel.PaidEvent
+		var paymentID string
+		err := read(&e.ID, &e.WatchID, &paymentID)
+		if i, known := at[paymentID]; known {
+			paid[i].Events = append(paid[i].Events, e)
+		}
+		return err
+	})
+	return paid, err
+}
