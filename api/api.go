@@ -151,8 +151,8 @@ func New(c Config) (*API, error) {
 	for _, rt := range a.routes() {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)
 	}
-	for _, from := range []string{"/", "/docs/"} {
-		a.router.Handle(from, a.answering(route{path: from, handle: toDocs})).
+	for at, handle := range map[string]handler{"/": toDocs, "/docs/": toDocs, docsFiles: a.getDocs} {
+		a.router.Handle(at, a.answering(route{path: at, handle: handle})).
 			Methods(http.MethodGet, http.MethodHead)
 	}
 	a.router.NotFoundHandler = a.refusing(a.notFound)

@@ -109,7 +109,8 @@ func TestEveryRouteIsDescribedAndNoOther(t *testing.T) {
 	w := newWorld(t)
 	routes := w.api.Routes()
 	for _, r := range routes {
-		if leads := r == "GET /" || r == "GET /docs/"; !leads && !slices.Contains(described, r) {
+		ofPage := r == "GET /" || strings.HasPrefix(r, "GET /docs/{file:") || r == "GET /docs/"
+		if !ofPage && !slices.Contains(described, r) {
 			t.Errorf("openapi.yaml does not describe %s", r)
 		}
 	}

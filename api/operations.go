@@ -2,10 +2,11 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
+	"path"
 	"time"
+
+	"github.com/gorilla/mux"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -65,14 +66,15 @@ func runCheck(ctx context.Context, c Check) error {
 	return c.Run(ctx)
 }
 
-// docsPolicy allows the page's one inline style sheet, and nothing else.
-var docsPolicy = "default-src 'none'; style-src 'sha256-" + styleSum() +
-	"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+// docsPolicy allows the page its own scripts, styles and requests ("Try it"). Redoc adds an empty
+// style sheet and one with a fixed text, and searches in a worker.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' " +
+	"'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' " +
+	"'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='; img-src data:; connect-src 'self'; " +
+	"worker-src blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-func styleSum() string {
-	sum := sha256.Sum256(schemas.DocsStyle())
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
+// docsFiles are the pattern of what the page loads.
+const docsFiles = `/docs/{file:(?:openapi|redoc|reference)\.js|reference\.css}`
 
 // toDocs redirects from the root to the documentation.
 func toDocs(context.Context, *request) (reply, error) {
@@ -84,11 +86,23 @@ func (a *API) getVectors(context.Context, *request) (reply, error) {
 	return reply{body: schemas.SignatureVectors}, nil
 }
 
-// getDocs shows openapi.yaml to people.
-func (a *API) getDocs(context.Context, *request) (reply, error) {
-	return reply{
-		contentType: "text/html; charset=utf-8",
-		policy:      docsPolicy,
-		body:        schemas.Docs,
-	}, nil
+// getDocs shows openapi.yaml to people: the page, or a file that it loads.
+func (a *API) getDocs(_ context.Context, r *request) (reply, error) {
+	answer := reply{contentType: "text/html; charset=utf-8", policy: docsPolicy}
+	file := mux.Vars(r.http)["file"]
+	switch path.Ext(file) {
+	case "":
+		file = "../docs.html"
+	case ".js":
+		answer.contentType = "text/javascript; charset=utf-8"
+	case ".css":
+		answer.contentType = "text/css; charset=utf-8"
+	}
+	var err error
+	if file == "openapi.js" {
+		answer.body = append([]byte("const openapi = "), schemas.OpenAPIJSON...)
+	} else {
+		answer.body, err = schemas.Docs.ReadFile(path.Join("docs", file))
+	}
+	return answer, err
 }

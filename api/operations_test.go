@@ -691,21 +691,6 @@ func TestTraceparentIsLogged(t *testing.T) {
 	}
 }
 
-func TestDocsNeedNothing(t *testing.T) {
-	w := newWorld(t)
-	got := wantStatus(t, w.call("GET", "/docs", "", ""), http.StatusOK)
-	page := string(got.body)
-	if !strings.Contains(got.Header.Get("Content-Security-Policy"), "style-src 'sha256-") ||
-		!strings.HasPrefix(got.Header.Get("Content-Type"), "text/html") {
-		t.Errorf("%v", got.Header)
-	}
-	for _, outside := range []string{"<script", " src=", "@import", "<link"} {
-		if strings.Contains(page, outside) {
-			t.Errorf("the page holds %s", outside)
-		}
-	}
-}
-
 // Two concurrent requests with one Idempotency-Key are one command, and both get its answer
 // as a first answer.
 func TestAnotherBodyAtTheSameTimeIsRefused(t *testing.T) {

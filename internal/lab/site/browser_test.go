@@ -20,7 +20,7 @@ const picturesVariable = "SITE_PICTURES"
 const looks = "../../../cmd/lumenhook/testdata/console"
 
 // TestBrowserReadsTheSite builds the site (which fails on dead links), and reads a page of every
-// kind on a wide and a narrow screen.
+// kind and the API reference on a wide and a narrow screen.
 func TestBrowserReadsTheSite(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -53,6 +53,15 @@ func TestBrowserReadsTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs(t, dir, "node", "look.mjs", string(on))
+	for _, base := range []string{server.URL, "file://" + built} {
+		on, err := json.Marshal(map[string]string{
+			"reference": base + "/schemas/docs.html", "chromium": chromium, "pictures": pictures,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs(t, dir, "node", "reference.mjs", string(on))
+	}
 }
 
 func runs(t *testing.T, dir string, args ...string) {
