@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,6 +74,13 @@ func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 	odd.Header.Set("X-Odd", "1")
 	if openapicheck.Compare(got.Request, body, &odd, got.body) == nil {
 		t.Error("a header that is not described passes")
+	}
+	refused := w.call("POST", "/v1/watches", k, "{}")
+	for _, code := range []string{"KEY_ROLLED", "EVENT_EXPIRED", "SSRF_BLOCKED"} {
+		changed := strings.Replace(string(refused.body), "VALIDATION_FAILED", code, 1)
+		if openapicheck.Compare(refused.Request, "{}", refused.Response, []byte(changed)) == nil {
+			t.Errorf("the code %s, which is not of the operation, passes", code)
+		}
 	}
 	teapot := *got.Response
 	teapot.StatusCode = http.StatusTeapot
@@ -286,6 +294,43 @@ func TestEveryOperationDescribesARefusal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryOperationDeclaresItsCodes: each refusal of an operation declares the codes of problems
+// that it has, which are of its status. Every answer in the tests is compared with them.
+func TestEveryOperationDeclaresItsCodes(t *testing.T) {
+	document, err := loadOpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, response := range operation.Responses.Map() {
+				codes := openapicheck.Codes(response)
+				if status >= "400" && len(codes) == 0 && path != "/readyz" {
+					t.Errorf("%s %s %s declares no code", method, path, status)
+				}
+				for _, code := range codes {
+					declared[code] = true
+					if of := problem.New(code, "").Status; strconv.Itoa(of) != status {
+						t.Errorf("%s %s %s declares %s, which is of %d", method, path, status, code, of)
+					}
+				}
+			}
+		}
+	}
+	for _, code := range problem.Codes() {
+		if !declared[code] && !slices.Contains(ofNoOperation, code) {
+			t.Errorf("no operation declares %s", code)
+		}
+	}
+}
+
+// ofNoOperation are codes of requests that reach no operation.
+var ofNoOperation = []string{
+	problem.CodeMethodNotAllowed, problem.CodeExpectationFailed, problem.CodeMalformedRequest,
+	problem.CodeTLSRequired, problem.CodeTransferCoding, problem.CodeVersion,
 }
 
 // TestWhatEveryOperationMayAnswerIsDescribed: every operation that needs a key may answer

@@ -56,6 +56,7 @@ func TestBrowserReadsTheSite(t *testing.T) {
 	for _, base := range []string{server.URL, "file://" + built} {
 		on, err := json.Marshal(map[string]string{
 			"reference": base + "/schemas/docs.html", "chromium": chromium, "pictures": pictures,
+			"brief": map[bool]string{true: "it reads one screen"}[base != server.URL],
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -5,12 +5,14 @@ package openapicheck
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -153,7 +155,24 @@ func compareRest(ref *openapi3.ResponseRef, response *http.Response, got []byte)
 			return fmt.Errorf("openapi.yaml does not describe the header %s of this status", name)
 		}
 	}
+	var p struct{ Code string }
+	if json.Unmarshal(got, &p) == nil && response.StatusCode >= 400 && p.Code != "" &&
+		!slices.Contains(Codes(ref), p.Code) {
+		return fmt.Errorf("openapi.yaml does not declare the code %s of this status", p.Code)
+	}
 	return nil
+}
+
+var codeOfProblem = regexp.MustCompile("`([A-Z_]+)`: ")
+
+// Codes are the codes of problems that a response declares. The description next to a reference
+// replaces that of the response.
+func Codes(ref *openapi3.ResponseRef) (codes []string) {
+	text := cmp.Or(ref.Description, ref.Value.Description)
+	for _, found := range codeOfProblem.FindAllStringSubmatch(*text, -1) {
+		codes = append(codes, found[1])
+	}
+	return codes
 }
 
 // compareWithProblem is for answers that no operation describes: unknown paths and methods, and
