@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
 // picturesVariable names a folder that keeps the screenshots.
@@ -29,6 +32,7 @@ func TestBrowserReadsTheSite(t *testing.T) {
 	dir := t.TempDir()
 	built := filepath.Join(dir, "site")
 	runs(t, ".", "./build", built)
+	hasAllBlocks(t, built)
 	for _, from := range []string{looks, "testdata"} {
 		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 			t.Fatal(err)
@@ -62,6 +66,43 @@ func TestBrowserReadsTheSite(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs(t, dir, "node", "reference.mjs", string(on))
+	}
+}
+
+// hasAllBlocks checks that each block of code on a page is one on the site, also in a list.
+func hasAllBlocks(t *testing.T, built string) {
+	t.Helper()
+	root := filepath.Join("..", "..", "..")
+	checked := 0
+	for _, dir := range []string{"docs", "docs/*", "."} {
+		names, err := filepath.Glob(filepath.Join(root, dir, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			name, err := filepath.Rel(root, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := pages.Read(root, filepath.ToSlash(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := strings.TrimSuffix(name, ".md") + ".html"
+			page = strings.Replace(page, "README.html", "index.html", 1)
+			text, err := os.ReadFile(filepath.Join(built, page))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			checked++
+			if shown := strings.Count(string(text), "<pre"); shown != len(p.Blocks) {
+				t.Errorf("%s has %d blocks of code, and the site shows %d", name, len(p.Blocks), shown)
+			}
+		}
+	}
+	if checked < 60 {
+		t.Errorf("only %d pages were checked", checked)
 	}
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[3]
 FORGE = "https://github.com/lumenhook/lumenhook/blob/main/"
 ITEM = re.compile(r"- \[([^\]]+)\]\(([^)]+)\)")
+ITEM_OF_LIST = re.compile(r"(\d+\.|-) +")
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -32,6 +33,23 @@ def on_config(config):
     return config
 
 
+def indented(markdown):
+    """What belongs to an item of a list, indented by four as MkDocs needs it, and not as a forge does."""
+    lines, width, fenced = [], 0, False
+    for line in markdown.splitlines():
+        item = ITEM_OF_LIST.match(line)
+        if line.startswith("```"):
+            fenced, width = not fenced, 0
+        elif not fenced and item:
+            width = len(item[0])
+        elif not fenced and width and line.startswith(" " * width):
+            line = " " * 4 + line[width:]
+        elif line:
+            width = 0
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def on_page_markdown(markdown, page, config, files):
     """Links to files that are not on the site lead to the forge, if there is such a file."""
 
@@ -41,4 +59,4 @@ def on_page_markdown(markdown, page, config, files):
             return link[0]
         return link[1] + FORGE + target + link[3]
 
-    return LINK.sub(leads, markdown)
+    return LINK.sub(leads, indented(markdown))
