@@ -182,7 +182,7 @@ func readQuotas(given map[string]int) (c domain.Counts, err error) {
 
 func newKeys() *cobra.Command {
 	var r apiFlags
-	c := &cobra.Command{Use: "keys", Short: "Make, list, roll and revoke API keys"}
+	c := &cobra.Command{Use: "keys", Short: "Create, list, roll and revoke API keys"}
 	r.register(c)
 	r.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newKeysCreate(&r), newKeysList(&r), newKeysRoll(&r), newKeysRevoke(&r))
@@ -195,10 +195,10 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	var k config.Key
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
-		Short: "Make an API key for an account",
-		Long: `Makes a key by the service's brokers, which takes no key. With --api-url the API makes it,
-of the account whose key asks, and with the permissions that this key has at most.`,
-		Example: `  # A key for a dashboard, which may look and change nothing
+		Short: "Create an API key for an account",
+		Long: `Creates a key through the service's brokers, which needs no key. With --api-url the API
+creates it, for the account of your key, with at most the permissions of your key.`,
+		Example: `  # A key for a dashboard, which can only read
   lumenhook keys create --permissions read
 
   # An account's, by the brokers
@@ -288,7 +288,7 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 		}, apicli.ShowRolledKey)
 	c.Long = `Replaces a key by a new one. If it is the key of the data folder, the new key is also
 written there, for the commands on the folder and for the next start.`
-	c.Example = `  # A new key; the former one works for an hour, in which you put it in place
+	c.Example = `  # A new key; the former one works for another hour, in which you install it
   lumenhook keys roll key_… --grace 1h`
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key stays valid")
 	return c
@@ -298,8 +298,8 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
 	var account string
 	c := &cobra.Command{
 		Use:   "revoke KEY_ID",
-		Short: "End an API key",
-		Example: `  # A key that may have been seen ends at once
+		Short: "Revoke an API key",
+		Example: `  # Revoke a key that may have leaked
   lumenhook keys revoke key_…`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.IsFoldersKey(args[0]) {
@@ -351,13 +351,13 @@ func newPortalLink(a *apiFlags) *cobra.Command {
 	var lasts time.Duration
 	c := &cobra.Command{
 		Use:   "link --permissions read",
-		Short: "Make a link that opens the account's pages, with chosen permissions, until a time",
-		Long: `Makes a link that opens the account's pages in a browser without an API key: in a window
-of its own or, where the service has --portal-frame-ancestors, in a frame of a merchant's page.
+		Short: "Create a link that opens the account's pages for a limited time",
+		Long: `Creates a link that opens the account's pages in a browser without an API key. If the
+service has --portal-frame-ancestors, a merchant's page can show them in a frame.
 
-The link opens them for ten minutes. They can be used until --expires-in has passed or the
-key that made the link ends, whichever is first. With --endpoint they are of that endpoint
-alone: the others of the account, their events and their watches are not there.
+The link can be opened for ten minutes. The pages can be used until --expires-in has passed or
+the key that created the link expires. With --endpoint they only show that endpoint, its events
+and its watches.
 
 Anyone with the link has its permissions. Create one link per person, and send it like a
 password.`,

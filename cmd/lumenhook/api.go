@@ -100,8 +100,7 @@ func showDeleted(w io.Writer, _ struct{}) { cli.Row(w, "deleted") }
 func stderrLog() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
 const historyIs = `Lists facts, newest first, each with the fields that it changed. With --json
-each has the whole state after it, which is the fold of all facts up to it. What was deleted has its
-history still.`
+each fact has the whole state after it. Deleted objects keep their history.`
 
 func newWatchesHistory(a *apiFlags) *cobra.Command {
 	c := newHistory(a, "history WATCH_ID", "Show what a watch was, and what changed it",
@@ -118,7 +117,7 @@ func newWatchesHistory(a *apiFlags) *cobra.Command {
 func newEndpointsHistory(a *apiFlags) *cobra.Command {
 	c := newHistory(a, "history ENDPOINT_ID", "Show what an endpoint was, and what changed it",
 		(*client.Client).GetEndpointHistory)
-	c.Long = historyIs + ` Facts of its deliveries are those of its events.`
+	c.Long = historyIs + ` For its deliveries, see "lumenhook events history".`
 	c.Example = `  # When it was disabled and why, enabled, changed, its secret rotated
   lumenhook endpoints history ep_…`
 	return c
@@ -127,9 +126,9 @@ func newEndpointsHistory(a *apiFlags) *cobra.Command {
 func newEventsHistory(a *apiFlags) *cobra.Command {
 	c := newHistory(a, "history EVENT_ID", "Show the history of an event's delivery, fact by fact",
 		(*client.Client).GetEventHistory)
-	c.Long = `Lists facts, newest first, each with the fields that it changed: queued, each attempt,
-held and let go on with its endpoint, sent again, cancelled, handed over. With --json each has the
-whole state after it, which is the fold of all facts up to it.`
+	c.Long = `Lists facts, newest first, each with the fields that it changed: queued, attempted, held
+and released with its endpoint, sent again, cancelled, handed over. With --json each fact
+has the whole state after it.`
 	c.Example = `  # Why it came so late: each attempt, and when its endpoint held it
   lumenhook events history evt_…
 

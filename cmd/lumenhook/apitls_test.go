@@ -22,7 +22,7 @@ func TestTheAPISpeaksTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certFile, keyFile, err := ca.WriteFiles(dir, keys.DefaultHosts()...)
+	certFile, keyFile, err := ca.WriteFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,11 @@ func newMigrate() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Make the tables of the history, or bring them to this program's form",
+		Short: "Create the tables of the history, or upgrade them",
 		Example: `  # The history of the service of this machine
   lumenhook migrate
 
-  # And have rows of 90 days ago deleted from now on
+  # Also delete rows after 90 days
   lumenhook migrate --history-retention 90d`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keep, err := cli.ParseDays(retention)
@@ -61,7 +61,7 @@ func newMigrate() *cobra.Command {
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
 	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days "+
-		"rows are deleted, such as 90d; 0 keeps everything. Not given, it stays as it is")
+		"rows are deleted, such as 90d; 0 keeps everything; not given: unchanged")
 	return c
 }
 
@@ -120,11 +120,11 @@ func newRebuild() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rebuild --all | --table NAME…",
 		Short: "Rebuild tables of the history from the topics, while the service runs",
-		Long: `Fills new tables from the start of the topics, catches up with the end, exchanges
-them with the live tables atomically, and drops the old ones. The service reads and
-writes in the meantime. The next rebuild of the same tables continues an interrupted
-one. A rebuild that fails leaves the live tables unchanged.`,
-		Example: `  # One table, such as one that verify-projection has named
+		Long: `Fills new tables from the topics, exchanges them with the live tables atomically, and
+drops the old ones. The service reads and writes in the meantime. The next rebuild of
+the same tables continues an interrupted one. A rebuild that fails leaves the live
+tables unchanged.`,
+		Example: `  # One table, for example one that verify-projection has named
   lumenhook rebuild --table attempts
 
   # The whole history, while the service runs
@@ -157,7 +157,7 @@ one. A rebuild that fails leaves the live tables unchanged.`,
 	}
 	flags.register(c.Flags(), "rebuild")
 	c.Flags().BoolVar(&copyOlder, "copy-older", false,
-		"take what the topics no longer hold from the live tables")
+		"copy rows that the topics no longer have from the live tables")
 	return c
 }
 
@@ -171,7 +171,7 @@ func newVerifyProjection() *cobra.Command {
 	var flags refoldFlags
 	c := &cobra.Command{
 		Use:   "verify-projection --all | --table NAME…",
-		Short: "Compare tables of the history with what the topics say",
+		Short: "Compare tables of the history with the topics",
 		Long: `Folds the topics into temporary tables, and compares them with the live tables by the
 counts and checksums of each partition and day. It names differences and ends with 3;
 rebuild fixes them. Rows that change in the meantime are left out. After a repartition
@@ -179,7 +179,7 @@ or a restore, so are rows that are not complete in the new topics: it prints how
 
 It also ends with 3 if the topics have an event with two live deliveries, and names it.
 No rebuild fixes that.`,
-		Example: `  # Does the history say what the topics say?
+		Example: `  # Does the history match the topics?
   lumenhook verify-projection --all
 
   # One table of it
@@ -251,16 +251,16 @@ func newSQL() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   `sql ["SELECT …"]`,
-		Short: "Ask the history: one query, or a shell without one",
-		Long: `Runs one query against the history in ClickHouse and prints its answer. Without
-a query it reads them from standard input; on a terminal that is a shell with
-line editing, in which a query ends with a semicolon. Nothing can be written.
+		Short: "Query the history: one query, or a shell",
+		Long: `Runs one query against the history in ClickHouse and prints its answer. Without a query
+it reads queries from standard input. On a terminal this is a shell with line editing, in
+which a query ends with a semicolon. Queries cannot write.
 
-What the topics hold at the time of asking is waited for, for 2 s at most: whether it is
-all there is said on standard error. With --clickhouse-dsn that needs --kafka-brokers.
+The command waits up to 2 s until the history has the newest records of the topics. If it
+does not, it says so on standard error. With --clickhouse-dsn this needs --kafka-brokers.
 
-Tables, views and twenty-one questions: docs/analytics.md.`,
-		Example: `  # How attempts went: how many a rung of the ladder has, and how many succeeded
+docs/analytics.md has the tables, views and twenty-one questions.`,
+		Example: `  # Attempts by their number: how many were made, and how many succeeded
   lumenhook sql "SELECT * FROM retry_ladder"
 
   # For a spreadsheet

@@ -39,24 +39,26 @@ func newListen() *cobra.Command {
 		Use:   "listen [--endpoint ENDPOINT_ID] [--forward-to URL] [--since 2h] [--fail 503,…]",
 		Short: "Post an endpoint's events to a receiver on this machine, as they come",
 		Long: `Pulls the events of an endpoint as they come, and posts each to a receiver that the
-service cannot reach, such as one that you are writing: with the body, the id and the
-signature of a delivery, one after another in the order of their numbers. No public
-address is needed. Without --forward-to it only shows them.
+service cannot reach, such as one that you are writing. A post has the body, the id and
+the signature of a delivery. Events are posted in the order of their numbers. You need no
+public address. Without --forward-to the command only shows them.
 
-It begins now, or --since a time. What a receiver answers is shown, and the next event
-follows: an event that was not accepted comes again with --since. Where nothing listens at
-the address it waits for it. It outlasts a service that is away and a machine that sleeps,
-until it is interrupted.
+It starts now, or --since a time. It shows the receiver's answer and continues with the
+next event. To post events again that were not accepted, use --since. If nothing listens
+at the address, it waits. It runs until you interrupt it, even if the service is away or
+your machine sleeps.
 
---fail has every event fail first, in these ways in turn, as deliveries do:
-  503 (or any from 400 to 599)  something before the receiver answers so: it gets nothing
-  timeout                       the receiver gets it, and its answer is not heard
-  reset                         the connection breaks off in the middle of the body
-Then it is posted once more: a receiver that takes each event once has it once.
+--fail lets every event fail first, in these ways in turn.
+
+  503 (or any from 400 to 599)  a proxy answers, and the receiver gets nothing.
+  timeout                       the receiver gets it, and its answer is lost.
+  reset                         the connection breaks in the middle of the body.
+
+Then it posts the event once more. A receiver that handles repeats has it once.
 
 An event is signed for the time when it was created, so a receiver refuses one that is
 older than five minutes. With --secret-file, the secret of the receiver, each event is
-signed again for the moment when it is posted.
+signed again when it is posted.
 
 You can leave --endpoint out if the account has one endpoint. The service still posts to the
 endpoint's own URL. To stop that, run "lumenhook endpoints disable": events are still
@@ -83,7 +85,7 @@ numbered and can be pulled.`,
 		"there is one")
 	f.StringVar(&l.url, "forward-to", "", "address that events are posted to, on this machine or "+
 		"elsewhere; empty: none, they are shown")
-	cli.InstantVar(f, &l.since, "since", "begin with the first event that was created then or later: "+
+	cli.InstantVar(f, &l.since, "since", "start with the first event that was created then or later: "+
 		"a time, or how long ago; empty: now")
 	f.StringSliceVar(&l.fail, "fail", nil, "how each event's first attempts fail, in turn: a status, "+
 		"timeout or reset; at most 8")
@@ -254,14 +256,15 @@ test.ping. Nothing is paid. The sample is signed with the secret that you give. 
 needed, and the receiver may be on this machine, without TLS. To send a sample through the
 service, use "lumenhook endpoints test".
 
-Flags say what the payment is, and how the receiver is tried:
+Flags describe the payment, and test the receiver.
 
-  --repeat N        each event is posted N times more, as after an answer that was not heard
-  --stale           with a timestamp of ten minutes ago
-  --fail-signature  with a signature that is wrong
+  --repeat N        each event is posted N times more, as after a lost answer.
+  --stale           the timestamp is ten minutes old.
+  --fail-signature  the signature is wrong.
 
-The program ends with 0 when the receiver took each sample (it answered 2xx) or, with --stale
-and --fail-signature, refused each (4xx); else with 1.`,
+The program ends with 0 if the receiver accepted each sample (it answered 2xx). With --stale or
+--fail-signature, it ends with 0 if the receiver refused each sample (4xx). Otherwise it ends
+with 1.`,
 		Example: `  # A payment to a receiver that you are writing
   lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --amount 12.5
 

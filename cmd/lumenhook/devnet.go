@@ -137,10 +137,9 @@ func newDevnetAsset(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "asset --code USDC",
 		Short: "Create an issuer of an asset, and issue an amount to the payer",
-		Long: `Creates an account that issues an asset, has the payer of the development network
-trust it, and issues an amount to the payer, so that "devnet pay --asset" can send it. A
-wallet must trust an asset before it can receive it: "devnet account --asset" creates a
-wallet that does.`,
+		Long: `Creates an account that issues an asset. The payer of the development network trusts it
+and receives an amount of it, so that "devnet pay --asset" can send it. A wallet must
+trust an asset before it can receive it: "devnet account --asset" creates such a wallet.`,
 		Example: `  # An asset of the development network; its name USDC:G… is printed
   lumenhook devnet asset --code USDC`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -247,7 +246,7 @@ certificate of another authority or a key of another kind, but fails.`,
 			if err != nil {
 				return fmt.Errorf("--out %q: %w", out, err)
 			}
-			cert, key, err := ca.WriteFiles(folder, keys.DefaultHosts()...)
+			cert, key, err := ca.WriteFiles(folder)
 			if err != nil {
 				return fmt.Errorf("--out %q: %w", out, err)
 			}
@@ -270,7 +269,7 @@ func newDevnetReceiver(dir *string) *cobra.Command {
 receiver must (it checks the signature, checks whether it saw the id before, and answers
 200), and prints it. Ctrl-C stops it.
 
-It reads the file of secrets at each webhook, so you can create the endpoint later:
+It reads the file of secrets at each webhook, so you can create the endpoint later.
 
   lumenhook devnet receiver --secret-file hook.secret
   lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret

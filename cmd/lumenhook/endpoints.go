@@ -66,7 +66,7 @@ func newEndpointsCreate(a *apiFlags) *cobra.Command {
 			}
 			return keep.Keep(func() (client.Endpoint, error) { return c.CreateEndpoint(ctx, e) })
 		}, keep.Show)
-	c.Example = `  # Where a shop wants its payments told
+	c.Example = `  # Where a shop receives its webhooks
   lumenhook endpoints create --url https://shop.example:8443/hook --description "the shop"
 
   # The receiver of "devnet receiver"; the secret goes into a file, and not onto the screen
@@ -105,11 +105,11 @@ func newEndpointsTest(a *apiFlags) *cobra.Command {
 
   # With the body of a payment, for the code behind the signature
   lumenhook endpoints test ep_… --type payment.received`
-	c.Long = `Sends a test.ping to an endpoint, or a sample payment of nothing to nobody's wallet,
-waits for its first attempt and shows it.
+	c.Long = `Sends a test.ping or a sample payment to an endpoint, waits for the first attempt and
+shows it. The sample's wallet and payment do not exist.
 
-The program ends with 0 when the receiver took the test (it answered 2xx), and with 1
-when it answered anything else, or nothing; what was asked for is printed either way.`
+The program ends with 0 if the receiver accepted the test (it answered 2xx), and with 1
+otherwise. It prints the attempt in both cases.`
 	shown := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := shown(cmd, args); err != nil {
@@ -142,17 +142,17 @@ func newEndpointsUpdate(a *apiFlags) *cobra.Command {
 
 func newEndpointsList(a *apiFlags) *cobra.Command {
 	c := listing(a, apicli.Endpoints, "List endpoints and their health, worst first")
-	c.Long = `Lists endpoints, those first that do worst:
+	c.Long = `Lists endpoints, the least healthy first.
 
-  down      the last attempt failed, and none has delivered for 5 minutes or more
-  failing   fewer than 9 in 10 attempts of the last hour delivered
-  disabled  nothing is sent
-  healthy   all others
-  idle      there was no attempt in the last 7 days
-  unknown   the history cannot be read now
+  down      the last attempt failed, and none has delivered for 5 minutes or more.
+  failing   fewer than 9 in 10 attempts of the last hour delivered.
+  disabled  nothing is sent.
+  healthy   all others.
+  idle      there was no attempt in the last 7 days.
+  unknown   the history cannot be read now.
 
-A success is the share of attempts that delivered. LAST 24H has a bar for each hour: the higher, the
-more of its attempts delivered; a dot is an hour without attempts.`
+The success rate is the share of attempts that delivered. LAST 24H has a bar for the success rate of
+each hour. A dot is an hour without attempts.`
 	c.Example = `  # Which are down?
   lumenhook endpoints list
 
@@ -167,8 +167,8 @@ func newEndpointsReplay(a *apiFlags) *cobra.Command {
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
 			return c.ReplayEndpoint(ctx, args[0], f)
 		}, apicli.ShowReplay)
-	c.Long = `Queues up to 1,000 failed deliveries of an endpoint again: those of a span of time, or of
-those the ones that every filter takes. --dry-run says how many they are, and queues none.`
+	c.Long = `Queues up to 1,000 failed deliveries of an endpoint again: those since a time that match
+every filter. --dry-run reports how many match, and queues none.`
 	c.Example = `  # How many deliveries of a day have failed?
   lumenhook endpoints replay ep_… --since 24h --dry-run
 

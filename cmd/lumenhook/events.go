@@ -67,9 +67,9 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		return anEventOrFilters(c, args, filtered())
 	}
-	c.Long = `Queues an event again, delivered or not, or up to 1,000 that every filter takes, newest
-first. One that was cancelled with its endpoint goes to the one that its watch names now.
---dry-run says how many events match, and queues none.`
+	c.Long = `Queues an event again, delivered or not. With filters it queues up to 1,000 events that
+match all of them, newest first. If its endpoint was deleted, an event goes to the present
+endpoint of its watch. --dry-run reports how many events match, and queues none.`
 	c.Example = `  # One event, which the shop has lost
   lumenhook events resend evt_…
 
@@ -112,16 +112,16 @@ func newEventsTail(a *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail",
 		Short: "Show events and the attempts to deliver them as they happen, until Ctrl-C",
-		Long: `Shows a line when an event is created, and one for each attempt to deliver it: what the
-receiver answered, in what state the event is then, and when the next attempt is to be; of all
-endpoints of the account, or those that every filter takes. With --json each is a line of JSON.
+		Long: `Shows a line when an event is created, and one for each attempt to deliver it: the
+receiver's answer, the event's state, and the time of the next attempt. It shows events of
+all endpoints of the account that match every filter. With --json each line is JSON.
 
-It begins now, with the events that are pending, or --since a time. After the service or your
-machine was away, it shows what happened meanwhile. If more than 10,000 events come at once, it
-does not show the oldest, and says so. It follows 20,000 events until they are settled, and says
-how many it stops to follow. If more than 200 events change within a second, their attempts are
-shown some seconds later. Attempts of an event that is sent again long after its delivery are not
-shown: "lumenhook events get" has them.`,
+It starts now, with the pending events, or --since a time. After the service or your machine was
+away, it shows what happened in the meantime. If more than 10,000 events arrive at once, it leaves
+out the oldest, and says so. It follows 20,000 events until they are settled, and reports how many
+it stops following. If more than 200 events change within a second, their attempts appear some
+seconds later. It does not show attempts of an event that is sent again long after its delivery:
+use "lumenhook events get".`,
 		Example: `  # Watch what is delivered while a shop is tried
   lumenhook events tail
 
@@ -176,10 +176,10 @@ func newEventsPull(a *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull --endpoint ENDPOINT_ID [--to FILE | --after N] [--follow]",
 		Short: "Pull an endpoint's events in the order of their numbers",
-		Long: `Prints the events of an endpoint, whatever became of their deliveries: a line of JSON
-each, with its number, and with a signature of this moment, which "lumenhook verify
---webhook" checks. Each comes once, in the order of the numbers (Webhook-Sequence), and
-none is skipped. It reports events that retention has removed.
+		Long: `Prints the events of an endpoint, delivered or not, one per line of JSON. Each line has
+the event's number and a new signature, which "lumenhook verify --webhook" checks. Events
+come in the order of their numbers (Webhook-Sequence), each once, and none is skipped. It
+reports events that retention has removed.
 
 With --to it appends the lines to a file. Called again, it continues after the file's last
 line, so that each event is in it once, even after a kill. Without a file, --after is the
@@ -248,9 +248,9 @@ func newEventsReceipt(a *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "receipt EVENT_ID [--out FILE]",
 		Short: "Get evidence of the attempts to deliver an event",
-		Long: `Prints a receipt, or writes it to a new file: a signed proof that each attempt is in the
-log of its endpoint, with what was sent, when, and what the receiver answered. Anyone can
-check it with "lumenhook verify-receipt", without the service. Do not edit it.
+		Long: `Prints a receipt, or writes it to a new file. A receipt is a signed proof that each attempt
+is in the log of its endpoint: what was sent, when, and what the receiver answered. Anyone
+can check it with "lumenhook verify-receipt", without the service. Do not edit it.
 
 The deployment needs a signing key: run "lumenhook secrets signing create" once.`,
 		Example: `  # Evidence for a dispute, into a file that was not there
@@ -299,19 +299,18 @@ func newVerifyReceipt() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify-receipt FILE --keys FILE|URL [--body FILE] [--earlier FILE]",
 		Short: "Check a receipt without the service that gave it",
-		Long: `Checks what "lumenhook events receipt" or GET /v1/events/{id}/receipt gave: that each
-attempt that it shows is a leaf of the log whose state it has, and that a published key of
-the deployment signed that state. Nothing is asked of the service: --keys is its
-/.well-known/jwks.json, best a copy that you kept. - reads the receipt from standard input.
-A deployment has keys, and gives receipts, after "lumenhook secrets signing create".
+		Long: `Checks a receipt of "lumenhook events receipt" or GET /v1/events/{id}/receipt: each attempt
+is a leaf of the log, and a published key of the deployment signed the log's state. The
+command does not ask the service: --keys is its /.well-known/jwks.json, or better a copy
+that you kept. - reads the receipt from standard input. A deployment has keys and issues
+receipts after "lumenhook secrets signing create".
 
-With --body also that the attempts were sent with this body, byte for byte. With --earlier,
-a receipt from before, also that the log continues from that state: that nothing in it was
-changed, removed or inserted since.
+With --body it also checks that the attempts were sent with this body, byte for byte. With
+--earlier, an older receipt, it also checks that nothing in the log was changed, removed or
+inserted since.
 
-It ends with 3 when something is not as it should be, and says what; and with 1 when that
-could not be found out, as of a file that is missing or no receipt. With --json the answer
-says so too: verified, and the reason why not.`,
+It ends with 3 if the receipt proves wrong, and says why. It ends with 1 if it cannot tell,
+for example because a file is missing. With --json the answer has verified, and a reason.`,
 		Example: `  # Was this payload sent, and is it signed?
   lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json
 

@@ -42,15 +42,14 @@ func newFixturesRecord() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record --endpoint ENDPOINT_ID --to FOLDER",
 		Short: "Write an endpoint's last events into files that tests verify offline",
-		Long: `Writes a file of JSON for each of the last events of an endpoint that the filters take:
-the raw body, the headers, and the secret with which they verify. That is one made for
-fixtures, never the endpoint's, and the signature is for the time at which the event was
+		Long: `Writes a file of JSON for each of the last events of an endpoint that match the filters. A
+file has the raw body, the headers, and the secret with which they verify. This secret is
+for fixtures, never the endpoint's. The signature is for the time at which the event was
 created. You can keep the files in a repository: they verify with a clock that is set to
 their "now". The same event always gives the same file.
 
---redact replaces wallets, memos, hashes, labels and the ids of payments and events by others
-of their form, the same ones everywhere: a receiver that has an event takes its fixture for
-another.`,
+--redact replaces wallets, memos, hashes, labels and ids by others of the same form. The same
+value always gets the same replacement. To a receiver, a redacted fixture is another event.`,
 		Example: `  # The last 20, for the tests of a receiver
   lumenhook fixtures record --endpoint ep_… --to testdata/webhooks --redact
 
@@ -62,9 +61,9 @@ another.`,
 	r.Changes(c)
 	f := c.Flags()
 	cli.AddFields(f, &r.filter)
-	f.StringVar(&r.dir, "to", "", "folder for the files; it is made if it is missing")
+	f.StringVar(&r.dir, "to", "", "folder for the files; created if it is missing")
 	f.IntVar(&r.last, "last", 20, "how many events, 1 to 1000")
-	f.BoolVar(&r.redact, "redact", false, "replace what names people and their payments")
+	f.BoolVar(&r.redact, "redact", false, "replace what identifies users and their payments")
 	cli.Require(c, "to")
 	return c
 }
@@ -119,9 +118,9 @@ func newFixturesReplay() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay --from FOLDER --to URL",
 		Short: "Post recorded deliveries to a receiver, with signatures of this moment",
-		Long: `Posts the fixtures of a folder to a receiver, one after another in the order of their
-names, signed for this moment: with the secret of fixtures, or with the one that you give.
-No service is needed. It ends with 0 when the receiver took each, and with 1 when it did not.`,
+		Long: `Posts the fixtures of a folder to a receiver, in the order of their names. It signs them
+for this moment, with the secret of fixtures or with yours. You need no service. It ends
+with 0 if the receiver accepted all of them, and with 1 otherwise.`,
 		Example: `  # To a receiver that you are writing
   lumenhook fixtures replay --from testdata/webhooks --to http://127.0.0.1:3000/webhooks \
     --secret-file hook.secret`,
@@ -210,19 +209,18 @@ func newVerify() *cobra.Command {
 		Long: `Reads the body exactly as it was received, from a file or standard input, and
 checks it against the headers Webhook-Timestamp and Webhook-Signature.
 
-The endpoint's secret stands in a file, one on each line where several are valid, or
-in the variable LUMENHOOK_SECRET; --secret-file - reads it from standard input, with
-the body in a file then. --secret works too, and is seen by everybody who can list
-the processes of this machine.
+The endpoint's secret is in a file, or in the variable LUMENHOOK_SECRET. Several valid
+secrets are one per line. --secret-file - reads it from standard input; the body must be
+in a file then. Everyone who can list the processes of this machine sees --secret.
 
---webhook takes all three at once: a line of JSON as the receiver for development
-or "lumenhook events pull" prints them, or a file of "lumenhook fixtures record".
-Such a file is signed with the secret that stands in it, for a time that has passed:
-give that secret, and --any-time.`,
+--webhook replaces --timestamp, --signature and --body. It takes a line of JSON from
+"devnet receiver --json" or "events pull", or a file of "fixtures record". A fixture is
+signed with the secret in the file, for a time in the past: give that secret, and
+--any-time.`,
 		Example: `  # The last webhook that "devnet receiver --json" has kept
   tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
 
-  # One of a log: its two headers, and its body as it was received
+  # A webhook from a log: its two headers, and its body as it was received
   lumenhook verify --secret-file hook.secret --timestamp 1793620801 \
     --signature v1=c80045e0917a30… --body body.json --any-time`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

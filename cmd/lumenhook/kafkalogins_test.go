@@ -32,7 +32,7 @@ func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 	}
 	plain := start()
 	secure := start(kfake.TLS(&tls.Config{
-		GetCertificate: ca.GetCertificate("127.0.0.1"),
+		GetCertificate: ca.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
 	}))
 	for name, c := range map[string]struct {

@@ -26,15 +26,18 @@ func newLedgerSources() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sources",
 		Short: "Show which sources of ledgers agree, and which are left out, and why",
-		Long: `Asks the process that follows ledgers how each of its sources stands: which agree
-on the ledgers that count, which lag, and which are left out: for what reason, since
-which ledger and when. A source is left out that names another hash than the others
-(disagrees), follows another history (forked), gives what is not as its hashes say
-(refused), is away or late, or no longer keeps the ledger (behind).
+		Long: `Shows the sources of the process that follows ledgers: which agree, which lag, and which
+are left out, why and since when. These are the reasons.
 
-It shows what the process has seen while following, and asks no source. With one source
-there is nothing to compare (alone): --ledger-quorum requires several to agree. If a
-source is left out, the command ends with 3.`,
+  disagrees      it has another hash than the others.
+  forked         it follows another history.
+  refused        its data does not match its hashes.
+  away, late     it does not answer, or not in time.
+  behind         it no longer keeps the ledger.
+
+The command does not ask the sources: it shows what the process has seen. A single source
+is alone: --ledger-quorum requires several to agree. If a source is left out, the command
+ends with 3.`,
 		Example: `  # Of the service of this machine
   lumenhook ledger sources
 
@@ -95,15 +98,15 @@ func newLedgerCheck() *cobra.Command {
 	var k ledgerCheck
 	c := &cobra.Command{
 		Use:   "check --from LEDGER --to LEDGER",
-		Short: "Read ledgers again, and name what would now be seen differently",
-		Long: `Reads a range of ledgers again with this program, holds the payments in it
-against those that were observed when it was followed, and prints each difference:
-what would now be seen, what no longer is, and what is not the same. Nothing is
-changed. Use it after moving to a newer lumenhook, and when a transaction was
-quarantined. "lumenhook backfill" delivers what would now be seen.
+		Short: "Read ledgers again, and compare them with the observed payments",
+		Long: `Reads a range of ledgers again with this program, and compares the payments with
+those that were observed before. It prints payments that would now be seen, that
+would no longer be seen, and that differ. It changes nothing. Use it after an upgrade
+of lumenhook, and when a transaction was quarantined. "lumenhook backfill" delivers
+payments that would now be seen.
 
-The topics are those of a running service (--data-dir), or of --kafka-brokers;
-without flags for a source, its development network is read. With differences the
+It reads the topics of a running service (--data-dir), or of --kafka-brokers. Without
+flags for a source, it reads that service's network. If there are differences, the
 command ends with 3.`,
 		Example: `  # After an upgrade: would these ledgers be seen as they were?
   lumenhook ledger check --from 63092000 --to 63093000
@@ -211,14 +214,14 @@ func newLedgerReset() *cobra.Command {
 reset. Endpoints, watches, keys and the history stay. The follower need not be stopped:
 it continues with the new chain within seconds.
 
-The command acts when the source proves that it serves another chain: a ledger with the
-number of one that was read has another hash, or one with a lower number closed later.
-Without that proof it changes nothing, unless --confirm names the network.
+The command acts if the source proves that it serves another chain. Either a ledger that
+was read has another hash now, or a ledger with a lower number closed later. Without that
+proof it changes nothing, unless --confirm names the network.
 
-Reading starts with the oldest ledger that the source has, or with --first. So that no
-event of the new chain gets the id of a former one, 200000000 is added to the numbers of
-the new chain's ledgers, wherever Lumenhook names one, but in the body of an event: its
-ledger 56 is ledger 200000056. Each further reset adds as much again.`,
+Reading starts with the oldest ledger of the source, or with --first. Lumenhook adds
+200000000 to the numbers of the new chain's ledgers, so that no event gets the id of a
+former one: ledger 56 is ledger 200000056. The bodies of events keep the chain's own
+number. Each further reset adds as much again.`,
 		Example: `  # Was the network reset, and what would this do?
   lumenhook ledger reset --dry-run
 

@@ -54,9 +54,9 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lumenhook",
 		Short: "Payment webhooks for the Stellar network",
-		Long: `Lumenhook watches wallet addresses on the Stellar ledger, matches incoming
-payments against each watch's rules, and delivers each match as a signed HTTPS
-webhook, at least once, under one event id.
+		Long: `Lumenhook watches wallets on the Stellar ledger and matches incoming payments
+against each watch's rules. It delivers each match as a signed HTTPS webhook, at
+least once, under one event id.
 
 Start with:
 
@@ -69,10 +69,11 @@ On a Kafka cluster and a ClickHouse of yours:
   lumenhook serve --config lumenhook.yaml
 
 Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
-wins over its variable, and a variable LUMENHOOK_… that sets nothing is an error.
-The program ends with 1 when what was asked for failed, with 2 when the command
-line is invalid (a value that is wrong by itself makes it so, though only the service
-can tell), and with 3 when what was compared differs.`,
+wins over its variable. A variable LUMENHOOK_… that sets nothing is an error.
+
+The program ends with 1 when the command failed, with 2 when the command line is
+invalid, and with 3 when a comparison found differences. A value that the service
+refuses as invalid also ends it with 2.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       cli.ThisBuild().String(),

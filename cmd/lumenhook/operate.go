@@ -26,14 +26,13 @@ func newHealth() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a running process whether it does its work, and which part does not",
-		Long: `Asks /readyz of a process of ` + "`lumenhook serve` or `lumenhook run`" + `, and prints
-what each of its parts says: for probes of containers and of systemd, where there is no
-other program to ask with. It ends with 0 when all parts do their work, and with 1 when
-one does not, or when nobody answers in time.
+		Short: "Check whether a running process works, and which part does not",
+		Long: `Requests /readyz of a process of ` + "`lumenhook serve` or `lumenhook run`" + `, and prints
+the status of each part. Use it as a probe of a container or of systemd. It ends with 0 if
+all parts work. It ends with 1 if a part does not, or if there is no answer in time.
 
-With --alive it asks /healthz: whether the process answers at all. Use that where the
-answer decides about a restart: a process whose Kafka is away does not get better by it.`,
+With --alive it requests /healthz: whether the process answers at all. Use that for
+liveness probes: a restart does not help a process whose Kafka is away.`,
 		Example: `  # Of the service of this machine
   lumenhook health
 
@@ -71,21 +70,20 @@ func newDoctor() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "doctor [--config FILE | --data-dir FOLDER] [--only CHECK,…] [--url https://…]",
-		Short: "Check all that a service needs around it: what is wrong, and what to do",
-		Long: `Checks the configuration, the files of secrets, Kafka (brokers and their versions, topics,
-transactions, rights), ClickHouse (version, migrations, rights, disks, replicas), where
-ledgers come from, the clock, name servers, the way to receivers, the disk, limits of the
-process and the mail server. What is wrong is followed by what to do.
+		Short: "Check everything that a service needs: what is wrong, and what to do",
+		Long: `Checks the configuration, the files of secrets, Kafka and ClickHouse. It also checks the
+sources of ledgers, the clock, name servers, the way to receivers, the disk, the limits of
+the process and the mail server. For each problem it says what to do.
 
-It takes the flags, variables and files of ` + "`lumenhook serve`" + `, so that it says before a
-start what would fail; without --kafka-brokers it checks the service that runs on --data-dir.
-While that does not run, its folder and this machine are checked, and the rest is left out.
-Nothing is changed, no mail is sent, and no receiver gets a request: --url opens a connection
-to one as an attempt would, and says what an attempt would end with.
+It takes the flags, variables and files of ` + "`lumenhook serve`" + `, so you can run it before a
+start. Without --kafka-brokers it checks the service that runs on --data-dir. If no service
+runs there, it checks the folder and this machine only. It changes nothing, sends no mail,
+and sends receivers no request. With --url it opens a connection to a receiver, as an
+attempt would, and reports the result.
 
-The checks run at once, each in at most --timeout. It ends with 0 when all is well, or
-warned of only; with 1 when there is a problem, or something could not be checked; and with
-2 when the configuration itself is wrong, after the other checks.`,
+All checks run at once, each within --timeout. It ends with 0 if there is no problem, even
+if there are warnings. It ends with 1 if there is a problem, or something could not be
+checked. It ends with 2 if the configuration itself is invalid.`,
 		Example: `  # Is all well around the service of this folder?
   lumenhook doctor
 
@@ -171,12 +169,12 @@ func newConfigCheck() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Print the settings that count, and where each came from",
-		Long: `Takes the flags, variables and files of ` + "`lumenhook serve`" +
-			`, names every fault of them,
-and prints the settings that count, with secrets masked. Nobody is asked anything:
-whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `.`,
-		Example: `  # Before a restart: is the file right, and what counts?
+		Short: "Print the effective settings, and where each came from",
+		Long: `Reads the flags, variables and files of ` + "`lumenhook serve`" +
+			`, reports every fault in them, and prints
+the effective settings, with secrets masked. It connects to nothing: check the
+cluster with ` + "`lumenhook topics check`" + `.`,
+		Example: `  # Before a restart: is the file right, and what is effective?
   lumenhook config check --config lumenhook.yaml
 
   # Where one setting comes from, among file, variables and flags
@@ -202,8 +200,8 @@ func newMan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "man --to FOLDER",
 		Short: "Write a man page for each command",
-		Long: `Writes a page of section 1 for each command into a folder, made of what --help shows. A
-folder man1 below one of $MANPATH is where man finds them. Archives of a release have them.`,
+		Long: `Writes a page of section 1 for each command, with the text of --help. man finds pages in a
+folder man1 below $MANPATH. Archives of a release contain them.`,
 		Example: `  # Then: man lumenhook-endpoints-create
   lumenhook man --to ~/.local/share/man/man1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -213,7 +211,7 @@ folder man1 below one of $MANPATH is where man finds them. Archives of a release
 			return writeManPages(cmd.Root(), to)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "folder to write; it is made if it is not there")
+	c.Flags().StringVar(&to, "to", "", "folder to write; created if it is missing")
 	cli.Require(c, "to")
 	return c
 }
@@ -257,23 +255,21 @@ func newMCP() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mcp",
 		Short: "Answer an assistant's questions about the service, by the Model Context Protocol",
-		Long: `Speaks the Model Context Protocol on standard input and output, and nowhere else. An
-assistant that starts it can look at endpoints, watches and events, have an event's attempts
-explained, find what is stuck, read a wallet's statement and the coverage of ledgers, check a
-webhook's signature, and read the pages of the documentation. It changes nothing, and a key
-with the permission to read is enough.
+		Long: `Speaks the Model Context Protocol on standard input and output. An assistant that starts it
+can read endpoints, watches, events, statements of wallets and the coverage of ledgers. It can
+explain the attempts of an event, find stuck deliveries, check a webhook's signature, and read
+the documentation. It changes nothing, and needs a key with the permission to read.
 
-What assistants are configured with, as JSON:
+Configure an assistant with this JSON.
 
   {"mcpServers": {"lumenhook": {
     "command": "lumenhook",
     "args": ["mcp", "--api-url", "https://api.shop.example"],
     "env": {"LUMENHOOK_API_KEY": "…"}}}}
 
-On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is all. The
-program ends when its standard input does, or at a line that is not a message or has more
-than 1 MiB.`,
-		Example: `  # What an assistant starts; here nobody asks anything
+On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is enough.
+The program ends with its standard input, or at an invalid line or one over 1 MiB.`,
+		Example: `  # What an assistant starts; here without a question
   lumenhook mcp --secret-file hook.secret < /dev/null`,
 		RunE: m.run,
 	}

@@ -112,7 +112,7 @@ func (s *testService) withTLS() []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cert, key, err := ca.WriteFiles(dir, keys.DefaultHosts()...)
+	cert, key, err := ca.WriteFiles(dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}

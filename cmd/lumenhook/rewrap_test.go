@@ -65,7 +65,7 @@ func serveTLS(t *testing.T, dir string, handle http.HandlerFunc) (url string) {
 	}
 	s := httptest.NewUnstartedServer(handle)
 	s.TLS = &tls.Config{
-		GetCertificate: ca.GetCertificate(keys.DefaultHosts()...),
+		GetCertificate: ca.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
 	}
 	s.StartTLS()

@@ -19,16 +19,16 @@ func newRun() *cobra.Command {
 		Use:   "run",
 		Short: "Run everything on this machine: broker, ClickHouse, development network, service, demo",
 		Long: `Starts a Kafka-protocol broker with its data on disk, a ClickHouse engine, a
-development Stellar network, the service itself, and a demo: a receiver, an
+development Stellar network and the service. It also starts a demo: a receiver, an
 endpoint, a watch, and a payment every 15 seconds. Ctrl-C stops it. Started again
 with the same --data-dir, it continues where it stopped.
 
 With --network it follows that network instead of its own, and syncs every record
-to the disk: the whole service for one merchant, on one machine.
+to the disk. This is the whole service for one merchant, on one machine.
 
 When everything is ready, it prints the addresses and writes them to run.json in the
-data folder, with the API key. After 10 s it starts without parts that are not ready,
-such as a network that does not answer, names them, and waits for them.`,
+data folder, with the API key. If a part is not ready after 10 s, such as a network that
+does not answer, it starts without it, names it, and waits for it.`,
 		Example: `  # Everything, with a network of its own and a demo
   lumenhook run
 
@@ -51,23 +51,23 @@ func newServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve --roles ROLE,… --kafka-brokers HOST:PORT,…",
 		Short: "Run some roles of the service on a Kafka cluster, a ClickHouse and a network of yours",
-		Long: `Runs any set of the roles in this process: any number of processes share the work.
+		Long: `Runs any set of the roles in this process. Any number of processes share the work.
 
-  api         answers requests
-  engine      decides and makes the attempts; engines divide the partitions
-  follower    reads ledgers; one is active, the others stand by
-  projector   writes the history to ClickHouse
-  mailer      emails holders of disabled endpoints
+  api         answers requests.
+  engine      decides and makes the attempts; engines divide the partitions.
+  follower    reads ledgers; one is active, the others stand by.
+  projector   writes the history to ClickHouse.
+  mailer      emails holders of disabled endpoints.
 
 Settings come from flags, from variables, from a folder of secrets (--secrets-dir) and
 from a YAML file (--config), in this order of precedence. ` + "`lumenhook config check`" + ` prints
 each setting and its origin. /healthz and /readyz are served next to /metrics, with a
 reason for each part. SIGTERM stops it after the attempts in flight have finished.
 
-With --supervised a small process starts the one that serves, passes SIGTERM on, and ends
-as that does, with 137 where kill -9 ended it. A process that dies is removed from its
-groups at once: others take its partitions over without waiting for the 6 s after which
-the groups give it up by themselves.`,
+With --supervised a small process starts the one that serves, and passes SIGTERM on. It
+ends with the same exit code, which is 137 after kill -9. If the process dies, it is
+removed from its groups at once. Others then take over its partitions without the usual
+wait of 6 s.`,
 		Example: `  # The roles and everything else that the file says
   lumenhook serve --config /etc/lumenhook/lumenhook.yaml
 

@@ -268,7 +268,7 @@ func startHooks(t *testing.T, dir string) *hooks {
 	check := checkEvents(t)
 	r, err := receiver.New(receiver.Config{
 		Listen:         "127.0.0.1:0",
-		GetCertificate: ca.GetCertificate(keys.DefaultHosts()...),
+		GetCertificate: ca.GetCertificate,
 		Secrets: func() []domain.Secret {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -57,13 +57,13 @@ func newSecrets() *cobra.Command {
 	var place masterKeyPlace
 	c := &cobra.Command{
 		Use:   "secrets",
-		Short: "Look after the master key, which seals endpoint secrets and headers",
-		Long: `Signing secrets of endpoints, and the values of their own headers, are sealed before
-they enter any topic or table. The master key that seals them is a file of one or
-more keys: the newest seals, all open.
+		Short: "Manage the master key, which encrypts endpoint secrets and headers",
+		Long: `The master key encrypts ("seals") the signing secrets of endpoints and the values of their
+own headers before they enter any topic or table. It is a file of one or more keys: the
+newest seals, all open.
 
-The key is looked for in --master-key-file, then in the variable
-LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
+The commands use --master-key-file, or else the variable LUMENHOOK_MASTER_KEY, or else
+the key in the folder of a run (--data-dir).`,
 	}
 	place.Register(c.PersistentFlags())
 	place.RegisterKafka(c.PersistentFlags())
@@ -81,7 +81,7 @@ LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "create --master-key-file FILE",
-		Short: "Make a master key, for all processes of a service",
+		Short: "Create a master key, for all processes of a service",
 		Example: `  # Once, before the first process serves
   lumenhook secrets create --master-key-file /etc/lumenhook/master-key.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -103,7 +103,7 @@ func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 func newSecretsList(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the keys of the master key, by their ids alone",
+		Short: "List the keys of the master key, without the secrets",
 		Example: `  # Which keys there are, and which of them seals
   lumenhook secrets list`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return place.list(cmd) },
@@ -122,27 +122,26 @@ func newSecretsRewrap(place *masterKeyPlace) *cobra.Command {
 	var stage, keyOnly, resume bool
 	c := &cobra.Command{
 		Use:   "rewrap",
-		Short: "Rotate the master key, and put all that is sealed under the new one",
-		Long: `Adds a new key to the master key's file, makes it the one that seals, and asks the
-running service to keep every signing secret and header value under it. Nothing
-is restarted, what is signed and sent stays the same, and running processes follow
-the file within a second. Then it tells which older keys nothing needs any more.
+		Short: "Rotate the master key, and reseal everything with the new one",
+		Long: `Adds a new key to the master key's file, which seals from then on. Then it asks the
+running service to reseal every signing secret and header value. You need not restart
+anything: running processes follow the file within a second. Webhooks stay the same. At
+the end it names the older keys that nothing needs any more.
 
-Cut short, it is taken up by --resume, which adds no key and does what is left; run
-again it finds nothing to do.
+If the command is interrupted, continue it with --resume, which adds no key.
 
-Where each process has a copy of the file, bring the new key to all of them first
-with --stage, distribute the file, and then run the command again without it: the
-staged key becomes the one that seals. With the key in LUMENHOOK_MASTER_KEY, the new
-value is printed: give it to every process, then run the command with --resume.
+If each process has a copy of the file, distribute the new key first. Run the command
+with --stage, distribute the file, and run the command again without --stage. If the key
+is in LUMENHOOK_MASTER_KEY, the command prints the new value. Give it to every process,
+then run the command with --resume.
 
-If a key may have been copied by someone who can also read the topics, rotate the
-endpoint secrets too (POST /v1/endpoints/:id/rotate-secret) and the headers'
-values: facts in the journal stay as they were sealed, and open with the copy.`,
+If someone who can read the topics may have copied a key, also rotate the endpoint
+secrets (POST /v1/endpoints/:id/rotate-secret) and the headers' values. Facts in the
+journal stay sealed with the old key, and open with the copy.`,
 		Example: `  # A new key, and everything under it
   lumenhook secrets rewrap
 
-  # Go on with what was cut short
+  # Continue after an interruption
   lumenhook secrets rewrap --resume --json`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if stage && keyOnly || stage && resume || keyOnly && resume {
@@ -166,10 +165,10 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&stage, "stage", false, "add a key that opens and does not seal yet, and nothing else")
+	f.BoolVar(&stage, "stage", false, "only add a key, which opens and does not seal yet")
 	f.BoolVar(&keyOnly, "key-only", false,
-		"rotate the key and reseal nothing, as when no service runs")
-	f.BoolVar(&resume, "resume", false, "add no key: reseal what still lies under an older one")
+		"only rotate the key, for example while no service runs")
+	f.BoolVar(&resume, "resume", false, "add no key: reseal what an older one sealed")
 	f.BoolVar(&place.asJSON, "json", false, "print what was done as JSON")
 	return c
 }
@@ -211,14 +210,14 @@ func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
 func newSecretsDrop(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop KEY_ID",
-		Short: "Take a key out of the master key that nothing needs any more",
-		Long: `Takes an older key out of the master key's file, once no endpoint of the running
-service keeps anything that only it opens; else it refuses and changes nothing. Run
-` + "`lumenhook secrets rewrap`" + ` first. With the key in LUMENHOOK_MASTER_KEY, the new value
-is printed.
+		Short: "Remove a key from the master key that nothing needs any more",
+		Long: `Removes an older key from the master key's file. If a value of an endpoint of the
+running service only opens with it, the command changes nothing. Run
+` + "`lumenhook secrets rewrap`" + ` first. If the key is in LUMENHOOK_MASTER_KEY, the command
+prints the new value.
 
 ` + ops.WhatDroppingMeans,
-		Example: `  # Take a key away that "secrets list" shows, and rewrap has left behind
+		Example: `  # Remove a key that "secrets list" shows, after a rewrap
   lumenhook secrets drop 1483920075`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 32)
@@ -264,14 +263,15 @@ func printKeys(w io.Writer, list []keys.MasterKey) error {
 func newSigningKeys(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "signing",
-		Short: "Look after the keys of signatures by Ed25519",
+		Short: "Manage the keys of Ed25519 signatures",
 		Long: `These keys sign receipts, which anyone can check with the public keys at
-/.well-known/jwks.json. From each of them, every endpoint has a key of its own:
-if its signatures contain standard-webhooks-ed25519, this key signs its deliveries,
-and /.well-known/endpoints/ENDPOINT_ID/jwks.json publishes it. A rotation here rotates
-the keys of all endpoints. The private keys are in the file signing-keys next to
-the master key's, sealed with it. API and engines need it, the same on each
-machine, and follow it within a second.`,
+/.well-known/jwks.json. Every endpoint has a key of its own, which is derived from them.
+If the endpoint's signatures contain standard-webhooks-ed25519, its key signs its
+deliveries, and /.well-known/endpoints/ENDPOINT_ID/jwks.json publishes it. A rotation
+here rotates the keys of all endpoints.
+
+The private keys are in the file signing-keys next to the master key, which seals them.
+API and engines need the same file on each machine, and follow it within a second.`,
 	}
 	c.AddCommand(newSigningCreate(place), newSigningList(place), newSigningRotate(place),
 		newSigningDrop(place))
@@ -283,11 +283,10 @@ func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 	var after time.Duration
 	c := &cobra.Command{
 		Use:   "create",
-		Short: "Make the file of signing keys, with a first key",
-		Long: `Makes the file with a first key. It signs at once: services that run read it within
-seconds, and until then say that they have none. Where several machines have a copy of
-the file, let it sign --after the time that you need to bring it to all of them. What
-is due to an endpoint that asks for its signature waits until then.`,
+		Short: "Create the file of signing keys, with a first key",
+		Long: `Creates the file with a first key, which signs at once. Running services read it within
+seconds. If several machines have a copy of the file, let it sign --after the time that
+you need to distribute it. Until then, deliveries to endpoints with this signature wait.`,
 		Example: `  # For the service of this machine
   lumenhook secrets signing create
 
@@ -334,17 +333,17 @@ func newSigningRotate(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate",
 		Short: "Add a signing key, which signs later",
-		Long: `Adds a key that is published at once and signs --after a while, in which every
-machine and every receiver gets it. From then on both it and the key before sign,
-for 24 hours; then it alone. The key before stays published until it is dropped.
+		Long: `Adds a key that is published at once and signs --after a while. In this time every
+machine and every receiver gets it. Then it and the previous key both sign for 24 hours,
+and after that only the new key. The previous key stays published until you drop it.
 
-With --stolen a new key takes the place of all others, and signs at once. Nothing
-that they signed is verified any more, and receivers that keep the published keys
-for up to an hour refuse what comes until they look again.`,
+With --stolen the new key replaces all others, and signs at once. Earlier signatures no
+longer verify. Receivers may keep the published keys for up to an hour, and refuse
+deliveries until they read them again.`,
 		Example: `  # A key that signs from tomorrow on
   lumenhook secrets signing rotate
 
-  # Or in three days, where receivers keep the published keys for long
+  # Or in three days, if receivers keep the published keys for long
   lumenhook secrets signing rotate --after 72h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if after < keys.LeastLead || after > maxSigningLead {
@@ -361,14 +360,14 @@ for up to an hour refuse what comes until they look again.`,
 		},
 	}
 	c.Flags().DurationVar(&after, "after", 24*time.Hour, "how long until it signs, 2h at least")
-	c.Flags().BoolVar(&stolen, "stolen", false, "take all earlier keys away, and sign at once")
+	c.Flags().BoolVar(&stolen, "stolen", false, "remove all earlier keys, and sign at once")
 	return c
 }
 
 func newSigningDrop(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop KEY_ID",
-		Short: "Take a signing key away that signed last 30 days ago or before",
+		Short: "Remove a signing key that last signed 30 days ago or earlier",
 		Example: `  # A key of "secrets signing list" that signed last a month ago is published no more
   lumenhook secrets signing drop kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,13 +24,13 @@ func newStatement() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "statement --wallet G…",
 		Short: "Show every move of a watched wallet's balances, and what is unexplained",
-		Long: `Shows the balances of a wallet before and after, and every move between them: the
-payments to it, each with its events or why no watch took it, and whatever else
-changed a balance. Each move begins where the last one ended. Where it does not, that
-is unexplained, and the command ends with 3.
+		Long: `Shows the balances of a wallet before and after, and every move between them. Payments to
+the wallet have their events, or the reason why no watch took them. Each move begins
+where the last one ended. If it does not, the difference is unexplained, and the command
+ends with 3.
 
-The service records moves with --balance-moves, of wallets that are watched: start it by
-"lumenhook run --balance-moves", or in a clone by "make run ARGS=--balance-moves". A
+With --balance-moves the service records the moves of watched wallets. Start it with
+"lumenhook run --balance-moves", or in a clone with "make run ARGS=--balance-moves". A
 statement begins with the first ledger that the oldest active watch of the account saw.`,
 		Example: `  # A month of a wallet in XLM
   lumenhook statement --wallet G… --asset XLM --from 2026-11-01T00:00:00Z
@@ -90,17 +90,16 @@ func newReconcile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reconcile --wallet G…",
 		Short: "Compare a wallet's statement with what its account holds on the network",
-		Long: `Asks a Stellar RPC server what the wallet's account holds after its newest ledger, waits
-until the service has read that ledger, and compares the closing balances of the
-statement with it. The command names each balance that differs or has something
-unexplained, and ends with 3.
+		Long: `Asks a Stellar RPC server for the balances of the wallet's account after its newest
+ledger. It waits until the service has read that ledger, and compares the balances with
+the statement. If a balance differs or has something unexplained, the command names it
+and ends with 3.
 
 For the strongest check, name a server that the service does not follow, with
 --stellar-rpc-url. Without it, the command asks the network of the service in
 --data-dir, or the public server of the test network. A balance without recorded moves
 is shown but not compared, and the command says so if that holds for all of them. The
-service records moves with --balance-moves ("lumenhook run --balance-moves", or in a
-clone "make run ARGS=--balance-moves").`,
+service records moves with --balance-moves. In a clone, run "make run ARGS=--balance-moves".`,
 		Example: `  # Does the account hold what its statement says?
   lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
 

@@ -24,7 +24,7 @@ import (
 
 func newTopics() *cobra.Command {
 	var t config.Service
-	c := &cobra.Command{Use: "topics", Short: "Make, check and read the topics"}
+	c := &cobra.Command{Use: "topics", Short: "Create, check and read the topics"}
 	t.Register(c.PersistentFlags())
 	t.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsPlan(&t),
@@ -178,10 +178,10 @@ func newTopicsPlan(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Print every difference between the cluster's topics and those that are wanted",
-		Long: `Prints what differs, and changes nothing. It ends with 0 when nothing does, and with 3
-when something does. The broker of a data folder (--data-dir) is to have one copy of each
-record, as ` + "`lumenhook run`" + ` makes it.`,
+		Short: "Print every difference between the cluster's topics and the required ones",
+		Long: `Prints the differences, and changes nothing. It ends with 0 if there are none, and with 3
+otherwise. The broker of a data folder (--data-dir) must have one replica of each topic,
+as ` + "`lumenhook run`" + ` creates it.`,
 		Example: `  # Are the topics of this machine as they must be?
   lumenhook topics plan
 
@@ -229,12 +229,11 @@ func newTopicsCreate(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "create --partitions N",
-		Short: "Make the topics that are missing, and put right settings that differ",
-		Long: `Makes what is missing, with 3 copies of each record of which 2 must be there to
-acknowledge it, and puts right settings of topics that exist. It shortens nothing
-that is kept, and changes neither partitions nor copies: those are named, and the
-command ends with 3. It returns when every broker knows every topic; several at
-once do no harm.
+		Short: "Create missing topics, and correct settings that differ",
+		Long: `Creates missing topics, with 3 replicas of which 2 must acknowledge a record, and corrects
+settings of existing topics. It does not shorten a retention, and changes neither
+partitions nor replicas. It names these differences, and ends with 3. It returns when every
+broker knows every topic. You can run it several times at once.
 
 You cannot change the number of partitions later: it decides where records are stored.`,
 		Example: `  # The topics of a new deployment
@@ -277,12 +276,12 @@ func newTopicsCheck(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Refuse a cluster that would lose what it acknowledged",
-		Long: `Fails, and says what to do, where topics are missing or may lose records (fewer than
-3 copies, fewer than 2 of them in step, elections of brokers that lag, too short a
-retention), where transactions are of an older kind than KIP-890, and where the clock
-of this host is far from the cluster's. Nothing is changed. The broker of a data folder
-(--data-dir) is held to what ` + "`lumenhook run`" + ` promises: one copy.`,
+		Short: "Check whether a cluster may lose acknowledged records",
+		Long: `Fails, and says what to do, if topics are missing or may lose records: fewer than 3
+replicas, fewer than 2 in sync, unclean elections, or too short a retention. It also
+fails if transactions are older than KIP-890, or if the clock of this host is far from
+the cluster's. It changes nothing. The broker of a data folder (--data-dir) needs one
+replica only, as ` + "`lumenhook run`" + ` promises.`,
 		Example: `  # Does this machine keep what it has promised to keep?
   lumenhook topics check
 
@@ -338,9 +337,9 @@ func newTopicsACLs(at *config.Service) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "acls",
 		Short: "Print, or create, the least rights that each role needs in Kafka",
-		Long: `Prints the commands of Kafka's own tool, or as JSON, or with --apply creates the rights.
-The user of a role is --user-prefix and the role's name: lumenhook-engine. Where clients
-come by certificates, the prefix is CN=lumenhook-.
+		Long: `Prints the rights as commands of Kafka's own tool, or as JSON. With --apply it creates
+them. The user of a role is --user-prefix and the role's name: lumenhook-engine. For clients
+with certificates, the prefix is CN=lumenhook-.
 
 A process of several roles needs a user with the rights of them all.`,
 		Example: `  # The commands for one role, for the operator of the cluster
@@ -410,15 +409,15 @@ func newTopicsCopy(at *config.Service) *cobra.Command {
 		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
 		Short: "Bring the topics of `lumenhook run` to a Kafka cluster, at the same offsets",
 		Long: `Copies the records of a data folder's broker to the topics of a cluster, with the positions
-of groups. Offsets stay the same, so the service continues where it stopped: no payment is
+of groups. Offsets stay the same, so the service continues where it stopped. No payment is
 lost or reported twice.
 
 Create the cluster's topics first, with as many partitions as the folder has (the command
-says how many). Copy while the service runs, stop it, and copy again: the second copy adds
+says how many). Copy while the service runs, stop it, and copy again. The second copy adds
 the newest records within seconds. An interrupted copy continues. Topics with other records
-are refused. No service may run on the cluster's topics in the meantime. The user must be
-allowed to write every topic and the positions of every group, like the user who creates
-the rights of the roles (lumenhook topics acls --apply).
+are refused. No service may run on the cluster's topics in the meantime. The user needs the
+right to write every topic and the positions of every group. The user who creates the
+rights of the roles (lumenhook topics acls --apply) has it.
 
 Then serve with the folder's secrets: its master key, and the API keys of its accounts stay
 valid. Rebuild the history there from the topics.`,

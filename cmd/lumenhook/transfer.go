@@ -30,7 +30,7 @@ type scratch struct{ within string }
 
 func (s *scratch) register(f *pflag.FlagSet) {
 	f.StringVar(&s.within, "scratch", "", "folder for a temporary copy of the states, which takes "+
-		"as much space as the engines' (default the system's for temporary files)")
+		"as much space as the engines' states (default the system's for temporary files)")
 }
 
 // use calls f with an empty folder, and deletes it afterwards.
@@ -74,19 +74,19 @@ func newBackup() *cobra.Command {
 	var b backingUp
 	c := &cobra.Command{
 		Use:   "backup --to FOLDER",
-		Short: "Copy everything that nothing else has into a folder, while the service runs",
-		Long: `Copies the state of every partition, what the engine has not taken yet, and the
-follower's position, all as of one moment, into a folder: zstd files with checksums, and
-a manifest that is written last. A folder without one is no backup. A mounted bucket is a
+		Short: "Back up a running service into a folder, without its history and master key",
+		Long: `Copies the state of every partition, the engine's pending inputs and the follower's
+position into a folder, all as of one moment. The files are zstd with checksums. The
+manifest is written last: a folder without it is not a backup. A mounted bucket is a
 folder.
 
-A cluster that is made from it (lumenhook restore) has the same accounts and API keys, the
-same endpoints and watches, and the same event ids. It delivers what was not delivered at
-that moment, and what was paid since: the follower reads on from where it was.
+A cluster that is created from it (lumenhook restore) has the same accounts, API keys,
+endpoints, watches and event ids. It delivers the events that were pending at that
+moment. The follower continues from its position, so it also delivers later payments.
 
-Not in it: the master key, without which nothing is signed (keep a copy of its file apart:
-the backup has secrets as they are sealed, and who has both has all), and the history,
-which is a database of its own (BACKUP DATABASE, a statement of ClickHouse).`,
+The backup does not contain the master key, without which nothing is signed. Keep a copy
+of its file in another place: anyone with both has all secrets. It does not contain the
+history either. Back that up with ClickHouse's BACKUP DATABASE.`,
 		Example: `  # Of the service of this machine, while it runs
   lumenhook backup --to /backups/2026-11-23
 
@@ -212,16 +212,16 @@ func newRestore() *cobra.Command {
 	var r restoring
 	c := &cobra.Command{
 		Use:   "restore --from FOLDER --kafka-brokers HOST:PORT…",
-		Short: "Make the topics of a new cluster from a backup",
+		Short: "Create the topics of a new cluster from a backup",
 		Long: `Checks every file of a backup against its checksum, creates the topics, writes them, and
 reads the states back to compare them with the backup. It refuses topics that have
 records, so that nothing is restored into a live deployment. The number of partitions may
 differ from the backup's.
 
-Then serve with the master key of the backup: accounts, API keys and secrets stay valid.
-Deliveries that were pending at the backup are delivered. The ledgers since then are read
-again, so that later payments are reported under the same event ids, even if the old
-cluster has reported them.
+Then serve with the master key of the backup. Accounts, API keys and secrets stay valid.
+Deliveries that were pending at the backup are delivered. The follower reads the ledgers
+since then again. Later payments get the same event ids, even if the old cluster has
+reported them.
 
 With --clickhouse-dsn the history of the old deployment continues, if the database is at
 exactly the position of the backup. An older or newer one is refused, because the restore
@@ -333,8 +333,9 @@ and waits until no process uses the topics. Then it copies the newest records, w
 states, reads them back from the new topics and compares them. This takes seconds, in
 which the service is down. Then serve with --topic-prefix PREFIX.
 
-Everything is kept: accounts and keys, endpoints with their secrets, watches, events and
-their ids, pending and failed deliveries, answers to requests, and the follower's ledger.
+Everything is kept: accounts, keys, endpoints with their secrets, watches, and events with
+their ids. So are pending and failed deliveries, answers to requests, and the follower's
+ledger.
 With --clickhouse-dsn the history continues too, after it has caught up with the old
 topics. Without it, a database that was filled from the old topics refuses the new ones.
 

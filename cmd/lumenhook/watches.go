@@ -114,7 +114,7 @@ func newWatchesList(a *apiFlags) *cobra.Command {
 
 func newWatchesCheck(a *apiFlags) *cobra.Command {
 	var f apicli.Imagined
-	c := asking(a, "check WATCH_ID --amount 12.5", "Ask what a watch would make of a payment",
+	c := asking(a, "check WATCH_ID --amount 12.5", "Check a payment against a watch, without paying",
 		func(ctx context.Context, c *client.Client, args []string) (client.WatchCheck, error) {
 			payment, err := f.Payment()
 			if err != nil {
@@ -143,15 +143,14 @@ func newBackfill() *cobra.Command {
 		Short: "Find and deliver payments of the past for a watch",
 		Long: `Matches every ledger of a range against a watch as it is now, and delivers the
 payments that have no event of this watch yet. Use it for payments from before the
-watch was created, and after you corrected its rules or extended its expiry. What was
-delivered before is not delivered again. Without --to it goes as far as the live ledger
-has been read; the watch sees later ones on its own.
+watch was created, and after you corrected its rules or extended its expiry. It does
+not deliver an event again. Without --to, the range ends at the live ledger. The watch
+sees later ledgers on its own.
 
-Ledgers come from where the service follows them: as far back as its Stellar RPC
-server keeps them, or its lake. The command shows the progress and, at the end, how many
-ledgers were read and how many payments matched, were already delivered and were
-created now. Interrupted, it leaves the backfill at work: "lumenhook watches get"
-shows it.`,
+Ledgers come from the sources of the service: as far back as its Stellar RPC server or
+its lake keeps them. The command shows the progress. At the end it shows how many
+ledgers were read, and how many payments matched, had an event already, and got one now.
+If you interrupt it, the backfill continues: "lumenhook watches get" shows it.`,
 		Example: `  # Deliver what a wallet was paid in these ledgers, before it was watched
   lumenhook backfill --watch wat_… --from 63092000 --to 63093000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -5,8 +5,7 @@
 //
 // File map:
 //
-//	resources.go  the kinds of objects that have lists
-//	account.go    accounts, keys, and links to an account's pages
+//	resource.go   the kinds of objects that have lists; accounts, keys, portal links
 //	endpoint.go   endpoints, and how a new secret stays off the terminal
 //	watch.go      watches, their flags, and how a backfill is followed to its end
 //	event.go      events, replays, resends, and facts

@@ -22,19 +22,13 @@
 //
 // File map:
 //
-//	execute.go      a command line, from its words to an exit code
-//	arguments.go    how many words a command takes; suggestions for unknown words
-//	help.go         flags under headings
-//	environment.go  variables, known and unknown
-//	configfile.go   settings of a YAML file and of a folder of secrets
-//	sharedconfig.go settings from the files of another command
-//	origins.go      which value is effective, and its origin
-//	explain.go      refusals of the API and dead connections, in words
-//	output.go       tables, JSON, one member of an answer; flags of lists
-//	rows.go         the lines of an answer in columns
-//	plain.go        output that gives a terminal no commands
-//	fields.go       flags of the fields of the API client's structs
-//	progress.go     the progress of long work, on a terminal and in a log
-//	values.go       values of several commands: addresses, days, files
-//	version.go      what was built
+//	execute.go   a command line, from its words to an exit code; suggestions for unknown words
+//	help.go      flags under headings
+//	settings.go  settings from variables, files and folders of secrets, and their origins
+//	explain.go   refusals of the API and dead connections, in words
+//	output.go    columns, JSON, one member of an answer, without terminal commands
+//	fields.go    flags of the fields of the API client's structs
+//	progress.go  the progress of long work, on a terminal and in a log
+//	values.go    values of several commands: addresses, days, files
+//	version.go   what was built
 package cli

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
 // Output is how a command prints its answer: for people, as JSON, or one member of
@@ -160,4 +164,112 @@ func More(w io.Writer, next *string) {
 	if next != nil {
 		_, _ = fmt.Fprintf(w, "\nmore: --cursor %s\n", *next)
 	}
+}
+
+// Row writes one line of a table.
+func Row(w io.Writer, cells ...any) {
+	for i, cell := range cells {
+		if i > 0 {
+			_, _ = io.WriteString(w, "\t") // an error shows at the table's Flush
+		}
+		_, _ = fmt.Fprint(w, OneLine(cell))
+	}
+	_, _ = io.WriteString(w, "\n")
+}
+
+// ShowFields prints the fields of a struct, one per line, each by its JSON name in words. It leaves
+// out what JSON leaves out, and the fields that are named.
+func ShowFields(w io.Writer, of any, except ...string) {
+	v := reflect.ValueOf(of)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "-" || slices.Contains(except, name) {
+			continue
+		}
+		value := v.FieldByIndex(f.Index)
+		if value.IsZero() && strings.HasPrefix(options, "omit") {
+			continue
+		}
+		words := capitals.ReplaceAllStringFunc(name, func(c string) string {
+			return " " + strings.ToLower(c)
+		})
+		Row(w, words, value.Interface())
+	}
+}
+
+// OneLine formats a value as a cell: a pointer as what it points to, nil as a
+// dash, on one line, and with [printable.Text].
+func OneLine(v any) string {
+	if v == nil {
+		return "-"
+	}
+	if pointer := reflect.ValueOf(v); pointer.Kind() == reflect.Pointer {
+		if pointer.IsNil() {
+			return "-"
+		}
+		_, says := v.(fmt.Stringer)
+		pointee := pointer.Elem().Interface()
+		if _, itself := pointee.(fmt.Stringer); itself || !says {
+			return OneLine(pointee)
+		}
+	}
+	text := fmt.Sprint(v)
+	switch v := v.(type) {
+	case time.Time:
+		text = v.UTC().Format(time.RFC3339)
+	default:
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+			cells := make([]string, list.Len())
+			for i := range cells {
+				cells[i] = OneLine(list.Index(i).Interface())
+			}
+			text = strings.Join(cells, ",")
+		}
+	}
+	if text == "" {
+		return "-"
+	}
+	return printable.Text(strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text))
+}
+
+// Plain returns a writer that sends no control sequences to a terminal: it escapes the characters
+// that [printable.Text] escapes. Every command writes its output and its errors through one. JSON
+// stays the same value.
+func Plain(w io.Writer) io.Writer { return &plain{below: w} }
+
+type plain struct {
+	below io.Writer
+	part  []byte // the beginning of a character, whose rest is still to be written
+}
+
+func (p *plain) Write(text []byte) (int, error) {
+	whole := append(p.part, text...)
+	end := len(whole)
+	for n := 1; n < utf8.UTFMax && n <= end; n++ {
+		if last := whole[end-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				end -= n
+			}
+			break
+		}
+	}
+	p.part = append([]byte(nil), whole[end:]...)
+	if _, err := io.WriteString(p.below, printable.Text(string(whole[:end]))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Exact returns the writer below a plain one, for output whose bytes a program needs, such as
+// CSV; on a terminal the plain one.
+func Exact(w io.Writer) io.Writer {
+	if p, is := w.(*plain); is && !IsTerminal(p.below) {
+		return p.below
+	}
+	return w
 }

@@ -11,8 +11,5 @@
 //   - What others have written (labels, memos, descriptions) is shown without control
 //     characters, and is never what is put into the line.
 //
-// File map:
-//
-//	complete.go  the completion of each flag and argument
-//	scripts.go   `lumenhook completion`, with a script for each shell
+// File map: complete.go (everything).
 package completion

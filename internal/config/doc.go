@@ -17,18 +17,11 @@
 //
 // File map:
 //
-//	flag.go        the declaration of a flag, and checks of one value
-//	node.go        the flags of the roles; the node.Config that they make
-//	mail.go        the mail server
-//	kafka.go       Kafka
-//	clickhouse.go  ClickHouse
-//	ledgers.go     the network, and where its ledgers come from
-//	sources.go     the sources of ledgers that those flags name
-//	keys.go        a new API key; an endpoint's signing secrets
-//	service.go     the service of a command; Kafka
-//	api.go         a client of the API
-//	history.go     the history in ClickHouse
-//	process.go     the health of a process, and the sources of its ledgers
-//	engine.go      commands to the engine, without the API
-//	accounts.go    the accounts of a deployment, as their table has them
+//	flag.go     the declaration of a flag, and checks of one value
+//	node.go     the flags of the roles and of the mail server; the node.Config that they make
+//	kafka.go    Kafka and ClickHouse
+//	ledgers.go  the network, and the sources of its ledgers
+//	keys.go     a new API key; an endpoint's signing secrets
+//	service.go  the service of a command: Kafka, the API, the history, the health of a process
+//	engine.go   commands to the engine, and the accounts, without the API
 package config

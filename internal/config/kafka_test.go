@@ -69,7 +69,7 @@ func newBroker(t *testing.T) (address, caFile string) {
 	b, err := kfake.NewCluster(
 		kfake.NumBrokers(1), kfake.SeedTopics(1, "lumenhook."+topic), kfake.EnableSASL(),
 		kfake.TLS(&tls.Config{
-			GetCertificate: ca.GetCertificate("127.0.0.1"),
+			GetCertificate: ca.GetCertificate,
 			MinVersion:     tls.VersionTLS12,
 		}),
 		kfake.Superuser("PLAIN", "plain", "p1"),

@@ -14,13 +14,9 @@
 //
 // File map:
 //
-//	doctor.go      checks, each with its timeout, and their findings
-//	config.go      what to check
-//	settings.go    the configuration, and who may read its files
+//	doctor.go      what to check, each check with its timeout, findings; settings and their files
 //	kafka.go       brokers, topics, transactions, rights
 //	clickhouse.go  servers, tables, rights, lost parts, disks
-//	ledgers.go     sources of ledgers
-//	clock.go       this host's clock against those of others
-//	egress.go      names, and the way to receivers and to the mail server
+//	network.go     sources of ledgers, names, receivers, the mail server, the clocks of others
 //	host.go        the data folder's disk, files, memory
 package doctor

@@ -4,9 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // Status is how a check ended.
@@ -193,4 +202,128 @@ func worse(a, b Status) Status {
 		return b
 	}
 	return a
+}
+
+// Config says what to check.
+type Config struct {
+	What string // a description
+	// why a service of lumenhook run does not run; nil: it runs, or this is not one
+	Away        error
+	Faults      []error  // of its settings
+	SecretFiles []string // that others must not read
+
+	Cluster  kafka.Cluster
+	Embedded bool // broker and database are those of lumenhook run
+	Topology topology.CheckOptions
+
+	ClickHouse   string // DSN; empty: no database
+	NoClickHouse string // why
+	Ledgers      []config.Server
+	Clocks       []config.Server // the same once more, since each is asked by one goroutine
+	Quorum       int             // of them
+	Passphrase   string          // of their network
+	NoLedgers    error
+	Egress       egress.Config
+	TryURL       string // a receiver's; empty: none is tried
+	DataDir      string
+	LeastFree    uint64 // bytes, of the data folder's disk
+	LeastFiles   uint64 // that the process must be allowed to have open
+	Mail         *mailer.SMTP
+	MailServer   string
+	Only         []string // names of checks; none: all
+	Timeout      time.Duration
+	Explain      func(error) string
+	Now          func() time.Time
+}
+
+// ofService is a check of something that only a running service has or reports: its addresses, and
+// its start options. Without the service the check is skipped.
+func (cfg *Config) ofService(run checkFunc) checkFunc {
+	if cfg.Away == nil {
+		return run
+	}
+	return func(_ context.Context, f *findings) {
+		f.add(Unknown, "", "left out, as the service does not run")
+	}
+}
+
+// Configuration is the check that says what is checked, or why a service does not run.
+const Configuration = "configuration"
+
+// checks are all checks, in the order in which they are listed.
+func (cfg *Config) checks() []check {
+	return []check{
+		{Configuration, cfg.configuration},
+		{"files", cfg.files},
+		{"kafka", cfg.ofService(cfg.kafka)},
+		{"topics", cfg.ofService(cfg.topics)},
+		{"transactions", cfg.ofService(cfg.transactions)},
+		{"rights", cfg.ofService(cfg.rights)},
+		{"clickhouse", cfg.ofService(cfg.clickhouse)},
+		{"ledgers", cfg.ofService(cfg.ledgers)},
+		{"clock", cfg.ofService(cfg.clock)},
+		{"dns", cfg.dns},
+		{"egress", cfg.ofService(cfg.egress)},
+		{"disk", cfg.disk},
+		{"limits", cfg.limits},
+		{"mail", cfg.mail},
+	}
+}
+
+// configuration reports problems of the settings themselves.
+func (cfg *Config) configuration(_ context.Context, f *findings) {
+	if cfg.Away != nil {
+		f.unknown(cfg.Away, "")
+	} else {
+		f.ok("%s", cfg.What)
+	}
+	for _, fault := range cfg.Faults {
+		f.failed(fault, "correct it; `lumenhook config check` prints which settings count, and where "+
+			"each came from")
+	}
+}
+
+// files checks who may read the files with secrets.
+func (cfg *Config) files(_ context.Context, f *findings) {
+	well := 0
+	for _, path := range cfg.SecretFiles {
+		if cfg.secretFile(path, f) {
+			well++
+		}
+	}
+	if well > 0 || len(cfg.SecretFiles) == 0 {
+		f.ok("%d files of secrets can be read, and by no others", well)
+	}
+}
+
+func (cfg *Config) secretFile(path string, f *findings) (well bool) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.add(Problem, "write it, or correct the setting that names it", "%s does not exist", path)
+		return false
+	}
+	file, openErr := os.Open(path) // #nosec G304 -- a file that the operator named
+	if err = errors.Join(err, openErr); err != nil {
+		f.failed(err, "let the user that runs this program read it")
+		return false
+	}
+	_ = file.Close()
+	if open := info.Mode().Perm() &^ allowed(info); open != 0 {
+		f.add(Problem, "run `chmod 600 "+path+"`", "%s has mode %04o: others may read or change it",
+			path, info.Mode().Perm())
+		return false
+	}
+	return true
+}
+
+// allowed are the rights that a file of secrets may have. One that root provides to the process
+// of another user is read through its group: Kubernetes mounts secrets so, and systemd its
+// credentials.
+func allowed(info fs.FileInfo) fs.FileMode {
+	mode := fs.FileMode(0o700)
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if known && owner.Uid == 0 && os.Geteuid() != 0 {
+		mode |= 0o040
+	}
+	return mode
 }

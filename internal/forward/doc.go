@@ -16,13 +16,9 @@
 //
 // File map:
 //
-//	forwarder.go  events posted, one after another; failures on purpose
-//	sample.go     events that are made up, and signatures
-//	report.go     what is said of each
-//	fixture.go    the form of a fixture: reading, checking, signing
-//	record.go     events of an endpoint become fixtures
-//	redact.go     what names people and their payments is replaced
-//	receiver.go   a receiver that prints webhooks
-//	received.go   a webhook as a line of JSON, to check its signature
+//	forwarder.go  events posted, one after another, and the report on each; failures on purpose
+//	sample.go     synthetic events, and signatures
+//	fixture.go    fixtures: recording, redacting, reading, checking, signing
+//	receiver.go   a receiver that prints webhooks, also as lines of JSON
 //	schema.json   the form of a fixture as a JSON Schema
 package forward

@@ -40,7 +40,7 @@ func newSecurity(dir string, users []string) (*security, error) {
 	if s.clients, err = NewClientCA(filepath.Join(dir, "clients-ca.pem")); err != nil {
 		return nil, err
 	}
-	certificate, err := ca.GetCertificate("127.0.0.1", "localhost")(nil)
+	certificate, err := ca.GetCertificate(nil)
 	if err != nil {
 		return nil, fmt.Errorf("issuing the brokers' certificate: %w", err)
 	}

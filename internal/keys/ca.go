@@ -4,8 +4,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,9 +26,12 @@ const (
 	backdate = time.Hour
 	// KeyFile is the name of the authority's file in its secrets folder.
 	KeyFile = "ca-key.pem"
+
+	keyBlock  = "PRIVATE KEY"
+	certBlock = "CERTIFICATE"
 )
 
-// CA is a certificate authority for loopback hosts. It is safe for concurrent use.
+// CA is a certificate authority for localhost, 127.0.0.1 and ::1. It is safe for concurrent use.
 type CA struct {
 	key      *ecdsa.PrivateKey
 	cert     *x509.Certificate
@@ -34,35 +39,39 @@ type CA struct {
 	now      func() time.Time
 
 	mu     sync.Mutex
-	leaves map[string]*leaf
+	issued *tls.Certificate // by GetCertificate
 }
 
-// LoadOrCreateCA opens the authority kept in secretsDir, making or renewing it when needed,
-// and writes its certificate, which is public, to certFile. A file that cannot be read as
-// an authority is an error, not a reason to make a new one: clients trust the old one.
+// LoadOrCreateCA opens the authority in secretsDir, which it creates or renews if necessary, and
+// writes its certificate, which is public, to certFile. A file that cannot be read as an authority
+// is an error, because clients trust the old one.
 func LoadOrCreateCA(secretsDir, certFile string, now func() time.Time) (*CA, error) {
 	if err := os.MkdirAll(secretsDir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the secrets folder: %w", err)
+		return nil, fmt.Errorf("creating the secrets folder: %w", err)
 	}
 	path := filepath.Join(secretsDir, KeyFile)
-	ca := &CA{certFile: certFile, now: now, leaves: make(map[string]*leaf)}
+	ca := &CA{certFile: certFile, now: now}
 	err := ca.load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = ca.create(path)
+		if ca.key, err = newKey(); err == nil {
+			err = ca.certify(path)
+		}
 	case err != nil:
-		return nil, fmt.Errorf("read the certificate authority in %s: %w; mend it, or remove the file "+
-			"to make a new authority (clients must then trust the new one)", path, err)
+		return nil, fmt.Errorf("reading the certificate authority in %s: %w; restore it, or remove the "+
+			"file to create a new authority, which clients must trust then", path, err)
 	case nearEnd(ca.cert, now()):
 		err = ca.certify(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate authority in %s: %w", path, err)
+		return nil, fmt.Errorf("creating the certificate authority in %s: %w", path, err)
 	}
-	if err := writeIfOther(certFile, encodeCert(ca.cert.Raw), 0o644); err != nil {
-		return nil, fmt.Errorf("write the certificate authority's certificate: %w", err)
+	// A file with this content stays, so that who watches it sees no change.
+	content := encode(certBlock, ca.cert.Raw)
+	if old, err := os.ReadFile(certFile); err == nil && string(old) == string(content) {
+		return ca, nil
 	}
-	return ca, nil
+	return ca, WriteFile(certFile, content, 0o644)
 }
 
 func (ca *CA) load(path string) error {
@@ -70,73 +79,69 @@ func (ca *CA) load(path string) error {
 	if err != nil {
 		return err
 	}
-	if ca.key, ca.cert, err = decodePair(raw); err != nil {
+	pair, err := tls.X509KeyPair(raw, raw)
+	if err != nil {
 		return err
 	}
-	if !ca.cert.IsCA {
-		return errors.New("the certificate is not an authority's")
+	key, isECDSA := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !isECDSA || !pair.Leaf.IsCA {
+		return errors.New("it is not the certificate of an authority with an ECDSA key")
 	}
+	ca.key, ca.cert = key, pair.Leaf
 	// An older umask or a copied folder must not leave the key readable.
 	return os.Chmod(path, 0o600)
 }
 
-func (ca *CA) create(path string) (err error) {
-	if ca.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return err
-	}
-	return ca.certify(path)
-}
-
 // certify signs a certificate for the key and writes both (P1).
 func (ca *CA) certify(path string) error {
-	serial, err := newSerial()
-	if err != nil {
-		return err
+	template := ca.template(caLife)
+	// The same name each time: certificates issued before must find their issuer.
+	template.Subject = pkix.Name{
+		Organization: []string{"Lumenhook"},
+		CommonName:   "Lumenhook local receivers",
 	}
-	now := ca.now()
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		// The same name each time: certificates issued before must find their issuer.
-		Subject: pkix.Name{
-			Organization: []string{"Lumenhook"},
-			CommonName:   "Lumenhook local receivers",
-		},
-		NotBefore:                   now.Add(-backdate),
-		NotAfter:                    now.Add(caLife),
-		IsCA:                        true,
-		BasicConstraintsValid:       true,
-		MaxPathLenZero:              true,
-		KeyUsage:                    x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		PermittedDNSDomainsCritical: true,
-		PermittedDNSDomains:         []string{"localhost"},
-		PermittedIPRanges:           loopback(),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &ca.key.PublicKey, ca.key)
-	if err != nil {
-		return err
-	}
-	if ca.cert, err = x509.ParseCertificate(der); err != nil {
-		return err
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	template.PermittedDNSDomainsCritical = true
+	template.PermittedDNSDomains = []string{"localhost"}
+	template.PermittedIPRanges = []*net.IPNet{
+		{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
+		{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
 	}
 	key, err := encodeKey(ca.key)
+	if err == nil {
+		ca.cert, err = ca.sign(template, template, &ca.key.PublicKey)
+	}
 	if err != nil {
 		return err
 	}
-	return writeByRename(path, append(key, encodeCert(der)...), 0o600)
+	return WriteFile(path, append(key, encode(certBlock, ca.cert.Raw)...), 0o600)
 }
 
-// CertFile is where the authority's certificate lies, for clients to trust.
+func (ca *CA) template(life time.Duration) *x509.Certificate {
+	now := ca.now()
+	return &x509.Certificate{NotBefore: now.Add(-backdate), NotAfter: now.Add(life)}
+}
+
+func (ca *CA) sign(
+	template, parent *x509.Certificate, public *ecdsa.PublicKey,
+) (_ *x509.Certificate, err error) {
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("signing a certificate: %w", err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// CertFile is the file of the authority's certificate, for clients to trust.
 func (ca *CA) CertFile() string { return ca.certFile }
 
 // AddTo makes a pool trust what the authority issues.
 func (ca *CA) AddTo(pool *x509.CertPool) { pool.AddCert(ca.cert) }
-
-func loopback() []*net.IPNet {
-	return []*net.IPNet{
-		{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
-		{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
-	}
-}
 
 // nearEnd reports whether less than a third of a certificate's life is left.
 func nearEnd(cert *x509.Certificate, now time.Time) bool {
@@ -144,6 +149,130 @@ func nearEnd(cert *x509.Certificate, now time.Time) bool {
 	return now.After(cert.NotAfter.Add(-life/3)) || now.Before(cert.NotBefore)
 }
 
-func newSerial() (*big.Int, error) {
-	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+// Issue creates a key, and a certificate for a server on this machine.
+func (ca *CA) Issue() (tls.Certificate, error) {
+	key, err := newKey()
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	cert, err := ca.issueFor(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, nil
+}
+
+func (ca *CA) issueFor(key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	template := ca.template(leafLife)
+	template.Subject = pkix.Name{Organization: []string{"Lumenhook"}, CommonName: "localhost"}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.DNSNames = []string{"localhost"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	return ca.sign(template, ca.cert, &key.PublicKey)
+}
+
+// GetCertificate is for tls.Config.GetCertificate. It issues a certificate at the first use, and
+// again when that nears its end.
+func (ca *CA) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	ca.mu.Lock()
+	defer ca.mu.Unlock()
+	if ca.issued == nil || nearEnd(ca.issued.Leaf, ca.now()) {
+		issued, err := ca.Issue()
+		if err != nil {
+			return nil, err
+		}
+		ca.issued = &issued
+	}
+	return ca.issued, nil
+}
+
+// WriteFiles writes a certificate as cert.pem and its key as key.pem into dir. An existing key is
+// used again, so that a kill between the two files leaves a pair. It replaces a certificate of this
+// authority; one of another authority is an error.
+func (ca *CA) WriteFiles(dir string) (certFile, keyFile string, err error) {
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", "", fmt.Errorf("creating the folder for the certificate: %w", err)
+	}
+	if err := ca.checkOwn(certFile); err != nil {
+		return "", "", err
+	}
+	key, err := loadOrCreateKey(keyFile)
+	if err != nil {
+		return "", "", err
+	}
+	cert, err := ca.issueFor(key)
+	if err == nil {
+		err = WriteFile(certFile, encode(certBlock, cert.Raw), 0o644)
+	}
+	return certFile, keyFile, err
+}
+
+// checkOwn refuses an existing file without a certificate of this authority.
+func (ca *CA) checkOwn(certFile string) error {
+	raw, err := os.ReadFile(certFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the existing certificate: %w", err)
+	}
+	if block, _ := pem.Decode(raw); block != nil && block.Type == certBlock {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && cert.CheckSignatureFrom(ca.cert) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s exists, and is not a certificate of this authority: name another folder, "+
+		"or move it away", certFile)
+}
+
+func loadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err := newKey()
+		if err != nil {
+			return nil, err
+		}
+		encoded, err := encodeKey(key)
+		if err == nil {
+			err = WriteFile(path, encoded, 0o600)
+		}
+		return key, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	if block, _ := pem.Decode(raw); block != nil {
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if key, isECDSA := parsed.(*ecdsa.PrivateKey); err == nil && isECDSA {
+			return key, nil
+		}
+	}
+	return nil, fmt.Errorf("%s exists, and is not an ECDSA key: name another folder, or remove it",
+		path)
+}
+
+func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return encode(keyBlock, der), err
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// ReadAuthorities reads a PEM file of certificates; an empty name means none.
+func ReadAuthorities(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		err = errors.New("holds no certificate in PEM form")
+	}
+	return text, err
 }

@@ -103,7 +103,7 @@ func TestAChangeByRootKeepsTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(0o400)
-	if err := writeByRename(path, []byte("certificate"), 0o640); err != nil {
+	if err := WriteFile(path, []byte("certificate"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	check(0o640)

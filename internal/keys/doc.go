@@ -45,15 +45,8 @@
 //
 // File map:
 //
-//	sealing.go      sealing and opening
-//	masterkey.go    the master key's file
-//	place.go        where it is: a file, a data folder, or a variable
-//	rotate.go       adding keys to it, and dropping them
-//	signing.go      signing keys, and when each signs
-//	signingfile.go  creating, rotating, dropping and resealing them
-//	signingring.go  the signing keys in a running process
-//	change.go       changing a file of keys: whole, durably, one process at a time
-//	ca.go           the certificate authority
-//	issue.go        the certificates that it issues
-//	files.go        PEM, writing by rename, files of other authorities
+//	sealing.go    sealing and opening
+//	masterkey.go  the master key: where it is, its file, and changes of it
+//	signing.go    signing keys: their file, when each signs, and the keys of a running process
+//	ca.go         the certificate authority, and the certificates that it issues
 package keys

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,13 +33,9 @@ func LoadSealer(path string) (*Sealer, error) {
 // ParseSealer makes a sealer from the text of a master key file, for keys that come from a
 // variable.
 func ParseSealer(text []byte) (*Sealer, error) {
-	h, err := parseKeyset(text)
+	r, err := parseRing(text)
 	if err != nil {
-		return nil, fmt.Errorf("sealing: the master key %w", err)
-	}
-	r, err := newRing(h)
-	if err != nil {
-		return nil, fmt.Errorf("sealing: the master key: %w", err)
+		return nil, err
 	}
 	s := &Sealer{}
 	s.ring.Store(r)
@@ -46,8 +43,8 @@ func ParseSealer(text []byte) (*Sealer, error) {
 }
 
 // errNoKeyset replaces Tink's own error, which may quote the text, which is the key.
-var errNoKeyset = errors.New("is not a Tink keyset in JSON: restore it from a copy; what was " +
-	"sealed with it opens with no other")
+var errNoKeyset = errors.New("sealing: the master key is not a Tink keyset in JSON: restore it " +
+	"from a copy; what was sealed with it opens with no other")
 
 func parseKeyset(text []byte) (*keyset.Handle, error) {
 	h, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
@@ -55,6 +52,14 @@ func parseKeyset(text []byte) (*keyset.Handle, error) {
 		return nil, errNoKeyset
 	}
 	return h, nil
+}
+
+func parseRing(text []byte) (*ring, error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, err
+	}
+	return newRing(h)
 }
 
 // fileStamp identifies the state of a file without reading it.
@@ -85,13 +90,9 @@ func readRing(path string) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseKeyset(text)
+	r, err := parseRing(text)
 	if err != nil {
-		return nil, fmt.Errorf("sealing: master key file %s %w", path, err)
-	}
-	r, err := newRing(h)
-	if err != nil {
-		return nil, fmt.Errorf("sealing: master key file %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r.stamp = stamp(info)
 	return r, nil
@@ -167,7 +168,7 @@ func createMasterKey(path string) (err error) {
 	}()
 	_, err = temp.Write(text)
 	if err == nil {
-		err = errors.Join(temp.Sync(), KeepOwner(temp, path))
+		err = errors.Join(temp.Sync(), keepOwner(temp, path))
 	}
 	if err := errors.Join(err, temp.Close()); err != nil {
 		return err
@@ -195,4 +196,313 @@ func writeKeyset(h *keyset.Handle) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// MasterKeyVariable holds a master key if there is no file for it.
+const MasterKeyVariable = "LUMENHOOK_MASTER_KEY"
+
+// MasterKeyPlace is where the processes of a service have their master key: in a file, or in
+// Variable.
+type MasterKeyPlace struct {
+	File    string // as configured; empty: that of the data folder, unless Variable is set
+	DataDir string
+}
+
+// MasterKeyPath returns the path of the master key's file in a data folder.
+func MasterKeyPath(dataDir string) string {
+	return filepath.Join(dataDir, "secrets", "master-key.json")
+}
+
+// Path returns the file of the master key, whether it exists or not.
+func (p MasterKeyPlace) Path() string {
+	if p.File != "" {
+		return p.File
+	}
+	return MasterKeyPath(p.DataDir)
+}
+
+// FromVariable returns the text of the master key if it is not in a file.
+func (p MasterKeyPlace) FromVariable() (text string, set bool) {
+	text, set = os.LookupEnv(MasterKeyVariable)
+	return text, set && p.File == ""
+}
+
+// Text returns the master key's text.
+func (p MasterKeyPlace) Text() ([]byte, error) {
+	if text, set := p.FromVariable(); set {
+		if _, err := os.Stat(p.Path()); err == nil {
+			return nil, fmt.Errorf("there are two master keys: %s is set, and %s exists; "+
+				"unset the one, or move the other away", MasterKeyVariable, p.Path())
+		}
+		return []byte(text), nil
+	}
+	switch _, err := LoadSealer(p.Path()); { // checks the mode too
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no master key at %s: name its file with --master-key-file, "+
+			"or with --data-dir the folder of a run", p.Path())
+	case err != nil:
+		return nil, err
+	}
+	return os.ReadFile(p.Path())
+}
+
+// Keys lists the master key's keys, oldest first.
+func (p MasterKeyPlace) Keys() ([]MasterKey, error) {
+	text, err := p.Text()
+	if err != nil {
+		return nil, err
+	}
+	return MasterKeys(text)
+}
+
+// Open returns the master key of a service that does not share it, and its text. A missing
+// file is created.
+func (p MasterKeyPlace) Open() (*Sealer, []byte, error) {
+	if _, set := p.FromVariable(); !set {
+		s, err := LoadOrCreateSealer(p.Path())
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := p.Text()
+		return s, text, err
+	}
+	text, err := p.Text()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := ParseSealer(text)
+	return s, text, err
+}
+
+// OpenExisting returns the master key of a service whose processes share it, and its text:
+// none of them creates one.
+func (p MasterKeyPlace) OpenExisting() (*Sealer, []byte, error) {
+	text, err := p.Text()
+	if err != nil {
+		return nil, nil, fmt.Errorf("--master-key-file: %w "+
+			"(`lumenhook secrets create` makes one, for all processes)", err)
+	}
+	if _, set := p.FromVariable(); set {
+		s, err := ParseSealer(text)
+		return s, text, err
+	}
+	s, err := LoadSealer(p.Path())
+	return s, text, err
+}
+
+// maxKeys bounds the keys in a file; one a month fills it in eight years.
+const maxKeys = 100
+
+// ErrStaged means that a key is staged already.
+var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one " +
+	"that seals")
+
+// MasterKey describes one key of a master key file, without the secret.
+type MasterKey struct {
+	ID     uint32 // part of what was sealed with it
+	Seals  bool   // the one that seals
+	Staged bool   // newer than that one
+}
+
+// MasterKeys lists the keys of a master key's text, oldest first.
+func MasterKeys(text []byte) ([]MasterKey, error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, err
+	}
+	return keysOf(h), nil
+}
+
+func keysOf(h *keyset.Handle) []MasterKey {
+	info := h.KeysetInfo()
+	var keys []MasterKey
+	passed := false
+	for _, k := range info.GetKeyInfo() {
+		seals := k.GetKeyId() == info.GetPrimaryKeyId()
+		keys = append(keys, MasterKey{ID: k.GetKeyId(), Seals: seals, Staged: passed})
+		passed = passed || seals
+	}
+	return keys
+}
+
+// RotateMaster returns the text of a master key with a newer key that seals: the staged one, or a
+// new one. With stage it adds a key that does not seal yet, so that every process can get
+// it first.
+func RotateMaster(text []byte, stage bool) (rotated []byte, keys []MasterKey, err error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	before := keysOf(h)
+	newest := before[len(before)-1]
+	switch {
+	case stage && newest.Staged:
+		return nil, nil, ErrStaged
+	case len(before) >= maxKeys && !newest.Staged:
+		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the most: begin a "+
+			"new file", len(before))
+	}
+	m := keyset.NewManagerFromHandle(h)
+	id := newest.ID
+	if !newest.Staged {
+		if id, err = m.Add(aead.AES256GCMKeyTemplate()); err != nil {
+			return nil, nil, fmt.Errorf("sealing: making a key: %w", err)
+		}
+	}
+	if !stage {
+		if err := m.SetPrimary(id); err != nil {
+			return nil, nil, fmt.Errorf("sealing: choosing a key: %w", err)
+		}
+	}
+	if h, err = m.Handle(); err != nil {
+		return nil, nil, fmt.Errorf("sealing: the new keyset: %w", err)
+	}
+	rotated, err = writeKeyset(h)
+	return rotated, keysOf(h), err
+}
+
+// DropMaster returns the text of a master key without one of its keys: what that key sealed can
+// no longer be opened. The key that seals cannot be dropped.
+func DropMaster(text []byte, id uint32) (left []byte, keys []MasterKey, err error) {
+	h, err := parseKeyset(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := slices.IndexFunc(keysOf(h), func(k MasterKey) bool { return k.ID == id })
+	switch {
+	case at < 0:
+		return nil, nil, fmt.Errorf("sealing: the master key has no key %010d", id)
+	case keysOf(h)[at].Seals:
+		return nil, nil, fmt.Errorf("sealing: key %010d is the one that seals: rotate first", id)
+	}
+	m := keyset.NewManagerFromHandle(h)
+	if err := m.Delete(id); err != nil {
+		return nil, nil, fmt.Errorf("sealing: dropping a key: %w", err)
+	}
+	if h, err = m.Handle(); err != nil {
+		return nil, nil, fmt.Errorf("sealing: the keyset that is left: %w", err)
+	}
+	left, err = writeKeyset(h)
+	return left, keysOf(h), err
+}
+
+// RotateMasterFile applies Rotate to a master key file, atomically.
+func RotateMasterFile(path string, stage bool) ([]MasterKey, error) {
+	return rewriteFile(path, func(text []byte) ([]byte, []MasterKey, error) {
+		return RotateMaster(text, stage)
+	})
+}
+
+// DropMasterFile applies Drop to a master key file, atomically.
+func DropMasterFile(path string, id uint32) ([]MasterKey, error) {
+	return rewriteFile(path, func(text []byte) ([]byte, []MasterKey, error) {
+		return DropMaster(text, id)
+	})
+}
+
+func rewriteFile(
+	path string, change func(text []byte) ([]byte, []MasterKey, error),
+) (keys []MasterKey, err error) {
+	err = changeFile(path, func() ([]byte, error) {
+		text, _, err := readKeyFile(path)
+		if err != nil {
+			return nil, err
+		}
+		text, keys, err = change(text)
+		return text, err
+	})
+	return keys, err
+}
+
+// changeFile replaces the text of the file at path. next reads the present text and returns the
+// new one. Readers see either of them, and the new one is on disk when changeFile returns. A
+// second change at the same time is refused, and leaves the file as it is. An error of next is
+// returned as it is. The file keeps its owner and mode.
+func changeFile(path string, next func() (text []byte, err error)) error {
+	// The new file's name excludes a second process that changes it at once.
+	temp := path + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: another change is in progress; if none is, one was interrupted: "+
+			"remove the file and repeat the command", temp)
+	}
+	if err != nil {
+		return fmt.Errorf("changing %s: %w", path, err)
+	}
+	err = writeNext(f, next)
+	if old, statErr := os.Stat(path); err == nil && statErr == nil {
+		err = f.Chmod(old.Mode().Perm())
+	}
+	err = errors.Join(err, keepOwner(f, path))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(fmt.Errorf("changing %s: %w", path, err), os.Remove(temp))
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func writeNext(f *os.File, next func() ([]byte, error)) error {
+	text, err := next()
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		return fmt.Errorf("writing %s: %w", f.Name(), err)
+	}
+	return f.Sync()
+}
+
+// WriteFile atomically replaces a file. It keeps the file's owner.
+func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// keepOwner gives a new file the owner of the file at path, which it will replace. If root creates
+// the file, it gets the owner of the folder. A file that root writes for a service that runs as
+// another user stays readable for that service.
+func keepOwner(file *os.File, path string) error {
+	old, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if os.Geteuid() != 0 { // a folder of several users, such as a shared volume
+			return nil
+		}
+		old, err = os.Stat(filepath.Dir(path))
+	}
+	if err != nil {
+		return err
+	}
+	fresh, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	was, isKnown := old.Sys().(*syscall.Stat_t)
+	now, _ := fresh.Sys().(*syscall.Stat_t)
+	if !isKnown || was.Uid == now.Uid && was.Gid == now.Gid {
+		return nil
+	}
+	if err := file.Chown(int(was.Uid), int(was.Gid)); err != nil && was.Uid != now.Uid {
+		return fmt.Errorf("%s belongs to another user (%d): repeat this as that user or as root: %w",
+			path, was.Uid, err)
+	}
+	return nil
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -53,7 +53,7 @@ const (
 func newRing(h *keyset.Handle) (*ring, error) {
 	a, err := aead.New(h)
 	if err != nil {
-		return nil, fmt.Errorf("it holds no AES-GCM keys: %w", err)
+		return nil, fmt.Errorf("sealing: the master key holds no AES-GCM keys: %w", err)
 	}
 	r := &ring{aead: a, keys: make(map[uint32]bool), primary: h.KeysetInfo().GetPrimaryKeyId()}
 	for _, k := range h.KeysetInfo().GetKeyInfo() {

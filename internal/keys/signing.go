@@ -3,12 +3,22 @@ package keys
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -126,4 +136,365 @@ func parseSigning(text []byte) ([]SigningKey, error) {
 func encodeSigning(keys []SigningKey) ([]byte, error) {
 	text, err := json.MarshalIndent(signingFile{keys}, "", "  ")
 	return append(text, '\n'), err
+}
+
+// SigningFileName is the name of the keys' file, in the folder of the master key's.
+const SigningFileName = "signing-keys"
+
+// SigningBeside returns the path of the keys' file in the folder of a master key's file.
+func SigningBeside(masterKeyFile string) string {
+	return filepath.Join(filepath.Dir(masterKeyFile), SigningFileName)
+}
+
+// CreateSigning makes the file with a first key, which signs from then on or later.
+func CreateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
+	return replace(path, func(text []byte) ([]SigningKey, error) {
+		if text != nil {
+			return nil, fmt.Errorf("signing: %s exists: `lumenhook secrets signing rotate` makes another "+
+				"key in it", path)
+		}
+		k, err := newSigningKey(s, now, signsFrom)
+		return []SigningKey{k}, err
+	})
+}
+
+// RotateSigning adds a key that signs from a time on, which is LeastLead away or more.
+func RotateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
+	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
+		newest := keys[len(keys)-1]
+		switch {
+		case signsFrom.Before(now.Add(LeastLead)):
+			return nil, fmt.Errorf("signing: a key must be published for %s before it signs, because "+
+				"receivers keep the published keys for a while: let it sign later, or replace all keys at "+
+				"once if one was stolen", LeastLead)
+		case newest.SignsFrom.After(now):
+			return nil, fmt.Errorf("signing: key %s was made already and signs from %s: rotate after that",
+				newest.ID, newest.SignsFrom.Format(time.RFC3339))
+		case len(keys) >= maxKeys:
+			return nil, fmt.Errorf("signing: there are %d keys, which is the most: drop those that nothing "+
+				"is verified by any more", maxKeys)
+		}
+		k, err := newSigningKey(s, now, signsFrom)
+		return append(keys, k), err
+	})
+}
+
+// ReplaceSigning makes a new key in place of all, which signs at once: nothing that an earlier one
+// signed is verified any more.
+func ReplaceSigning(path string, s *Sealer, now time.Time) ([]SigningKey, error) {
+	return change(path, func([]SigningKey) ([]SigningKey, error) {
+		k, err := newSigningKey(s, now, now)
+		return []SigningKey{k}, err
+	})
+}
+
+// DropSigning takes a key out of the file that signed last KeptPublished ago.
+func DropSigning(path, id string, now time.Time) ([]SigningKey, error) {
+	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
+		i := slices.IndexFunc(keys, func(k SigningKey) bool { return k.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("signing: there is no key %s in %s", id, path)
+		}
+		until := SignsUntil(keys, i)
+		if until.IsZero() {
+			return nil, fmt.Errorf("signing: key %s is the newest, and was not dropped: rotate first", id)
+		}
+		if end := until.Add(KeptPublished); now.Before(end) {
+			return nil, fmt.Errorf("signing: key %s was not dropped: it stays published until %s, for "+
+				"those who verify later what it signed", id, end.Format(time.RFC3339))
+		}
+		return slices.Delete(keys, i, i+1), nil
+	})
+}
+
+// ResealSigning re-encrypts the private keys with the newest master key, and returns the number of
+// re-encrypted keys, 0 if there is no file.
+func ResealSigning(path string, s *Sealer) (resealed int, err error) {
+	keys, err := ReadSigning(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	old := func(k SigningKey) bool {
+		_, changed, err := s.Reseal(k.Sealed, sealedFor(k.ID))
+		return changed || err != nil
+	}
+	if !slices.ContainsFunc(keys, old) {
+		return 0, nil
+	}
+	_, err = change(path, func(keys []SigningKey) ([]SigningKey, error) {
+		for i, k := range keys {
+			sealed, changed, err := s.Reseal(k.Sealed, sealedFor(k.ID))
+			if err != nil {
+				return nil, fmt.Errorf("signing: key %s of %s: %w", k.ID, path, err)
+			}
+			if changed {
+				keys[i].Sealed, resealed = sealed, resealed+1
+			}
+		}
+		return keys, nil
+	})
+	return resealed, err
+}
+
+// missingError is of a file of keys that is not there. It is [fs.ErrNotExist].
+type missingError string
+
+func (e missingError) Error() string {
+	return fmt.Sprintf("signing: there is no %s: `lumenhook secrets signing create` makes it",
+		string(e))
+}
+
+func (missingError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// ReadSigning returns the keys of a file, oldest first.
+func ReadSigning(path string) ([]SigningKey, error) {
+	text, err := readFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missingError(path)
+	case err != nil:
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	keys, err := parseSigning(text)
+	if err != nil {
+		return nil, fmt.Errorf("signing: %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s: %w", path, errNotKeys)
+	}
+	return os.ReadFile(path)
+}
+
+// change replaces the keys of a file that exists.
+func change(path string, by func([]SigningKey) ([]SigningKey, error)) ([]SigningKey, error) {
+	return replace(path, func(text []byte) ([]SigningKey, error) {
+		if text == nil {
+			return nil, missingError(path)
+		}
+		keys, err := parseSigning(text)
+		if err != nil {
+			return nil, fmt.Errorf("signing: %s: %w", path, err)
+		}
+		return by(keys)
+	})
+}
+
+// replace rewrites a file. It passes the current content to by, or nil if the file does not exist.
+func replace(
+	path string, by func(text []byte) ([]SigningKey, error),
+) (keys []SigningKey, err error) {
+	err = changeFile(path, func() ([]byte, error) {
+		text, err := readFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("signing: %w", err)
+		}
+		if keys, err = by(text); err != nil {
+			return nil, err
+		}
+		return encodeSigning(keys)
+	})
+	return keys, err
+}
+
+const (
+	// endpointKeyLabel separates the keys of endpoints from any other use of a deployment's key. It
+	// never changes: receivers know the keys that it leads to.
+	endpointKeyLabel = "lumenhook/ed25519/"
+	// cachedEndpointKeys bounds the derived keys that a process remembers.
+	cachedEndpointKeys = 4096
+)
+
+// SigningRing is the keys of a running process. It may be used by many goroutines. One that is nil
+// has no keys.
+type SigningRing struct {
+	path   string
+	sealer *Sealer
+	now    func() time.Time
+	logger *slog.Logger
+
+	mu     sync.Mutex // holds those below
+	looked time.Time
+	said   bool        // that the file could not be followed
+	info   fs.FileInfo // of the file that was read; nil: no file
+	keys   []SigningKey
+	opened map[string]domain.Secret // private keys by id
+
+	derived *lru.Cache[string, domain.Secret] // of endpoints that were sent to
+}
+
+// OpenSigning returns the keys of a file, which need not exist yet.
+func OpenSigning(
+	path string, s *Sealer, now func() time.Time, logger *slog.Logger,
+) (*SigningRing, error) {
+	derived, err := lru.New[string, domain.Secret](cachedEndpointKeys)
+	if err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	r := &SigningRing{
+		path:    path,
+		sealer:  s,
+		now:     now,
+		logger:  logger,
+		opened:  make(map[string]domain.Secret),
+		derived: derived,
+	}
+	err = r.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return r, err
+}
+
+// read reads the file. The caller holds the lock, or is the only one.
+func (r *SigningRing) read() error {
+	r.looked = time.Now()
+	info, err := os.Stat(r.path)
+	if err != nil {
+		return err
+	}
+	if r.info != nil && os.SameFile(info, r.info) && info.Size() == r.info.Size() &&
+		info.ModTime().Equal(r.info.ModTime()) {
+		return nil
+	}
+	keys, err := ReadSigning(r.path)
+	if err == nil {
+		r.keys, r.info = keys, info
+		clear(r.opened)
+		r.derived.Purge()
+	}
+	return err
+}
+
+// current returns the keys, after a look at the file now and then. The caller holds the lock.
+func (r *SigningRing) current() []SigningKey {
+	if time.Since(r.looked) >= lookEvery {
+		r.follow()
+	}
+	return r.keys
+}
+
+// follow reads the file. If that fails, the known keys stay in use, which is said once: a key
+// that was made since would not sign here, and the process would not start again. The caller
+// holds the lock.
+func (r *SigningRing) follow() {
+	err := r.read()
+	if errors.Is(err, fs.ErrNotExist) && r.info == nil {
+		err = nil // no file in either case
+	}
+	if err != nil && !r.said {
+		r.logger.Error("the file of signing keys cannot be read; the keys that it had stay in use, and "+
+			"a start without it would have none: make it readable for this process, or restore it",
+			"file", r.path, "error", err)
+	}
+	r.said = err != nil
+}
+
+// Published returns the deployment's own keys, oldest first.
+func (r *SigningRing) Published() []SigningKey {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current()
+}
+
+// Signs reports whether a key signs now.
+func (r *SigningRing) Signs() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(signersAt(r.current(), r.now())) > 0
+}
+
+// Signers returns the deployment's own private keys that sign at a time, newest first. They sign
+// receipts.
+func (r *SigningRing) Signers(nowMillis int64) ([]domain.Secret, error) {
+	return r.private(func(keys []SigningKey) []SigningKey {
+		return signersAt(keys, time.UnixMilli(nowMillis))
+	})
+}
+
+// EndpointSigners returns an endpoint's private keys that sign at a time, newest first: one for
+// each of the deployment's own that signs then.
+func (r *SigningRing) EndpointSigners(
+	endpointID string, nowMillis int64,
+) (private []domain.Secret, err error) {
+	own, err := r.Signers(nowMillis)
+	for _, key := range own {
+		// The second half of a private key is the public one.
+		name := endpointID + string(key[ed25519.SeedSize:])
+		derived, known := r.derived.Get(name)
+		if !known {
+			if derived, err = endpointKey(key, endpointID); err != nil {
+				return nil, err
+			}
+			r.derived.Add(name, derived)
+		}
+		private = append(private, derived)
+	}
+	return private, err
+}
+
+// EndpointPublished returns an endpoint's public keys, oldest first: one for each of the
+// deployment's own that is published. Anyone may ask for them, so they are not remembered.
+func (r *SigningRing) EndpointPublished(endpointID string) (public []ed25519.PublicKey, err error) {
+	own, err := r.private(func(keys []SigningKey) []SigningKey { return keys })
+	for _, key := range own {
+		derived, err := endpointKey(key, endpointID)
+		if err != nil {
+			return nil, err
+		}
+		public = append(public, ed25519.PublicKey(derived[ed25519.SeedSize:]))
+	}
+	return public, err
+}
+
+// private opens keys of the file.
+func (r *SigningRing) private(
+	which func([]SigningKey) []SigningKey,
+) (private []domain.Secret, err error) {
+	if r == nil {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range which(r.current()) {
+		plain, ok := r.opened[k.ID]
+		if !ok {
+			key, err := k.open(r.sealer)
+			if err != nil {
+				return nil, err
+			}
+			plain = domain.Secret(key)
+			r.opened[k.ID] = plain
+		}
+		private = append(private, plain)
+	}
+	return private, nil
+}
+
+// endpointKey derives an endpoint's private key from one of the deployment's own: HKDF-SHA256 of
+// its seed, with the endpoint's id in the info (RFC 5869). The key of one endpoint says nothing
+// about the key of another, nor about the deployment's.
+func endpointKey(own domain.Secret, endpointID string) (domain.Secret, error) {
+	seed, err := hkdf.Key(sha256.New, []byte(own[:ed25519.SeedSize]), nil,
+		endpointKeyLabel+endpointID, ed25519.SeedSize)
+	if err != nil {
+		return "", fmt.Errorf("signing: deriving the key of endpoint %s: %w", endpointID, err)
+	}
+	return domain.Secret(ed25519.NewKeyFromSeed(seed)), nil
 }

@@ -15,9 +15,8 @@
 //
 // File map:
 //
-//	server.go   the server, its instructions, and the pages of the documentation
+//	server.go   the server, its instructions, pages and transport
 //	tools.go    the tools
 //	explain.go  an event's deliveries in words
 //	answer.go   how a tool takes arguments, answers, and refuses
-//	stdio.go    the SDK's transport of standard input and output
 package mcpserver

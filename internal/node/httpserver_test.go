@@ -397,7 +397,7 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x50
 	if err != nil {
 		t.Fatal(err)
 	}
-	if certFile, keyFile, err = ca.WriteFiles(dir, keys.DefaultHosts()...); err != nil {
+	if certFile, keyFile, err = ca.WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
 	roots = x509.NewCertPool()

@@ -30,15 +30,9 @@
 //
 // File map:
 //
-//	topicreading.go    which records of a topic are printed, and from where
-//	topicrecord.go     a record as JSON
-//	sqlshell.go        one query, a script of them, a shell; splitting a text into statements
-//	sqlformat.go       answers as tables, JSON and CSV
-//	ledgercheck.go     ledgers read again, compared with the observed payments
-//	reconcile.go       balances of a statement and of a source
-//	reconcilereport.go their comparison, in columns and as an error
-//	rewrap.go          replacing the master key, and dropping a key
-//	rewrapwalk.go      walks over the table of endpoints
-//	rewrapwaiting.go   commands that no engine has decided yet
-//	rewrapreport.go    the report of a rewrap
+//	topics.go       which records of a topic are printed, from where, and a record as JSON
+//	sql.go          one query, a script of them, a shell; answers as tables, JSON and CSV
+//	ledgercheck.go  ledgers read again, compared with the observed payments
+//	reconcile.go    balances of a statement and of a source, compared
+//	rewrap.go       replacing the master key, and dropping a key: walks over the sealed values
 package ops

@@ -122,20 +122,11 @@ func (c LedgerCheck) readTopic(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	ends, err := c.Cluster.NewEnds()
+	starts, ends, err := c.Cluster.Extent(ctx, topic)
 	if err != nil {
 		return err
 	}
-	defer ends.Close()
-	until, err := ends.Of(ctx, topic)
-	if err != nil {
-		return err
-	}
-	starts, err := ends.Starts(ctx, topic)
-	if err != nil {
-		return err
-	}
-	err = c.Cluster.ReadBetween(ctx, topic, starts, until, pollRecords, take)
+	err = c.Cluster.ReadBetween(ctx, topic, starts, ends, pollRecords, take)
 	if err != nil {
 		return fmt.Errorf("reading the topic %q: %w", topic, err)
 	}

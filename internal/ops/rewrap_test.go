@@ -96,7 +96,7 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 		t.Errorf("a key that commands need was dropped: %v", err)
 	}
 	// The engine has decided all of them.
-	_, ends, err := w.extent(t.Context(), schemas.TopicCommands)
+	_, ends, err := w.cluster.Extent(t.Context(), schemas.TopicCommands)
 	if err != nil {
 		t.Fatal(err)
 	}

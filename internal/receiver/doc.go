@@ -16,5 +16,5 @@
 //     (100,000, the longest unseen forgotten first) and webhooks waiting to be
 //     handed on (1,024; when they are full, answers wait).
 //
-// Files: receiver.go the server; handle.go one request.
+// File map: receiver.go (everything).
 package receiver

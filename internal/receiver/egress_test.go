@@ -24,7 +24,7 @@ func pair(t testing.TB, onWebhook func(Webhook)) (*Receiver, *egress.Client) {
 	}
 	r, err := New(Config{
 		Listen:         "127.0.0.1:0",
-		GetCertificate: ca.GetCertificate(),
+		GetCertificate: ca.GetCertificate,
 		Secrets:        func() []domain.Secret { return []domain.Secret{secret} },
 		OnWebhook:      onWebhook,
 	})

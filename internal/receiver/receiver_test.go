@@ -41,7 +41,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	got := make(chan Webhook, 100)
 	cfg := Config{
 		Listen:         "127.0.0.1:0",
-		GetCertificate: ca.GetCertificate(),
+		GetCertificate: ca.GetCertificate,
 		Secrets:        func() []domain.Secret { return []domain.Secret{"whsec_new", secret} },
 		OnWebhook:      func(w Webhook) { got <- w },
 		Now:            func() time.Time { return now },

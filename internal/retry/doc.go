@@ -19,5 +19,5 @@
 // deterministic. Time is only the runtime's timers, which are virtual in a testing/synctest
 // bubble.
 //
-// Files: policy.go (how long, and which errors are permanent), loop.go (the loops).
+// File map: retry.go (everything).
 package retry

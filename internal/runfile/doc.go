@@ -16,6 +16,5 @@
 // File map:
 //
 //	runfile.go  run.json: its members, reading it
-//	folder.go   the folder, its lock, its files and its network
-//	secrets.go  the API key and the logins in the folder
+//	folder.go   the folder, its lock, its files, its secrets and its network
 package runfile

@@ -1,6 +1,7 @@
 package runfile
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/subprocess"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const lockName = "lock"
@@ -74,18 +77,7 @@ func (d *Folder) Unpublish() error {
 
 // WriteFile atomically writes a file that only its owner may read: the owner of the file that
 // it replaces, or of the folder.
-func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err := errors.Join(err, keys.KeepOwner(f, path), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
-}
+func WriteFile(path string, data []byte) error { return keys.WriteFile(path, data, 0o600) }
 
 // IdentitiesFile is the file of the development network's accounts in a folder that has one.
 func IdentitiesFile(dir string) string { return filepath.Join(dir, "secrets", "devnet.json") }
@@ -114,4 +106,149 @@ func (d *Folder) CheckNetwork(passphrase string) error {
 	}
 	return fmt.Errorf("--network: the data folder %s was begun with the network %q: name that one, "+
 		"or another folder with --data-dir", d.path, begun)
+}
+
+// MasterKey returns where the service of the folder has its master key.
+func (d *Folder) MasterKey() keys.MasterKeyPlace { return keys.MasterKeyPlace{DataDir: d.path} }
+
+// CheckSecrets refuses a folder with data that has lost what only its first start creates.
+// With a new master key no endpoint's secret could be opened, and with a new API key nobody
+// could reach the account that owns them.
+func (d *Folder) CheckSecrets() error {
+	if _, err := os.Stat(d.Join("broker")); err != nil {
+		return nil // nothing was ever written, or starting the broker reports it
+	}
+	var needed []string
+	if id, err := d.Account(); err != nil || id == "" { // else a start creates another key for it
+		needed = []string{d.APIKeyPath()}
+	}
+	if _, elsewhere := d.MasterKey().FromVariable(); !elsewhere {
+		needed = append([]string{d.MasterKey().Path()}, needed...)
+	}
+	for _, path := range needed {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s is missing, and the data in %s cannot be used without it: "+
+				"restore it from a backup, or begin with another --data-dir", path, d.path)
+		}
+	}
+	return nil
+}
+
+// APIKeyPath is the file of the API key of the folder's service.
+func (d *Folder) APIKeyPath() string { return d.Join("secrets", "api-key") }
+
+func (d *Folder) accountPath() string { return d.Join("secrets", "account") }
+
+// Account returns the id of the account of the folder's service; "" before its first start.
+func (d *Folder) Account() (string, error) {
+	data, err := os.ReadFile(d.accountPath())
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	id := strings.TrimSpace(string(data))
+	if err == nil && !domain.IsID(domain.AccountPrefix, id) {
+		err = fmt.Errorf("%s does not hold the id of an account: restore it", d.accountPath())
+	}
+	return id, err
+}
+
+// SetAccount records the account of the folder's service.
+func (d *Folder) SetAccount(id string) error {
+	return WriteFile(d.accountPath(), []byte(id+"\n"))
+}
+
+// APIKey reads the API key of the folder's service, or generates it: one for the public
+// network is marked as live. APIKey does not write a new key of an existing account: call
+// SetAPIKey when the account has it.
+func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
+	data, err := os.ReadFile(d.APIKeyPath())
+	if err == nil {
+		key := strings.TrimSpace(string(data))
+		if !domain.WellFormedAPIKey(key) {
+			return "", false, fmt.Errorf("%s does not hold an API key: restore it, "+
+				"or use another --data-dir", d.APIKeyPath())
+		}
+		return key, false, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", false, fmt.Errorf("reading the API key: %w", err)
+	}
+	var entropy [32]byte
+	rand.Read(entropy[:])
+	key = domain.NewAPIKey(live, entropy)
+	if id, err := d.Account(); err != nil || id != "" {
+		return key, true, err
+	}
+	return key, true, d.SetAPIKey(key)
+}
+
+// SetAPIKey writes the API key of the folder's service.
+func (d *Folder) SetAPIKey(key string) error {
+	return WriteFile(d.APIKeyPath(), []byte(key+"\n"))
+}
+
+// ErrUnknownKey is the error of a start with an API key that its account does not have.
+func (d *Folder) ErrUnknownKey() error {
+	return fmt.Errorf("the API key in %s is unknown, revoked or expired: put a valid key of the "+
+		"service's account there, or remove the file and start again to get a new key", d.APIKeyPath())
+}
+
+// RewriteAPIKey writes the key of a running service again, unchanged: it proves that
+// ReplaceAPIKey can.
+func RewriteAPIKey(dir string) error {
+	run, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	return ReplaceAPIKey(dir, run.APIKeyID, run.APIKey)
+}
+
+// ReplaceAPIKey writes the key that replaced the key of a running service: commands on its
+// folder, and its next start, use it.
+func ReplaceAPIKey(dir, id, key string) error {
+	run, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	d := Folder{path: dir}
+	run.APIKey, run.APIKeyID = key, id
+	return errors.Join(d.SetAPIKey(key), d.Publish(run))
+}
+
+// Logins are the passwords of the embedded broker and the embedded ClickHouse. They are
+// generated once and stored in secrets/, and may be regenerated: remove the file while
+// nothing runs.
+type Logins struct {
+	Kafka      Kafka `json:"kafka"`
+	ClickHouse Login `json:"clickhouse"`
+	Reader     Login `json:"reader"`
+}
+
+// Logins reads the logins of the folder, or generates them.
+func (d *Folder) Logins() (l Logins, err error) {
+	path := d.Join("secrets", "logins.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		l = Logins{
+			Kafka:      Kafka{kafka.SASLScramSHA256, Login{"lumenhook", rand.Text()}},
+			ClickHouse: Login{"lumenhook", rand.Text()},
+			Reader:     Login{"reader", rand.Text()},
+		}
+		if data, err = json.MarshalIndent(l, "", "  "); err == nil {
+			err = WriteFile(path, append(data, '\n'))
+		}
+		return l, err
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &l)
+	}
+	drawn := l.Kafka.Password != "" && l.ClickHouse.Password != "" && l.Reader.Password != ""
+	if err == nil && !drawn {
+		err = errors.New("a password is missing")
+	}
+	if err != nil {
+		return l, fmt.Errorf("reading %s: %w; restore it, "+
+			"or take it away to have new ones drawn", path, err)
+	}
+	return l, nil
 }

@@ -19,6 +19,5 @@
 //	flags.go       the flags of `lumenhook serve`
 //	server.go      the process
 //	checkup.go     what `lumenhook doctor` checks of it
-//	supervised.go  a small supervising process, which outlives it
-//	child.go       the child that it runs
+//	supervised.go  a small supervising process, and the child that it runs
 package server

@@ -17,7 +17,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
-	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -113,7 +112,7 @@ func (d *demo) save() error {
 func (d *demo) startReceiver() (port string, err error) {
 	r, err := receiver.New(receiver.Config{
 		Listen:         d.v.address("receiver-listen", d.v.flags.receiverListen),
-		GetCertificate: d.v.ca.GetCertificate(keys.DefaultHosts()...),
+		GetCertificate: d.v.ca.GetCertificate,
 		Secrets: func() []domain.Secret {
 			if s := d.secret.Load(); s != nil {
 				return []domain.Secret{domain.Secret(*s)}

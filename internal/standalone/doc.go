@@ -22,7 +22,5 @@
 //	parts.go       broker, development network, ClickHouse, and their addresses
 //	history.go     a history that starts later; updates of run.json
 //	demo.go        the demo
-//	narrator.go    the output
-//	queue.go       a writer that never waits for its terminal
-//	topics.go      the broker of a data folder, for copying its topics
+//	output.go      the output, which never waits for its terminal
 package standalone

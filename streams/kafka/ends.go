@@ -40,6 +40,22 @@ func (c Cluster) NewEnds() (*Ends, error) {
 	return &Ends{client: client, cluster: c}, nil
 }
 
+// Extent returns where each partition of a topic starts and ends.
+func (c Cluster) Extent(
+	ctx context.Context, topic string,
+) (starts, ends map[int32]int64, err error) {
+	e, err := c.NewEnds()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer e.Close()
+	if starts, err = e.Starts(ctx, topic); err != nil {
+		return nil, nil, err
+	}
+	ends, err = e.Of(ctx, topic)
+	return starts, ends, err
+}
+
 // Of returns the high watermark of each partition of a topic. While the leadership of a partition
 // moves, it retries for a bounded time.
 func (e *Ends) Of(ctx context.Context, topic string) (map[int32]int64, error) {

@@ -28,7 +28,7 @@ func askWho(
 	trusted := x509.NewCertPool()
 	trusted.AddCert(clients.Certificate())
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		GetCertificate: ca.GetCertificate("127.0.0.1"),
+		GetCertificate: ca.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		ClientCAs:      trusted,

@@ -1,0 +1,457 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	configFlag  = "config"
+	secretsFlag = "secrets-dir"
+	// configMaxBytes bounds a configuration file, secretMaxBytes a secret.
+	configMaxBytes = 1 << 20
+	secretMaxBytes = 64 << 10
+)
+
+// RegisterConfig adds the flags of a command that is configured by files as well: its
+// other flags can be set by a YAML file, and by a folder of secrets. A flag wins over
+// its variable, that over the folder, and that over the file.
+func RegisterConfig(flags *pflag.FlagSet) {
+	flags.String(configFlag, "", "YAML file of settings, named as the flags are: "+
+		"kafka-brokers, or brokers below kafka")
+	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are: "+
+		"kafka-password, master-key")
+}
+
+// fromFiles sets flags that were not set yet from the folder of secrets and from the
+// configuration file, and returns every fault.
+func fromFiles(flags settings) (faults []error) {
+	if dir := flags.Lookup(secretsFlag); dir != nil && dir.Value.String() != "" {
+		faults = append(faults, fromSecrets(flags, dir.Value.String())...)
+	}
+	if file := flags.Lookup(configFlag); file != nil && file.Value.String() != "" {
+		faults = append(faults, fromConfigFile(flags, file.Value.String())...)
+	}
+	return faults
+}
+
+// fromSecrets reads every file of a folder as a secret. It skips the hidden ones, with
+// which Kubernetes replaces all of them at once.
+func fromSecrets(flags settings, dir string) (faults []error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return []error{fmt.Errorf("--%s %q: %w", secretsFlag, dir, err)}
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if err := fromSecret(flags, e.Name(), filepath.Join(dir, e.Name())); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return faults
+}
+
+// fromSecret sets the flag for the file's path if there is one, so that the file is reread
+// when it changes; else the secret's own flag.
+func fromSecret(flags settings, name, path string) error {
+	f, knownText := flags.find(name)
+	file, knownFile := flags.find(name + "-file")
+	switch {
+	case f != nil && isSecret(f) && f.Changed, file != nil && file.Changed:
+		return nil
+	case file != nil:
+		return setFrom(flags.FlagSet, file, path, path)
+	case knownFile, f == nil && knownText && slices.Contains(secretNames(flags), name):
+		return nil
+	case f == nil || !isSecret(f):
+		return fmt.Errorf("%s sets nothing%s", path, DidYouMean(name, secretNames(flags), ""))
+	}
+	data, err := readBounded(path, secretMaxBytes)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	if text == "" {
+		return fmt.Errorf("%s holds nothing: write the secret into it", path)
+	}
+	if setFrom(flags.FlagSet, f, text, path) != nil {
+		return fmt.Errorf("%s: %s", path, Form(f))
+	}
+	return nil
+}
+
+func secretNames(flags settings) (names []string) {
+	flags.visit(func(f *pflag.Flag) {
+		if name, isFile := strings.CutSuffix(f.Name, "-file"); isFile {
+			names = append(names, name)
+		} else if isSecret(f) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+func readBounded(path string, sizeMaxBytes int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, sizeMaxBytes+1))
+	if err == nil && int64(len(data)) > sizeMaxBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path, sizeMaxBytes)
+	}
+	return data, err
+}
+
+// configFile is a file that is being applied.
+type configFile struct {
+	path   string
+	flags  settings
+	seen   map[string]int // the line of each setting
+	faults []error
+}
+
+func fromConfigFile(flags settings, path string) []error {
+	data, err := readBounded(path, configMaxBytes)
+	if err != nil {
+		return []error{fmt.Errorf("--%s: %w", configFlag, err)}
+	}
+	var document yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	if !errors.Is(decoder.Decode(new(yaml.Node)), io.EOF) {
+		return []error{fmt.Errorf("%s: must be one document", path)}
+	}
+	c := &configFile{path: path, flags: flags, seen: make(map[string]int)}
+	c.mapping("", document.Content[0])
+	return c.faults
+}
+
+func (c *configFile) fault(at *yaml.Node, format string, args ...any) {
+	where := c.path + ":" + strconv.Itoa(at.Line) + ": "
+	c.faults = append(c.faults, fmt.Errorf(where+format, args...))
+}
+
+// mapping applies settings: what is below kafka is named kafka-…
+func (c *configFile) mapping(before string, m *yaml.Node) {
+	if m.Kind != yaml.MappingNode {
+		c.fault(m, "must be settings, such as log-level: info")
+		return
+	}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		key, value := m.Content[i], m.Content[i+1]
+		name := before + key.Value
+		switch f, known := c.flags.find(name); {
+		case value.Kind == yaml.MappingNode:
+			c.mapping(name+"-", value)
+		case !known || name == configFlag || name == "help" || name == helpAll:
+			c.fault(key, "%s sets nothing%s", name, c.meant(name))
+		case c.seen[name] > 0:
+			c.fault(key, "%s was set in line %d already", name, c.seen[name])
+		default:
+			c.seen[name] = key.Line
+			if f != nil {
+				c.set(f, value)
+			}
+		}
+	}
+}
+
+func (c *configFile) meant(name string) string {
+	var names []string
+	c.flags.visit(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return DidYouMean(name, names, "")
+}
+
+// set sets a flag's value, unless it has one that takes precedence.
+func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
+	if f.Changed {
+		return
+	}
+	var err error
+	origin := c.path + ":" + strconv.Itoa(value.Line)
+	list, isList := f.Value.(pflag.SliceValue)
+	switch {
+	case value.Kind == yaml.SequenceNode && isList:
+		var values []string
+		if err = value.Decode(&values); err == nil {
+			err = list.Replace(values)
+		}
+		f.Changed = true
+		annotate(f, originKey, origin)
+	case value.Kind == yaml.ScalarNode && value.Tag != "!!null":
+		err = setFrom(c.flags.FlagSet, f, value.Value, origin)
+	default:
+		err = errors.New("no value")
+	}
+	if err != nil {
+		c.fault(value, "%s: %s", f.Name, Form(f))
+	}
+}
+
+// ShareConfig adds the same flags to a command that uses the files of those with
+// RegisterConfig: it uses the settings that it has flags for, and ignores the others. If
+// the flags exist already it does nothing.
+func ShareConfig(flags *pflag.FlagSet) {
+	if flags.Lookup(configFlag) != nil {
+		return
+	}
+	flags.String(configFlag, "", "YAML file of lumenhook serve, of which the settings that "+
+		"are flags of this command count")
+	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are; "+
+		"as with --config")
+	annotate(flags.Lookup(configFlag), sharedKey, "true")
+}
+
+// NotShared prevents a shared file from setting a flag that means something else than the
+// file's setting of its name.
+func NotShared(flags *pflag.FlagSet, name string) {
+	annotate(flags.Lookup(name), notSharedKey, "true")
+}
+
+// settings are the flags of a command that files may set.
+type settings struct {
+	*pflag.FlagSet
+	shared bool
+	// owners are the flags of the commands whose files are shared.
+	owners []*pflag.FlagSet
+}
+
+// settingsOf returns the settings of a command; root has the commands whose files it may
+// share.
+func settingsOf(c, root *cobra.Command) settings {
+	s := settings{FlagSet: c.Flags()}
+	s.shared = isShared(s.Lookup(configFlag))
+	walk(root, func(other *cobra.Command) {
+		if f := other.Flags().Lookup(configFlag); f != nil && !isShared(f) {
+			s.owners = append(s.owners, other.Flags())
+		}
+	})
+	return s
+}
+
+func isShared(f *pflag.Flag) bool { return f != nil && len(f.Annotations[sharedKey]) > 0 }
+
+// find returns the flag of a setting, nil if it is not the command's, and reports whether
+// the setting exists at all.
+func (s settings) find(name string) (f *pflag.Flag, known bool) {
+	f = s.Lookup(name)
+	if !s.shared {
+		known = f != nil && isSetting(f)
+		return f, known
+	}
+	known = slices.ContainsFunc(s.owners, func(owner *pflag.FlagSet) bool {
+		of := owner.Lookup(name)
+		return of != nil && isSetting(of)
+	})
+	if !known || f != nil && len(f.Annotations[notSharedKey]) > 0 {
+		f = nil
+	}
+	return f, known
+}
+
+// visit calls a function with each flag that a file may set.
+func (s settings) visit(each func(*pflag.Flag)) {
+	named := s.owners
+	if !s.shared {
+		named = []*pflag.FlagSet{s.FlagSet}
+	}
+	for _, flags := range named {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if isSetting(f) {
+				each(f)
+			}
+		})
+	}
+}
+
+const (
+	// VariablePrefix is the prefix of every variable of the program.
+	VariablePrefix = "LUMENHOOK_"
+	// TestVariables is the prefix of those of its tests, which are ignored.
+	TestVariables = VariablePrefix + "TEST_"
+	// activeHelp is set by cobra's completion scripts of fish and PowerShell whenever they ask
+	// the program. It sets nothing here, and is no mistake of a person.
+	activeHelp = VariablePrefix + "ACTIVE_HELP"
+)
+
+// Variable returns the name of the variable that sets a flag.
+func Variable(flag string) string {
+	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromEnvironment sets flags that were not given from their variables, and returns a fault
+// for every invalid value.
+func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, set := os.LookupEnv(Variable(f.Name))
+		if !set || f.Changed || isHelp(f) {
+			return
+		}
+		if err := setFrom(flags, f, value, Variable(f.Name)); err != nil {
+			faults = append(faults, fmt.Errorf("%s=%q: %s", Variable(f.Name), value, Form(f)))
+		}
+	})
+	return faults
+}
+
+// FromEnvironment sets flags that were not given from their variables, as a command line does.
+func FromEnvironment(flags *pflag.FlagSet) error {
+	return errors.Join(fromEnvironment(flags)...)
+}
+
+// unknownVariables returns a fault for every variable with the program's prefix that is
+// neither of a flag of any subcommand nor read elsewhere.
+func unknownVariables(root *cobra.Command, elsewhere, environment []string) (faults []error) {
+	known := append(slices.Clone(elsewhere), activeHelp)
+	walk(root, func(c *cobra.Command) {
+		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) { known = append(known, Variable(f.Name)) })
+		}
+	})
+	for _, entry := range slices.Sorted(slices.Values(environment)) {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, VariablePrefix) || strings.HasPrefix(name, TestVariables) ||
+			slices.Contains(known, name) || ofKubernetes(name, value) {
+			continue
+		}
+		faults = append(faults, errors.New(name+" sets nothing"+orUnset(DidYouMean(name, known, ""))))
+	}
+	return faults
+}
+
+func orUnset(said string) string {
+	if said == "" {
+		return ": unset it, or see the flags of the command with --help"
+	}
+	return said
+}
+
+// Kubernetes returns every container variables for each service of its namespace. A
+// service that is named lumenhook, or lumenhook-api, has the program's prefix.
+var (
+	serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|` +
+		`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	serviceAddress = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+func ofKubernetes(name, value string) bool {
+	name = "_" + strings.TrimPrefix(name, VariablePrefix)
+	return serviceVariable.MatchString(name) ||
+		strings.HasSuffix(name, "_PORT") && serviceAddress.MatchString(value)
+}
+
+func walk(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, sub := range c.Commands() {
+		walk(sub, visit)
+	}
+}
+
+// Annotations of flags.
+const (
+	originKey = "lumenhook_origin" // origin of a value, unless it is the command line
+	answerKey = "lumenhook_answer" // it controls how an answer is printed
+	secretKey = "lumenhook_secret" // the value is not to be shown
+	// headingKey has the heading of the help under which the flag stands.
+	headingKey = "lumenhook_heading"
+	// rolesKey has the roles that use the flag; empty: all.
+	rolesKey = "lumenhook_roles"
+	// furtherKey marks a flag that --help leaves out, shownKey that --help-all was given.
+	furtherKey = "lumenhook_further"
+	shownKey   = "lumenhook_shown"
+	// sharedKey marks --config of a command that uses the file of another, notSharedKey a
+	// flag that such a file does not set.
+	sharedKey    = "lumenhook_shared"
+	notSharedKey = "lumenhook_not_shared"
+)
+
+// Secret marks flags whose values are not shown.
+func Secret(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		annotate(flags.Lookup(name), secretKey, "true")
+	}
+}
+
+// isSetting reports whether a flag says what to do, rather than how to print the answer.
+func isSetting(f *pflag.Flag) bool { return len(f.Annotations[answerKey]) == 0 }
+
+func isSecret(f *pflag.Flag) bool { return len(f.Annotations[secretKey]) > 0 }
+
+func annotate(f *pflag.Flag, key, value string) {
+	if f.Annotations == nil {
+		f.Annotations = make(map[string][]string)
+	}
+	f.Annotations[key] = []string{value}
+}
+
+// OnCommandLine reports whether a flag was given on the command line, and not by a variable
+// or a file that others read too.
+func OnCommandLine(flags *pflag.FlagSet, name string) bool {
+	f := flags.Lookup(name)
+	return f.Changed && len(f.Annotations[originKey]) == 0
+}
+
+// setFrom sets a flag from another origin than the command line.
+func setFrom(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
+	if err := flags.Set(f.Name, value); err != nil {
+		return err
+	}
+	annotate(f, originKey, origin)
+	return nil
+}
+
+// Setting is the effective value of a flag.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"` // "default", a variable, a file, or a flag
+}
+
+// originOf returns where a value was given: a variable, a file, or the flag itself.
+func originOf(f *pflag.Flag) string {
+	if from := f.Annotations[originKey]; len(from) > 0 {
+		return cmp.Or(from[0], "--"+f.Name)
+	}
+	return "--" + f.Name
+}
+
+const masked = "********"
+
+// Effective lists the values of flags, with their origins. Secrets are masked.
+func Effective(flags *pflag.FlagSet) (settings []Setting) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || isHelp(f) || !isSetting(f) {
+			return
+		}
+		s := Setting{Name: f.Name, Value: f.Value.String(), From: "default"}
+		if f.Changed {
+			s.From = originOf(f)
+		}
+		if isSecret(f) && s.Value != "" {
+			s.Value = masked
+		}
+		settings = append(settings, s)
+	})
+	return settings
+}
