@@ -40,8 +40,8 @@ func newListen() *cobra.Command {
 		Short: "Post an endpoint's events to a receiver on this machine, as they come",
 		Long: `Pulls the events of an endpoint as they come, and posts each to a receiver that the
 service cannot reach, such as one that you are writing. A post has the body, the id and
-the signature of a delivery. Events are posted in the order of their numbers. You need no
-public address. Without --forward-to the command only shows them.
+the signature of a delivery. Events come in the order of their numbers. You need no public
+address. Without --forward-to the command only shows them.
 
 It starts now, or --since a time. It shows the receiver's answer and continues with the
 next event. To post events again that were not accepted, use --since. If nothing listens
@@ -49,7 +49,6 @@ at the address, it waits. It runs until you interrupt it, even if the service is
 your machine sleeps.
 
 --fail lets every event fail first, in these ways in turn.
-
   503 (or any from 400 to 599)  a proxy answers, and the receiver gets nothing.
   timeout                       the receiver gets it, and its answer is lost.
   reset                         the connection breaks in the middle of the body.
