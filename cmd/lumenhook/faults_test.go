@@ -206,6 +206,7 @@ var commandFaults = map[string]faultsOf{
 		{"--max-amount: must not be less than --min-amount", "--min-amount", "5", "--max-amount", "3"},
 		{"--asset: must be XLM", "--asset", "USD"},
 	}},
+	"explain": {asks: theAPI, args: []string{strings.Repeat("ab", 32)}},
 	"events get": {
 		asks:    theAPI,
 		args:    []string{noEvent},
