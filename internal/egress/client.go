@@ -15,6 +15,9 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 const (
@@ -145,7 +148,7 @@ func (cfg *Config) complete() error {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if !validFieldValue(cfg.UserAgent) {
+	if !httpguts.ValidHeaderFieldValue(cfg.UserAgent) {
 		faults = append(faults, errors.New("egress: UserAgent holds a control character"))
 	}
 	return errors.Join(faults...)
@@ -196,7 +199,7 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	result.Duration = time.Since(begin)
 	result.StatusCode, result.Body = rep.status, rep.body
 	result.Error, result.Detail = rep.code(), c.cfg.Policy.reason(rep.err)
-	result.RetryAfter = parseRetryAfter(rep.retryAfter, result.SentAt)
+	result.RetryAfter = retry.After(rep.retryAfter, result.SentAt, maxRetryAfter)
 	return result, nil
 }
 
@@ -245,41 +248,12 @@ var ownFields = map[string]bool{
 
 func checkHeader(header []Field) error {
 	for _, f := range header {
-		if !validFieldName(f.Name) || !validFieldValue(f.Value) {
+		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
 			return fmt.Errorf("egress: header field %q is malformed", f.Name)
 		}
-		if isOwnField(f.Name) {
+		if ownFields[strings.ToLower(f.Name)] {
 			return fmt.Errorf("egress: header field %q is set by the client itself", f.Name)
 		}
 	}
 	return nil
-}
-
-// isOwnField avoids lower-casing names that cannot be in the table.
-func isOwnField(name string) bool {
-	switch len(name) {
-	case 2, 4, 6, 7, 10, 14, 15, 16, 17:
-		return ownFields[strings.ToLower(name)]
-	}
-	return false
-}
-
-func validFieldName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' ||
-			c == '_') {
-			return false
-		}
-	}
-	return name != ""
-}
-
-func validFieldValue(value string) bool {
-	for i := range len(value) {
-		if value[i] < ' ' && value[i] != '\t' || value[i] == 0x7f {
-			return false
-		}
-	}
-	return true
 }

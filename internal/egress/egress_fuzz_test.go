@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 // forms returns an IPv4 address in every form that some resolver or browser accepts.
@@ -102,6 +104,6 @@ func FuzzParsers(f *testing.F) {
 			t.Fatalf("%q is %s", s, prefixes[0])
 		}
 		_, _ = ParseProxy(s)
-		parseRetryAfter(s, time.Unix(0, 0))
+		retry.After(s, time.Unix(0, 0), maxRetryAfter)
 	})
 }

@@ -10,14 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
-
-// maxPooledRequest bounds what a pooled request buffer may have grown to.
-const maxPooledRequest = 64 << 10
-
-var requestBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
 // postRequest tells http.ReadResponse which method is being answered.
 var postRequest = &http.Request{Method: http.MethodPost}
@@ -92,7 +86,7 @@ func (h *http1Conn) exchange(
 }
 
 func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
-	_, writeErr := h.write(t, req)
+	_, writeErr := h.conn.Write(encodeRequest(t, req))
 	// A server may answer and close before it has read the whole request, so a failed write
 	// does not mean that there is no answer.
 	resp, err := h.readHeader()
@@ -145,24 +139,15 @@ func idleLimit(keepAlive string, limit time.Duration) time.Duration {
 	return limit
 }
 
-func (h *http1Conn) write(t *target, req Request) (int, error) {
-	buf := requestBuffers.Get().(*[]byte)
-	*buf = appendRequest((*buf)[:0], t, req)
-	n, err := h.conn.Write(*buf)
-	if cap(*buf) <= maxPooledRequest {
-		requestBuffers.Put(buf)
-	}
-	return n, err
-}
+// headerBytesMost is more than the header of a delivery usually takes.
+const headerBytesMost = 2 << 10
 
-func appendRequest(b []byte, t *target, req Request) []byte {
+func encodeRequest(t *target, req Request) []byte {
+	b := make([]byte, 0, headerBytesMost+len(req.Body))
 	b = append(b, t.head...)
 	b = strconv.AppendInt(b, int64(len(req.Body)), 10)
 	for _, f := range req.Header {
-		b = append(b, "\r\n"...)
-		b = append(b, f.Name...)
-		b = append(b, ": "...)
-		b = append(b, f.Value...)
+		b = append(b, "\r\n"+f.Name+": "+f.Value...)
 	}
 	b = append(b, "\r\n\r\n"...)
 	return append(b, req.Body...)

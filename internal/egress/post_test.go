@@ -437,23 +437,6 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestParseRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"":               0,
-		"0":              0,
-		"120":            2 * time.Minute,
-		"-5":             0,
-		"soon":           0,
-		"99999999999999": 0, "86401": 24 * time.Hour, "Sun, 01 Nov 2037 12:01:00 GMT": 24 * time.Hour,
-		"Sun, 01 Nov 2026 12:01:00 GMT": time.Minute, "Sun, 01 Nov 2026 11:00:00 GMT": 0,
-	} {
-		if got := parseRetryAfter(value, now); got != want {
-			t.Errorf("parseRetryAfter(%q) = %s, want %s", value, got, want)
-		}
-	}
-}
-
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -2,8 +2,6 @@ package egress
 
 import (
 	"errors"
-	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -82,19 +80,3 @@ func (r *reply) code() Code {
 // maxRetryAfter bounds what a receiver can ask for to the longest wait between
 // two attempts.
 const maxRetryAfter = 24 * time.Hour
-
-// parseRetryAfter parses both forms of the header (RFC 9110, 10.2.3); 0 if it is invalid or
-// in the past.
-func parseRetryAfter(value string, now time.Time) time.Duration {
-	if value == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	return min(max(0, at.Sub(now)), maxRetryAfter)
-}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 )
 
@@ -56,16 +55,13 @@ func (cfg *Config) answerBytes() int64 {
 // readChunkBytes is the size of a read; most answers fit in one.
 const readChunkBytes = 4 << 10
 
-var readChunks = sync.Pool{New: func() any { return new([readChunkBytes]byte) }}
-
 // readBody reads at most max bytes of a body and keeps the first stored of them. tooLarge
 // means that there is more than max, or that the bytes on the wire far exceed those of the
 // body; the rest is left unread.
 func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err error) {
-	chunk := readChunks.Get().(*[readChunkBytes]byte)
-	defer readChunks.Put(chunk)
+	chunk := make([]byte, readChunkBytes)
 	for total := 0; ; {
-		n, err := body.Read(chunk[:])
+		n, err := body.Read(chunk)
 		total += n
 		if free := stored - len(kept); free > 0 && n > 0 {
 			kept = append(slices.Grow(kept, min(n, free)), chunk[:min(n, free)]...)

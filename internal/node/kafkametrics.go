@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,17 +19,17 @@ import (
 // has several for each of its partitions, and one series for each would be
 // thousands. It is a hook for any number of clients.
 type KafkaMetrics struct {
-	counts *kprom.Metrics
-	once   sync.Once
-	first  prometheus.Registerer
-	open   prometheus.Gauge
+	*kprom.Metrics
+	once  sync.Once
+	first prometheus.Registerer
+	open  prometheus.Gauge
 }
 
 // NewKafkaMetrics returns the metrics lumenhook_kafka_….
 func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 	m := &KafkaMetrics{
 		first: registry,
-		counts: kprom.NewMetrics("lumenhook", kprom.Subsystem("kafka"), kprom.Registerer(registry),
+		Metrics: kprom.NewMetrics("lumenhook", kprom.Subsystem("kafka"), kprom.Registerer(registry),
 			kprom.FetchAndProduceDetail(
 				kprom.ByTopic, kprom.Records, kprom.Batches, kprom.UncompressedBytes),
 			kprom.Histograms(kprom.RequestDurationE2E, kprom.RequestThrottled)),
@@ -49,7 +47,7 @@ func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 	m.open.Inc()
 	m.once.Do(func() {
-		m.counts.OnNewClient(c)
+		m.Metrics.OnNewClient(c)
 		for _, name := range []string{
 			"buffered_produce_records_total", "buffered_fetch_records_total",
 			"buffered_produce_bytes", "buffered_fetch_bytes",
@@ -65,56 +63,6 @@ func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 
 // OnClientClosed counts a client out.
 func (m *KafkaMetrics) OnClientClosed(*kgo.Client) { m.open.Dec() }
-
-// OnBrokerConnect counts connections.
-func (m *KafkaMetrics) OnBrokerConnect(
-	b kgo.BrokerMetadata, took time.Duration, c net.Conn, err error,
-) {
-	m.counts.OnBrokerConnect(b, took, c, err)
-}
-
-// OnBrokerDisconnect counts connections that ended.
-func (m *KafkaMetrics) OnBrokerDisconnect(b kgo.BrokerMetadata, c net.Conn) {
-	m.counts.OnBrokerDisconnect(b, c)
-}
-
-// OnBrokerThrottle counts throttling by brokers.
-func (m *KafkaMetrics) OnBrokerThrottle(b kgo.BrokerMetadata, wait time.Duration, after bool) {
-	m.counts.OnBrokerThrottle(b, wait, after)
-}
-
-// OnProduceBatchWritten counts records written to topics.
-func (m *KafkaMetrics) OnProduceBatchWritten(
-	b kgo.BrokerMetadata, topic string, p int32, w kgo.ProduceBatchMetrics,
-) {
-	m.counts.OnProduceBatchWritten(b, topic, p, w)
-}
-
-// OnFetchBatchRead counts records read from topics.
-func (m *KafkaMetrics) OnFetchBatchRead(
-	b kgo.BrokerMetadata, topic string, p int32, r kgo.FetchBatchMetrics,
-) {
-	m.counts.OnFetchBatchRead(b, topic, p, r)
-}
-
-// OnBrokerRead counts bytes and errors of reading.
-func (m *KafkaMetrics) OnBrokerRead(
-	b kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, err error,
-) {
-	m.counts.OnBrokerRead(b, key, n, wait, took, err)
-}
-
-// OnBrokerWrite counts bytes and errors of writing.
-func (m *KafkaMetrics) OnBrokerWrite(
-	b kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, err error,
-) {
-	m.counts.OnBrokerWrite(b, key, n, wait, took, err)
-}
-
-// OnBrokerE2E times requests.
-func (m *KafkaMetrics) OnBrokerE2E(b kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
-	m.counts.OnBrokerE2E(b, key, e2e)
-}
 
 // KafkaHooks put spans for each record of an event that is written or read into
 // the event's trace, and the trace into the record's headers (W3C traceparent).

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -68,6 +70,19 @@ func (p *permanent) Unwrap() error { return p.error }
 func IsPermanent(err error) bool {
 	_, is := errors.AsType[*permanent](err)
 	return is
+}
+
+// After reads the header Retry-After (RFC 9110, section 10.2.3): seconds or a date. The wait is 0
+// for an invalid value or a past date, and never longer than longest.
+func After(value string, now time.Time, longest time.Duration) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return min(time.Duration(seconds)*time.Second, longest)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(0, at.Sub(now)), longest)
 }
 
 // Backoff is the waits of one loop. It is used by one goroutine.

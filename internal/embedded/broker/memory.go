@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -37,7 +39,7 @@ type memoryConn struct {
 
 func (c *memoryConn) Read(p []byte) (int, error) {
 	n, err := c.in.read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // as it is: readers compare it
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = c.fault("read", err)
 	}
 	return n, err
@@ -57,8 +59,8 @@ func (c *memoryConn) fault(op string, err error) error {
 
 // Close closes both directions.
 func (c *memoryConn) Close() error {
-	c.in.closeReading()
-	c.out.closeWriting()
+	c.in.change(func() { c.in.noReader, c.in.buffer = true, bytes.Buffer{} })
+	c.out.change(func() { c.out.noWriter = true })
 	return nil
 }
 
@@ -70,30 +72,27 @@ func (c *memoryConn) RemoteAddr() net.Addr { return c.address }
 
 // SetDeadline sets both deadlines.
 func (c *memoryConn) SetDeadline(t time.Time) error {
-	_ = c.SetReadDeadline(t)
-	return c.SetWriteDeadline(t)
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline ends reads that wait at that time; zero: none.
+// SetReadDeadline ends reads that wait at that time. The zero time means no deadline.
 func (c *memoryConn) SetReadDeadline(t time.Time) error {
-	c.in.limit(&c.in.readBy, t)
+	c.in.change(func() { c.in.readBy = t })
 	return nil
 }
 
-// SetWriteDeadline ends writes that wait at that time; zero: none.
+// SetWriteDeadline ends writes that wait at that time. The zero time means no deadline.
 func (c *memoryConn) SetWriteDeadline(t time.Time) error {
-	c.out.limit(&c.out.writeBy, t)
+	c.out.change(func() { c.out.writeBy = t })
 	return nil
 }
 
-// stream is one direction of a connection: a ring of bytes.
+// stream is one direction of a connection: a buffer of at most streamBytes.
 type stream struct {
 	mu      sync.Mutex
 	changed sync.Cond // signals every change
 	alarm   *time.Timer
-	ring    []byte // made by the first write
-	first   int    // of the bytes that can be read
-	used    int    // how many they are
+	buffer  bytes.Buffer
 
 	readBy, writeBy time.Time // deadlines; zero: none
 	noReader        bool      // the reading end is closed
@@ -103,28 +102,20 @@ type stream struct {
 func newStream() *stream {
 	s := new(stream)
 	s.changed.L = &s.mu
-	s.alarm = time.AfterFunc(time.Hour, s.wake)
+	// The alarm may come late if a deadline was reset: waiters check the deadline themselves.
+	s.alarm = time.AfterFunc(time.Hour, func() { s.change(func() {}) })
 	s.alarm.Stop()
 	return s
 }
 
-// wake wakes all waiters. It may come late if a deadline was reset: waiters check the deadline
-// themselves.
-func (s *stream) wake() {
+// change makes a change and wakes all waiters.
+func (s *stream) change(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	what()
 	s.changed.Broadcast()
 }
 
-// limit sets a deadline.
-func (s *stream) limit(deadline *time.Time, to time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*deadline = to
-	s.changed.Broadcast()
-}
-
-// passed reports whether a deadline has.
 func passed(deadline time.Time) bool { return !deadline.IsZero() && time.Until(deadline) <= 0 }
 
 // wait waits for a change, or until the deadline. Only a waiter sets the timer: most writes, and
@@ -145,8 +136,9 @@ func (s *stream) read(p []byte) (int, error) {
 			return 0, net.ErrClosed
 		case passed(s.readBy):
 			return 0, os.ErrDeadlineExceeded
-		case s.used > 0:
-			return s.take(p), nil
+		case s.buffer.Len() > 0:
+			s.changed.Broadcast()
+			return s.buffer.Read(p)
 		case s.noWriter:
 			return 0, io.EOF
 		case len(p) == 0:
@@ -154,18 +146,6 @@ func (s *stream) read(p []byte) (int, error) {
 		}
 		s.wait(&s.readBy)
 	}
-}
-
-// take takes bytes out of the ring.
-func (s *stream) take(p []byte) int {
-	n := copy(p, s.ring[s.first:min(s.first+s.used, len(s.ring))])
-	s.first = (s.first + n) % len(s.ring)
-	s.used -= n
-	if s.used == 0 {
-		s.first = 0 // so that the next piece is contiguous
-	}
-	s.changed.Broadcast()
-	return n
 }
 
 func (s *stream) write(p []byte) (written int, err error) {
@@ -180,41 +160,14 @@ func (s *stream) write(p []byte) (written int, err error) {
 		case s.noReader:
 			return written, os.NewSyscallError("write", syscall.EPIPE)
 		}
-		written += s.put(p[written:])
+		if n := min(len(p)-written, streamBytes-s.buffer.Len()); n > 0 {
+			s.buffer.Write(p[written : written+n])
+			written += n
+			s.changed.Broadcast()
+		}
 		if written == len(p) {
 			return written, nil
 		}
 		s.wait(&s.writeBy)
 	}
-}
-
-// put puts as many bytes into the ring as there is room for.
-func (s *stream) put(p []byte) (n int) {
-	if s.ring == nil {
-		s.ring = make([]byte, streamBytes)
-	}
-	for n < len(p) && s.used < len(s.ring) {
-		end := (s.first + s.used) % len(s.ring)
-		more := copy(s.ring[end:min(end+len(s.ring)-s.used, len(s.ring))], p[n:])
-		n += more
-		s.used += more
-	}
-	if n > 0 {
-		s.changed.Broadcast()
-	}
-	return n
-}
-
-func (s *stream) closeReading() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noReader, s.ring, s.used = true, nil, 0
-	s.changed.Broadcast()
-}
-
-func (s *stream) closeWriting() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noWriter = true
-	s.changed.Broadcast()
 }

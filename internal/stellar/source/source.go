@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -95,9 +93,6 @@ func (a *Alone) Standings() domain.SourceStandings {
 	}
 }
 
-// patienceMax bounds how long a server may have us wait before it is asked again.
-const patienceMax = 10 * time.Minute
-
 // ParseAddress reads the URL of a server.
 func ParseAddress(address, kind, name string) (*url.URL, error) {
 	u, err := url.Parse(address)
@@ -114,16 +109,4 @@ func WithoutAddress(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// RetryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a date. An
-// unreadable value means no wait, and no wait is longer than ten minutes.
-func RetryAfter(text string, now time.Time) (wait time.Duration) {
-	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return time.Duration(min(seconds, uint64(patienceMax/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		wait = min(max(at.Sub(now), 0), patienceMax)
-	}
-	return wait
 }

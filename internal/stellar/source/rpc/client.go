@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
@@ -27,6 +28,9 @@ const (
 	scratchFreedSizeBytesMin = 12 << 20 // that is given back to the system at once
 )
 
+// retryAfterMax bounds the wait that a server may ask for.
+const retryAfterMax = 10 * time.Minute
+
 var errTooLarge = errors.New("the answer is too large")
 
 // transport keeps a connection for each page that is fetched ahead.
@@ -42,7 +46,7 @@ type client struct {
 	address  string
 	host     string // safe to log
 	http     *http.Client
-	notUntil atomic.Pointer[time.Time] // the server asked for patience until then
+	notUntil atomic.Pointer[time.Time] // the server asked to wait until then
 }
 
 func newClient(address string, httpClient *http.Client) (*client, error) {
@@ -94,7 +98,7 @@ func (c *client) exchange(
 	ctx context.Context, method string, params, result any, sizeBytesMax int64,
 ) error {
 	if until := c.notUntil.Load(); until != nil && time.Now().Before(*until) {
-		return fmt.Errorf("the server asked for patience until %s", until.Format(time.RFC3339))
+		return fmt.Errorf("the server asked to wait until %s", until.Format(time.RFC3339))
 	}
 	body, err := json.Marshal(request{Version: "2.0", ID: 1, Method: method, Params: params})
 	if err != nil {
@@ -131,10 +135,10 @@ func (c *client) refusal(resp *http.Response) error {
 	busy := resp.StatusCode == http.StatusTooManyRequests ||
 		resp.StatusCode == http.StatusServiceUnavailable
 	now := time.Now()
-	if wait := source.RetryAfter(resp.Header.Get("Retry-After"), now); busy && wait > 0 {
+	if wait := retry.After(resp.Header.Get("Retry-After"), now, retryAfterMax); busy && wait > 0 {
 		until := now.Add(wait)
 		c.notUntil.Store(&until)
-		err = fmt.Errorf("%w; it asks for patience until %s", err, until.Format(time.RFC3339))
+		err = fmt.Errorf("%w; it asks to wait until %s", err, until.Format(time.RFC3339))
 	}
 	return err
 }
@@ -153,7 +157,7 @@ func parse(body io.Reader, result any) error {
 	}
 	var a answer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return fmt.Errorf("its answer is no JSON-RPC: %w", err)
+		return fmt.Errorf("its answer is not JSON-RPC: %w", err)
 	}
 	if a.Error != nil {
 		return a.Error

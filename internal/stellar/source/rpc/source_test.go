@@ -476,7 +476,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			if got := next(t, s, 1); len(got) != 3 || early > 0 {
 				t.Errorf("%d: got %v, and %d requests before the time", status, got, early)
 			}
-			if !strings.Contains(l.String(), "asks for patience until") {
+			if !strings.Contains(l.String(), "asks to wait until") {
 				t.Errorf("the log: %s", l)
 			}
 		}
