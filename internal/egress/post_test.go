@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 // bothProtocols runs a test over HTTP/1.1 and HTTP/2.
@@ -442,4 +444,21 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+func TestParseRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":               0,
+		"0":              0,
+		"120":            2 * time.Minute,
+		"-5":             0,
+		"soon":           0,
+		"99999999999999": 0, "86401": 24 * time.Hour, "Sun, 01 Nov 2037 12:01:00 GMT": 24 * time.Hour,
+		"Sun, 01 Nov 2026 12:01:00 GMT": time.Minute, "Sun, 01 Nov 2026 11:00:00 GMT": 0,
+	} {
+		if got := retry.After(value, now, maxRetryAfter); got != want {
+			t.Errorf("parseRetryAfter(%q) = %s, want %s", value, got, want)
+		}
+	}
 }

@@ -248,20 +248,3 @@ func TestAFailureIsToldOnce(t *testing.T) {
 		}
 	})
 }
-
-func TestAfterReadsTheHeader(t *testing.T) {
-	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"":               0,
-		"0":              0,
-		"120":            2 * time.Minute,
-		"-5":             0,
-		"soon":           0,
-		"99999999999999": 0, "86401": 24 * time.Hour, "Sun, 01 Nov 2037 12:01:00 GMT": 24 * time.Hour,
-		"Sun, 01 Nov 2026 12:01:00 GMT": time.Minute, "Sun, 01 Nov 2026 11:00:00 GMT": 0,
-	} {
-		if got := retry.After(value, now, 24*time.Hour); got != want {
-			t.Errorf("After(%q) = %s, want %s", value, got, want)
-		}
-	}
-}
