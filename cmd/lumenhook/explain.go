@@ -14,15 +14,15 @@ import (
 
 func newExplain() *cobra.Command {
 	var a apiFlags
-	c := asking(&a, "explain TX", "Say why a transaction has an event, or none",
+	c := asking(&a, "explain TX", "Explain why a transaction has an event, or has no event",
 		func(ctx context.Context, c *client.Client, args []string) (client.Explanation, error) {
 			return c.ExplainTransaction(ctx, strings.ToLower(args[0]))
 		}, showExplanation)
-	c.Long = `Says what became of a transaction's payments. For each payment it shows what every
-watch of the paid wallet made of it: an event, or the reason why not, such as a rule
-that rejected it. It also says whether the service has read the transaction's ledger.
+	c.Long = `Shows the payments of a transaction. For each watch of the wallet, it shows the event
+or the reason why there is no event, such as a rule that the payment breaks. It also
+says whether the service has read the transaction's ledger.
 
-TX is the transaction's hash, as a wallet or an explorer shows it.`
+TX is the transaction's hash, as wallet apps and explorers show it.`
 	c.Example = `  # A customer says that she has paid. Where is the event?
   lumenhook explain 3f…`
 	a.register(c)

@@ -134,12 +134,12 @@ func (s *Node) registerEgress(f *pflag.FlagSet) {
 func (s *Node) registerHistory(f *pflag.FlagSet) {
 	to, topics := &s.Set.History, &s.Set.Engine
 	s.flags.Group(f, "History", "api, projector",
-		Value("history-retention", new(string), "", "after how many days rows of the history are "+
-			"deleted, such as 90d; at least 7d, or 0 to keep everything (default as it was set last)",
+		Value("history-retention", new(string), "", "how long the history keeps rows, such as 90d; at "+
+			"least 7d; 0: always (default: the last value that was set)",
 			Optional(Into(&to.Keep, parseHistoryRetention))))
 	s.flags.Group(f, "Topics", "engine",
-		Value("topic-retention", new(string), "0", "how long the topics keep records that are in the "+
-			"history and that no restore needs, such as 90d; 0 keeps everything. What is needed stays",
+		Value("topic-retention", new(string), "0", "how long topics keep records that are in the "+
+			"history and that no restore needs, such as 90d; 0: always",
 			Into(&topics.Keep, cli.ParseDays)),
 		Bounded("topic-retention-mib", &s.retentionMiB, 0, "how many MiB of such records each partition "+
 			"keeps, and up to a file more; 0: any number", 0, 1_000_000_000))
