@@ -124,8 +124,7 @@ func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
 	return commandHandledIn(&r).(domain.CommandHandled), err
 }
 
-// HandledFor decodes which aggregate a remembered command was to, and when it was handled: 0 if it
-// was remembered before that was.
+// HandledFor decodes the aggregate of a remembered command, and when it was handled.
 func HandledFor(value []byte) (aggregate string, atMillis int64, err error) {
 	var r kafka.CommandHandled
 	err = proto.Unmarshal(value, &r)

@@ -12,8 +12,7 @@
 //	topics.go      names, partitions and cleanup of the topics
 //	clickhouse.go  the tables of the history, clickhouse/
 //	message.go     a record's value and the headers with its type
-//	facts.go       facts of the journal; facts_quick.go reads the two most frequent types, and
-//	               interns the names in them
+//	facts.go       facts of the journal
 //	commands.go    commands
 //	answers.go     answers to commands, and how tasks store them
 //	accounts.go    accounts and their keys: rows, stored state, commands, facts, when a key was

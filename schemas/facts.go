@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 
@@ -38,32 +37,6 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 
 // DecodeFact reads a fact of the journal.
 func DecodeFact(m Message) (domain.Fact, error) {
-	f, err := DecodeFactInPlace(m)
-	switch body := f.Body.(type) {
-	case domain.DeliveryCreated:
-		body.Event.Body, body.TestBodyHash = bytes.Clone(body.Event.Body), bytes.Clone(body.TestBodyHash)
-		f.Body = body
-	case domain.AttemptMade:
-		body.Result.ResponseBody = bytes.Clone(body.Result.ResponseBody)
-		body.Entry.BodySHA256 = bytes.Clone(body.Entry.BodySHA256)
-		body.Entry.SignatureSHA256 = bytes.Clone(body.Entry.SignatureSHA256)
-		body.Entry.Hashes = bytes.Clone(body.Entry.Hashes)
-		f.Body = body
-	default: // unpacked, and its bytes are its own
-	}
-	return f, err
-}
-
-// DecodeFactInPlace is DecodeFact for a fact that is used only briefly: its byte fields may be the
-// record's own, and then they keep the whole fetch in memory.
-func DecodeFactInPlace(m Message) (domain.Fact, error) {
-	if f, ok := quickFact(m); ok {
-		return f, nil
-	}
-	return decodeFact(m)
-}
-
-func decodeFact(m Message) (domain.Fact, error) {
 	read, known := factForms[m.Type]
 	if !known {
 		return domain.Fact{}, fmt.Errorf("schemas: the journal holds a fact of type %q, which this "+

@@ -68,7 +68,7 @@ func disabledIn(m interface {
 
 func mailDoneOut(d domain.MailDone) *kafka.MailDone {
 	if len(d.Taken)+len(d.Refused) == 0 {
-		return nil // as orders and notices were written before accounts had several addresses
+		return nil
 	}
 	return &kafka.MailDone{Taken: d.Taken, Refused: d.Refused}
 }

@@ -1,8 +1,6 @@
 package schemas
 
 import (
-	"encoding/json"
-
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
@@ -62,7 +60,7 @@ type MatchMade struct {
 	EventID   string
 	WatchID   string
 	PaymentID string
-	Ledger    uint32 // of the payment; 0: unknown, or the event was handed over
+	Ledger    uint32 // of the payment; 0: the event was handed over
 }
 
 // DecodeMatchMade decodes the part of a record of the topic "matches" that a follower
@@ -70,20 +68,10 @@ type MatchMade struct {
 func DecodeMatchMade(m Message) (MatchMade, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)
-	made := MatchMade{
+	return MatchMade{
 		EventID:   b.GetEvent().GetId(),
 		WatchID:   b.GetWatchId(),
 		PaymentID: b.GetPaymentId(),
 		Ledger:    b.GetLedger(),
-	}
-	if err != nil || made.Ledger != 0 || b.GetMoves() > 0 {
-		return made, err
-	}
-	var body struct {
-		Data struct{ Payment struct{ Ledger uint32 } }
-	}
-	if json.Unmarshal(b.GetEvent().GetBody(), &body) == nil {
-		made.Ledger = body.Data.Payment.Ledger
-	}
-	return made, nil
+	}, err
 }

@@ -50,7 +50,7 @@ const changeEnabled = "enabled"
 // the tables facts and delivery_facts: the rows of accounts and watches come from their own topics,
 // and a recalled delivery already has its row.
 func (b *block) addFact(r kafka.Record) error {
-	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
+	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
 		return err
 	}
