@@ -12,10 +12,7 @@ const ledgersRetrySeconds = 2
 
 func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
 	f, err := a.followed(ctx)
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{view: viewCoverage(f)}, nil
+	return reply{view: viewCoverage(f)}, err
 }
 
 // followed reads how far ledgers were followed.

@@ -66,7 +66,7 @@ func assetParameter(q *decode.Query, name string) (asset domain.Asset) {
 		return asset
 	}
 	code, issuer, ok := strings.Cut(s, ":")
-	if !ok || !isAssetCode(code) {
+	if !ok || !assetCodeForm.MatchString(code) {
 		q.Fault(name, problem.FaultInvalidValue,
 			"must be XLM, or CODE:ISSUER with a code of 1 to 12 letters and digits")
 		return asset

@@ -24,22 +24,6 @@ const (
 	maxHistory     = 50
 )
 
-// factView is a fact of an endpoint, a watch or an event: what it changed, and the state after it.
-type factView struct {
-	Version uint64         `json:"version"`
-	Fact    string         `json:"fact"`
-	At      time.Time      `json:"at"`
-	Changes []changeView   `json:"changes"`
-	State   map[string]any `json:"state"`
-}
-
-// changeView is a field of the state that a fact changed; null where there was, or is, none.
-type changeView struct {
-	Field  string `json:"field"` // a path, such as amountRule.amount
-	Before any    `json:"before"`
-	After  any    `json:"after"`
-}
-
 // watchThen is a watch as it was. Its status is left out: that depends on the clock and on its
 // endpoint.
 type watchThen struct {
@@ -237,7 +221,7 @@ func getHistory[S any](
 		next = pointer(positionOfStep(page.Steps[len(page.Steps)-1]))
 	}
 	return list(a, r, q, page.Steps, next, positionOfStep,
-		func(s domain.Step[S]) (factView, error) { return viewStep(s, of.view), nil })
+		func(s domain.Step[S]) (client.Fact, error) { return viewStep(s, of.view), nil })
 }
 
 func positionOfStep[S any](s domain.Step[S]) readmodel.Position {
@@ -281,14 +265,14 @@ func stepsError(what string, expires bool, err error) error {
 	return historyError(err)
 }
 
-func viewStep[S any](s domain.Step[S], view func(S) any) factView {
+func viewStep[S any](s domain.Step[S], view func(S) any) client.Fact {
 	before, after := fieldsOf(view(s.Before)), fieldsOf(view(s.After))
-	return factView{
+	return client.Fact{
 		Version: s.Fact.Version,
 		Fact:    s.Fact.Body.FactType(),
 		At:      at(s.Fact.AtMillis),
-		Changes: changesOf("", before, after, []changeView{}),
-		State:   after,
+		Changes: changesOf("", before, after, []client.FieldChange{}),
+		State:   []byte(encoded(after)),
 	}
 }
 
@@ -300,13 +284,13 @@ func fieldsOf(view any) (fields map[string]any) {
 	return fields
 }
 
-// changesOf appends the fields that differ, in the order of their names. Of objects that are there
-// before and after it names the fields; a list is compared as a whole.
-func changesOf(under string, before, after map[string]any, changes []changeView) []changeView {
-	names := maps.Clone(before)
-	if names == nil {
-		names = make(map[string]any)
-	}
+// changesOf appends the fields that differ, in the order of their names. It looks into an object that
+// is there before and after, and compares lists as a whole.
+func changesOf(
+	under string, before, after map[string]any, changes []client.FieldChange,
+) []client.FieldChange {
+	names := make(map[string]any)
+	maps.Copy(names, before)
 	maps.Copy(names, after)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, is := before[name], after[name]
@@ -316,7 +300,9 @@ func changesOf(under string, before, after map[string]any, changes []changeView)
 		case fromObject && toObject:
 			changes = changesOf(under+name+".", from, to, changes)
 		case !reflect.DeepEqual(was, is):
-			changes = append(changes, changeView{under + name, was, is})
+			changes = append(changes, client.FieldChange{
+				Field: under + name, Before: []byte(encoded(was)), After: []byte(encoded(is)),
+			})
 		}
 	}
 	return changes

@@ -85,11 +85,7 @@ var traceParent = regexp.MustCompile(
 
 // traceID is the trace that a request belongs to, for the log; empty: none.
 func traceID(h http.Header) string {
-	parent := h.Get("traceparent")
-	if parent == "" {
-		return ""
-	}
-	if found := traceParent.FindStringSubmatch(parent); found != nil {
+	if found := traceParent.FindStringSubmatch(h.Get("traceparent")); found != nil {
 		return found[1]
 	}
 	return ""

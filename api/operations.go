@@ -42,28 +42,27 @@ func (a *API) getReadiness(ctx context.Context, _ *request) (reply, error) {
 		Run:  func(context.Context) error { return a.Directory.Fresh() },
 	}
 	for _, check := range append([]Check{directory}, a.Checks...) {
-		shown := client.Check{Name: check.Name, Status: "ok"}
-		if err := runCheck(ctx, check); err != nil {
-			shown.Status, shown.Detail = "failed", redact(err.Error())
+		shown := runCheck(ctx, check)
+		if shown.Status != "ok" {
 			status, view.Status = http.StatusServiceUnavailable, "not ready"
-		} else if check.Detail != nil {
-			shown.Detail = redact(describeCheck(ctx, check))
 		}
 		view.Checks = append(view.Checks, shown)
 	}
 	return reply{status: status, view: view}, nil
 }
 
-func describeCheck(ctx context.Context, c Check) string {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+func runCheck(ctx context.Context, c Check) client.Check {
+	shown := client.Check{Name: c.Name, Status: "ok"}
+	running, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	return c.Detail(ctx)
-}
-
-func runCheck(ctx context.Context, c Check) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	return c.Run(ctx)
+	if err := c.Run(running); err != nil {
+		shown.Status, shown.Detail = "failed", redact(err.Error())
+	} else if c.Detail != nil {
+		describing, cancel := context.WithTimeout(ctx, checkTimeout)
+		defer cancel()
+		shown.Detail = redact(c.Detail(describing))
+	}
+	return shown
 }
 
 // docsPolicy allows the page its own scripts, styles and requests ("Try it"). Redoc adds an empty

@@ -43,20 +43,13 @@ func (answer reply) write(w http.ResponseWriter) {
 	answer.status = cmp.Or(answer.status, http.StatusOK)
 	h.Set("Content-Type", cmp.Or(answer.contentType, "application/json"))
 	h.Set("Content-Length", strconv.Itoa(len(answer.body)))
-	if answer.location != "" {
-		h.Set("Location", answer.location)
-	}
-	if answer.link != "" {
-		h.Set("Link", answer.link)
-	}
-	if answer.etag != "" {
-		h.Set(headerETag, answer.etag)
-	}
-	if answer.caching != "" {
-		h.Set("Cache-Control", answer.caching)
-	}
-	if answer.policy != "" {
-		h.Set("Content-Security-Policy", answer.policy)
+	for _, one := range [][2]string{
+		{"Location", answer.location}, {"Link", answer.link}, {headerETag, answer.etag},
+		{"Cache-Control", answer.caching}, {"Content-Security-Policy", answer.policy},
+	} {
+		if one[1] != "" {
+			h.Set(one[0], one[1])
+		}
 	}
 	if answer.replayed {
 		h.Set(headerReplayed, "true")

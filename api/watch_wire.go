@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -16,7 +17,6 @@ const (
 	maxAssets          = 100
 	maxSenders         = 1000
 	maxEventTypes      = 10
-	maxAssetCodeLength = 12
 )
 
 func viewFulfilled(w domain.Watch) *client.Fulfilment {
@@ -246,7 +246,7 @@ func readAsset(v decode.Value) (domain.Asset, bool) {
 		return domain.Asset{}, false
 	}
 	code, codeOK := v.Member("code").RequiredText(maxFormCharacters)
-	if codeOK && !isAssetCode(code) {
+	if codeOK && !assetCodeForm.MatchString(code) {
 		v.Member("code").Fault(problem.FaultInvalidValue, "must be 1 to 12 letters and digits")
 		codeOK = false
 	}
@@ -267,15 +267,7 @@ func readAsset(v decode.Value) (domain.Asset, bool) {
 	return domain.Asset{Code: code, Issuer: address}, codeOK && issuerOK
 }
 
-func isAssetCode(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxAssetCodeLength
-}
+var assetCodeForm = regexp.MustCompile(`^[0-9A-Za-z]{1,12}$`)
 
 func readSenders(v decode.Value) []string {
 	elements, _ := v.Elements(maxSenders)

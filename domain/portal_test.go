@@ -22,7 +22,9 @@ func grant() domain.PortalGrant {
 	}
 }
 
-func link(t *testing.T, s *domain.PortalSigner, g domain.PortalGrant) (text string, opensMillis int64) {
+func link(
+	t *testing.T, s *domain.PortalSigner, g domain.PortalGrant,
+) (text string, opensMillis int64) {
 	t.Helper()
 	text, opensMillis, err := s.Link(g, made.UnixMilli())
 	if err != nil {

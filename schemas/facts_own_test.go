@@ -9,7 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestDecodedFactsAreTheirOwn: DecodeFact returns the fact that was encoded, and it shares no memory with the record.
+// TestDecodedFactsAreTheirOwn: DecodeFact returns the fact that was encoded, and shares no memory
+// with the record.
 func TestDecodedFactsAreTheirOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fact := drawHotFact(t)

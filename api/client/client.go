@@ -219,7 +219,7 @@ type Problem struct {
 	Detail    string  `json:"detail"`
 	Code      string  `json:"code"`
 	RequestID string  `json:"requestId"`
-	CommandID string  `json:"commandId,omitempty"`
+	CommandID string  `json:"commandId,omitempty"` // of a write that is not answered yet
 	Errors    []Fault `json:"errors,omitempty"`
 }
 

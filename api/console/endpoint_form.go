@@ -87,16 +87,15 @@ func (f *form) patch(e client.EndpointCreate) client.Patch {
 func (x *Console) createEndpoint(v *visit) (string, *page, error) {
 	f := v.posted()
 	e := f.endpoint()
-	if f.Wrong() {
-		return "", v.again(x.endpointForm(endpointFormView{form: f})), nil
-	}
-	made, err := v.api.CreateEndpoint(v.r.Context(), e, v.once())
-	if err == nil {
-		view := secretView{made.ID, made.URL, made.Secret, true, made.Warnings}
-		return "", &page{"secret", "The endpoint was made", "endpoints", view}, nil
-	}
-	if err := f.refused(err, pointersOf(client.EndpointCreate{})); err != nil {
-		return "", nil, err
+	if !f.Wrong() {
+		made, err := v.api.CreateEndpoint(v.r.Context(), e, v.once())
+		if err == nil {
+			view := secretView{made.ID, made.URL, made.Secret, true, made.Warnings}
+			return "", &page{"secret", "The endpoint was made", "endpoints", view}, nil
+		}
+		if err := f.refused(err, pointersOf(e)); err != nil {
+			return "", nil, err
+		}
 	}
 	return "", v.again(x.endpointForm(endpointFormView{form: f})), nil
 }
@@ -104,10 +103,8 @@ func (x *Console) createEndpoint(v *visit) (string, *page, error) {
 func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
 	f, id := v.posted(), v.r.PathValue("id")
 	change := f.endpoint()
-	var err error
 	if !f.Wrong() {
-		var changed client.Endpoint
-		changed, err = v.api.UpdateEndpoint(v.r.Context(), id, f.patch(change), v.once(),
+		changed, err := v.api.UpdateEndpoint(v.r.Context(), id, f.patch(change), v.once(),
 			client.IfMatch(f.ETag))
 		if err == nil {
 			done := "changed"
@@ -116,12 +113,9 @@ func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
 			}
 			return v.endpointPath(done), nil, nil
 		}
-	}
-	if err != nil {
-		err = f.refused(err, pointersOf(client.EndpointCreate{}))
-	}
-	if err != nil {
-		return "", nil, err
+		if err := f.refused(err, pointersOf(change)); err != nil {
+			return "", nil, err
+		}
 	}
 	e, err := v.api.GetEndpoint(v.r.Context(), id)
 	again := endpointFormView{form: f, ID: id, Held: headersOf(e)}
@@ -191,21 +185,37 @@ func leftWatches(left client.List[client.Watch]) (lines []string) {
 	return lines
 }
 
-func (x *Console) askToDeleteEndpoint(v *visit) (page, error) {
-	c, err := x.endpointToDelete(v)
-	return c.page(), err
+// asking makes the handler of the page that asks before a deletion.
+func asking(toDelete func(*visit) (confirmView, error)) pageHandler {
+	return func(v *visit) (page, error) {
+		c, err := toDelete(v)
+		return c.page(), err
+	}
 }
 
-func (x *Console) deleteEndpoint(v *visit) (string, *page, error) {
-	c, err := x.endpointToDelete(v)
-	if err != nil {
-		return "", nil, err
+// deleting makes the handler that deletes once the name was written, and continues to a list.
+func (x *Console) deleting(
+	toDelete func(*visit) (confirmView, error), remove func(*visit, string) error,
+) formHandler {
+	return func(v *visit) (string, *page, error) {
+		c, err := toDelete(v)
+		if err != nil {
+			return "", nil, err
+		}
+		if !v.confirmed(&c) {
+			return "", v.again(c.page()), nil
+		}
+		return x.at + "/" + c.Section + "?done=deleted", nil, remove(v, v.r.PathValue("id"))
 	}
-	if !v.confirmed(&c) {
-		return "", v.again(c.page()), nil
-	}
-	_, err = v.api.DeleteEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
-	return x.at + "/endpoints?done=deleted", nil, err
+}
+
+func deleteEndpoint(v *visit, id string) error {
+	_, err := v.api.DeleteEndpoint(v.r.Context(), id, v.once())
+	return err
+}
+
+func deleteWatch(v *visit, id string) error {
+	return v.api.DeleteWatch(v.r.Context(), id, v.once())
 }
 
 func (x *Console) askToRotate(v *visit) (page, error) {

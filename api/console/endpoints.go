@@ -2,10 +2,8 @@ package console
 
 import (
 	"net/url"
-	"slices"
+	"strings"
 	"time"
-
-	"maps"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
@@ -56,24 +54,33 @@ func (v *visit) nextPage(cursor *string) string {
 	return v.r.URL.Path + "?" + q.Encode()
 }
 
-func (x *Console) listEndpoints(v *visit) (page, error) {
-	view := listView[endpointRow]{form: v.filters()}
-	shown := func() page { return page{"endpoints", "Endpoints", "endpoints", &view} }
-	found, err := v.worstEndpoints(listPage)
+// showList shows a page of a list, or its filters with what the API says of them.
+func showList[T, R any](
+	v *visit, view *listView[R], title string, filters [][2]string, found client.List[T], err error,
+	row func(T) R,
+) (page, error) {
+	name := strings.ToLower(title)
+	shown := page{name, title, name, view}
 	if err != nil {
-		if err := view.refused(err, nil); err != nil {
+		if err := view.refused(err, filters); err != nil {
 			return page{}, err
 		}
-		return v.unfiltered(shown())
+		return v.unfiltered(shown)
 	}
 	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
-	if view.First {
+	for _, one := range found.Data {
+		view.Rows = append(view.Rows, row(one))
+	}
+	return shown, nil
+}
+
+func (x *Console) listEndpoints(v *visit) (page, error) {
+	view := listView[endpointRow]{form: v.filters()}
+	found, err := v.worstEndpoints(listPage)
+	if err == nil && !view.Values.Has("cursor") {
 		view.Live = v.live("/endpoints/live") + "&" + v.r.URL.RawQuery
 	}
-	for _, e := range found.Data {
-		view.Rows = append(view.Rows, x.endpointRow(e))
-	}
-	return shown(), nil
+	return showList(v, &view, "Endpoints", nil, found, err, x.endpointRow)
 }
 
 // endpointView is one endpoint.
@@ -93,7 +100,7 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 	}
 	view := endpointView{
 		endpointRow: x.endpointRow(e),
-		HeaderNames: append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...),
+		HeaderNames: headersOf(e),
 		Live:        v.live("/endpoints/" + url.PathEscape(e.ID) + "/live"),
 	}
 	if err := x.lookBack(v, &view); err != nil {
@@ -104,16 +111,11 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 }
 
 // lookBack reads the last events and attempts of an endpoint.
-func (x *Console) lookBack(v *visit, view *endpointView) error {
-	recent, err := v.api.ListEvents(v.r.Context(), client.EventFilter{EndpointID: view.ID},
-		client.Page{Limit: 10})
-	if err != nil {
-		return err
+func (x *Console) lookBack(v *visit, view *endpointView) (err error) {
+	view.Recent, err = x.recent(v, client.EventFilter{EndpointID: view.ID}, 10)
+	if err == nil {
+		view.Attempts, err = x.rates(v, view.ID)
 	}
-	for _, e := range recent.Data {
-		view.Recent = append(view.Recent, x.eventRow(e))
-	}
-	view.Attempts, err = x.rates(v, view.ID)
 	return err
 }
 

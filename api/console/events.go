@@ -74,27 +74,25 @@ func lastWords(d client.Delivery) string {
 
 func (x *Console) listEvents(v *visit) (page, error) {
 	view := listView[eventRow]{form: v.filters()}
-	shown := func() page { return page{"events", "Events", "events", &view} }
 	var filter client.EventFilter
 	if view.read(&filter); view.Wrong() {
-		return v.unfiltered(shown())
+		return v.unfiltered(page{"events", "Events", "events", &view})
 	}
 	found, err := v.api.ListEvents(v.r.Context(), filter,
 		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
-	if err != nil {
-		if err := view.refused(err, pointersOf(filter)); err != nil {
-			return page{}, err
-		}
-		return v.unfiltered(shown())
-	}
-	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
-	if view.First {
+	if err == nil && !view.Values.Has("cursor") {
 		view.Live = x.at + "/events/live?" + v.following(view.form, filter).Encode()
 	}
+	return showList(v, &view, "Events", pointersOf(filter), found, err, x.eventRow)
+}
+
+// recent reads the newest events that a filter selects.
+func (x *Console) recent(v *visit, f client.EventFilter, n int) (rows []eventRow, err error) {
+	found, err := v.api.ListEvents(v.r.Context(), f, client.Page{Limit: n})
 	for _, e := range found.Data {
-		view.Rows = append(view.Rows, x.eventRow(e))
+		rows = append(rows, x.eventRow(e))
 	}
-	return shown(), nil
+	return rows, err
 }
 
 // eventView is one event.
@@ -148,9 +146,7 @@ func (x *Console) showEvent(v *visit) (page, error) {
 		view.Closed = x.moment(&view.Paid.Payment.LedgerClosedAt)
 		view.Asset = assetWords(view.Paid.Payment.Asset)
 	}
-	for _, reason := range view.Paid.Verification.Reasons {
-		view.Reasons = append(view.Reasons, worded(reasonWords, reason))
-	}
+	view.Reasons = allWorded(reasonWords, view.Paid.Verification.Reasons)
 	view.CanAgain = e.Delivery.State == "DELIVERED" || e.Delivery.State == "FAILED" ||
 		e.Delivery.State == "CANCELLED"
 	view.CanNow = e.Delivery.State == "WAITING" && !e.Delivery.Held

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -21,14 +22,7 @@ type form struct {
 func (f form) Value(name string) string { return f.Values.Get(name) }
 
 // Has reports whether a field holds a value: a box is ticked, or a choice made.
-func (f form) Has(name, value string) bool {
-	for _, v := range f.Values[name] {
-		if v == value {
-			return true
-		}
-	}
-	return false
-}
+func (f form) Has(name, value string) bool { return slices.Contains(f.Values[name], value) }
 
 // Wrong reports whether anything is.
 func (f form) Wrong() bool { return len(f.Faults) > 0 || len(f.Others) > 0 }

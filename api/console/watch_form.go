@@ -95,11 +95,7 @@ func valuesOf(w client.Watch) url.Values {
 	}
 	var assets []string
 	for _, a := range w.Assets {
-		text := a.Code
-		if a.Issuer != nil {
-			text += ":" + *a.Issuer
-		}
-		assets = append(assets, text)
+		assets = append(assets, a.String())
 	}
 	values.Set("assets", strings.Join(assets, "\n"))
 	return values
@@ -225,21 +221,4 @@ func (x *Console) watchToDelete(v *visit) (confirmView, error) {
 		c.Name = w.WalletAddress
 	}
 	return c, err
-}
-
-func (x *Console) askToDeleteWatch(v *visit) (page, error) {
-	c, err := x.watchToDelete(v)
-	return c.page(), err
-}
-
-func (x *Console) deleteWatch(v *visit) (string, *page, error) {
-	c, err := x.watchToDelete(v)
-	if err != nil {
-		return "", nil, err
-	}
-	if !v.confirmed(&c) {
-		return "", v.again(c.page()), nil
-	}
-	err = v.api.DeleteWatch(v.r.Context(), v.r.PathValue("id"), v.once())
-	return v.console.at + "/watches?done=deleted", nil, err
 }

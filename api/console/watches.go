@@ -3,7 +3,9 @@ package console
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lumenhook/lumenhook/api/client"
 )
@@ -43,22 +45,11 @@ func (x *Console) watchRow(w client.Watch) watchRow {
 
 func (x *Console) listWatches(v *visit) (page, error) {
 	view := listView[watchRow]{form: v.filters()}
-	shown := func() page { return page{"watches", "Watches", "watches", &view} }
 	var filter client.WatchFilter
 	view.read(&filter)
 	found, err := v.api.ListWatches(v.r.Context(), filter,
 		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
-	if err != nil {
-		if err := view.refused(err, pointersOf(filter)); err != nil {
-			return page{}, err
-		}
-		return v.unfiltered(shown())
-	}
-	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
-	for _, w := range found.Data {
-		view.Rows = append(view.Rows, x.watchRow(w))
-	}
-	return shown(), nil
+	return showList(v, &view, "Watches", pointersOf(filter), found, err, x.watchRow)
 }
 
 // watchView is one watch.
@@ -146,14 +137,9 @@ func (v *visit) check(watchID string) (view checkView, err error) {
 	view.Answered = true
 	switch {
 	case made.EventType == nil:
-		view.Word, view.Says = stateWord{"Not told", "cancelled"}, "Nobody would be told of it: "
-		for i, reason := range made.NotReported {
-			if i > 0 {
-				view.Says += "; "
-			}
-			view.Says += worded(silenceWords, reason)
-		}
-		view.Says += "."
+		view.Word = stateWord{"Not told", "cancelled"}
+		view.Says = "Nobody would be told of it: " +
+			strings.Join(allWorded(silenceWords, made.NotReported), "; ") + "."
 	case made.Verification.Outcome == "VERIFIED":
 		view.Word = stateWord{"Match", "delivered"}
 		view.Says = "It meets every rule: the endpoint would be told of it."
@@ -161,9 +147,7 @@ func (v *visit) check(watchID string) (view checkView, err error) {
 		view.Word = stateWord{"Rejected", "failed"}
 		view.Says = "The endpoint would be told that it was rejected."
 	}
-	for _, reason := range made.Verification.Reasons {
-		view.Reasons = append(view.Reasons, worded(reasonWords, reason))
-	}
+	view.Reasons = allWorded(reasonWords, made.Verification.Reasons)
 	return view, nil
 }
 
@@ -179,9 +163,7 @@ func (x *Console) showWatch(v *visit) (page, error) {
 func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err error) {
 	view := watchView{
 		watchRow: x.watchRow(w), Backfill: viewBackfill(w.Backfill), Looking: looking,
-	}
-	for _, t := range w.EventTypes {
-		view.Rejections = view.Rejections || t == "payment.rejected"
+		Rejections: slices.Contains(w.EventTypes, "payment.rejected"),
 	}
 	for _, warning := range v.r.URL.Query()["warning"] {
 		if meaning := warningWords(warning); meaning != "" {
@@ -198,27 +180,16 @@ func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err
 	return page{"watch", "Watch", "watches", view}, nil
 }
 
-// addRecent reads what the watch has told of lately.
-func (x *Console) addRecent(v *visit, view *watchView) error {
-	recent, err := v.api.ListEvents(v.r.Context(), client.EventFilter{WatchID: view.ID},
-		client.Page{Limit: 10})
-	if err != nil {
+// addRecent reads the newest events of the watch.
+func (x *Console) addRecent(v *visit, view *watchView) (err error) {
+	view.Recent, err = x.recent(v, client.EventFilter{WatchID: view.ID}, 10)
+	if err != nil || !view.Rejections {
 		return err
 	}
-	for _, e := range recent.Data {
-		view.Recent = append(view.Recent, x.eventRow(e))
-	}
-	if !view.Rejections {
-		return nil
-	}
-	rejected, err := v.api.ListEvents(v.r.Context(),
-		client.EventFilter{WatchID: view.ID, Type: "payment.rejected"}, client.Page{Limit: 5})
-	for _, e := range rejected.Data {
-		row := rejectedRow{eventRow: x.eventRow(e)}
-		for _, reason := range row.Paid.Verification.Reasons {
-			row.Reasons = append(row.Reasons, worded(reasonWords, reason))
-		}
-		view.Rejected = append(view.Rejected, row)
+	rejected, err := x.recent(v, client.EventFilter{WatchID: view.ID, Type: "payment.rejected"}, 5)
+	for _, row := range rejected {
+		view.Rejected = append(view.Rejected,
+			rejectedRow{row, allWorded(reasonWords, row.Paid.Verification.Reasons)})
 	}
 	return err
 }

@@ -59,21 +59,18 @@ func short(s string) string {
 // stateWord is a delivery's state in a word, and the class of its colour.
 type stateWord struct{ Word, Class string }
 
+var deliveryWords = map[string]stateWord{
+	"QUEUED": {"Queued", "queued"}, "WAITING": {"Waiting", "waiting"},
+	"DELIVERED": {"Delivered", "delivered"}, "FAILED": {"Failed", "failed"},
+	"CANCELLED": {"Cancelled", "cancelled"},
+}
+
 func wordOf(d client.Delivery) stateWord {
 	if d.Held {
 		return stateWord{"Held", "held"}
 	}
-	switch d.State {
-	case "QUEUED":
-		return stateWord{"Queued", "queued"}
-	case "WAITING":
-		return stateWord{"Waiting", "waiting"}
-	case "DELIVERED":
-		return stateWord{"Delivered", "delivered"}
-	case "FAILED":
-		return stateWord{"Failed", "failed"}
-	case "CANCELLED":
-		return stateWord{"Cancelled", "cancelled"}
+	if word, known := deliveryWords[d.State]; known {
+		return word
 	}
 	return stateWord{d.State, "cancelled"}
 }
@@ -161,6 +158,14 @@ func worded(words map[string]string, word string) string {
 		return meaning
 	}
 	return word
+}
+
+// allWorded returns the meanings of words of the API.
+func allWorded(words map[string]string, of []string) (meanings []string) {
+	for _, word := range of {
+		meanings = append(meanings, worded(words, word))
+	}
+	return meanings
 }
 
 // assetWords names an asset with the end of its issuer: codes alone can be anybody's.

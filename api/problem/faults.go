@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/lumenhook/lumenhook/api/client"
 )
 
 // maxFaults bounds how many faults one answer lists, and maxNameBytes the length of each
@@ -16,13 +18,9 @@ const (
 	maxNameBytes = 256
 )
 
-// Fault is one thing wrong with a body or a query.
-type Fault struct {
-	Pointer   string `json:"pointer"`             // JSON pointer (RFC 6901) into the body
-	Parameter string `json:"parameter,omitempty"` // of the query, where a pointer does not apply
-	Code      string `json:"code"`
-	Detail    string `json:"detail"`
-}
+// Fault is one thing wrong with a body or a query. Its pointer is a JSON pointer (RFC 6901) into the
+// body; a fault of a query has a parameter instead.
+type Fault = client.Fault
 
 // Faults collects the faults of a body or a query. The zero value is empty.
 type Faults struct {

@@ -7,21 +7,16 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/lumenhook/lumenhook/api/client"
 )
 
 // ContentType is the media type of an encoded problem.
 const ContentType = "application/problem+json"
 
-// Problem is a refusal (RFC 9457).
+// Problem is a refusal (RFC 9457), as clients get it, and what only the server knows of it.
 type Problem struct {
-	Type      string  `json:"type"`
-	Title     string  `json:"title"`
-	Status    int     `json:"status"`
-	Detail    string  `json:"detail"`
-	Code      string  `json:"code"`
-	RequestID string  `json:"requestId"`
-	CommandID string  `json:"commandId,omitempty"` // of a write that is not answered yet
-	Errors    []Fault `json:"errors,omitempty"`
+	client.Problem
 
 	RetryAfterSeconds int   `json:"-"` // 0: repeating is useless
 	Replayed          bool  `json:"-"` // the answer to an earlier request with the same key
@@ -36,13 +31,13 @@ func New(code, detail string) *Problem {
 		// does not know: every rejection is a conflict with a state.
 		of = kind{http.StatusConflict, "The state of the object does not allow it"}
 	}
-	return &Problem{
+	return &Problem{Problem: client.Problem{
 		Type:   "urn:lumenhook:problem:" + strings.ToLower(strings.ReplaceAll(code, "_", "-")),
 		Title:  of.title,
 		Status: of.status,
 		Detail: detail,
 		Code:   code,
-	}
+	}}
 }
 
 // Internal makes the problem of an unexpected error.

@@ -174,8 +174,7 @@ func (r *apiRole) portalLinks() *domain.PortalSigner {
 	return domain.NewPortalSigner(deriver(r.node.cfg.MasterKey)("portal links"))
 }
 
-// newConsole creates the pages next to the API, which they call like any client: the console's, or
-// the portal's, which links open.
+// newConsole creates the console, or the portal, which links open. Both are clients of the API.
 func (r *apiRole) newConsole(
 	handler http.Handler, links *domain.PortalSigner,
 ) (*console.Console, error) {

@@ -187,7 +187,9 @@ func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 	for i, at := range d.sentAt {
 		times[i] = at.UnixMilli()
 	}
-	which := writer.Parameters{"endpoint": d.endpointID, "times": writer.TimesOf(times), "event": d.eventID}
+	which := writer.Parameters{
+		"endpoint": d.endpointID, "times": writer.TimesOf(times), "event": d.eventID,
+	}
 	return d.db.Query(ctx, selectAttemptFacts, which, func(read func(...any) error) error {
 		var (
 			number, run, durationMillis uint32

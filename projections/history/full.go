@@ -176,7 +176,9 @@ func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
 func (h *reading) whole(ctx context.Context, tables ...string) error {
 	for {
 		if known := h.damage.Load(); known != nil {
-			if slices.ContainsFunc(*known, func(d writer.Damage) bool { return slices.Contains(tables, d.Table) }) {
+			if slices.ContainsFunc(*known, func(d writer.Damage) bool {
+				return slices.Contains(tables, d.Table)
+			}) {
 				return fmt.Errorf("%w: %w", readmodel.ErrBehind, *known)
 			}
 			return nil

@@ -378,7 +378,9 @@ func (l *lister) readBodies(ctx context.Context) error {
 		ids = append(ids, r.ID)
 		times = append(times, r.CreatedAtMillis)
 	}
-	which := writer.Parameters{"account": l.filter.AccountID, "times": writer.TimesOf(times), "events": writer.ArrayOf(ids)}
+	which := writer.Parameters{
+		"account": l.filter.AccountID, "times": writer.TimesOf(times), "events": writer.ArrayOf(ids),
+	}
 	return l.db.Query(ctx, selectBodies, which, func(read func(...any) error) error {
 		var key eventAt
 		var body []byte
@@ -417,7 +419,9 @@ func (l *lister) readOutcomes(ctx context.Context) error {
 	if len(at) == 0 {
 		return nil
 	}
-	which := writer.Parameters{"events": writer.ArrayOf(events), "endpoints": writer.ArrayOf(endpoints)}
+	which := writer.Parameters{
+		"events": writer.ArrayOf(events), "endpoints": writer.ArrayOf(endpoints),
+	}
 	return l.db.Query(ctx, selectOutcomes, which, func(read func(...any) error) error {
 		var key eventAt
 		var number uint32

@@ -62,7 +62,9 @@ func (h *History) onJournal(
 	})
 }
 
-func (db tables) rates(ctx context.Context, which writer.Parameters) (rates readmodel.Rates, err error) {
+func (db tables) rates(
+	ctx context.Context, which writer.Parameters,
+) (rates readmodel.Rates, err error) {
 	err = db.QueryRow(ctx, selectRates, which, &rates.MedianMillis, &rates.P99Millis,
 		&rates.Delivered, &rates.Refused, &rates.Unmet)
 	if err != nil {

@@ -38,10 +38,10 @@ func (s standing) above(other standing) bool {
 		cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
 }
 
-// succeeds reports whether a delivery, rather than another one, is its event's current one: the one
-// with the most handovers. Two with equally many are a fault (see [writer.Verification]). Then the one
-// that was not cancelled is, and if both or neither were, the one with the greater endpoint id, so
-// that each read shows the same.
+// succeeds reports whether a delivery, rather than another one, is the current one of its event:
+// the one with the most handovers. Two with equally many are a fault (see [writer.Verification]). Then
+// the current one is the one that was not cancelled or, if that does not decide, the one with the
+// greater endpoint id, so that each read shows the same.
 func (s standing) succeeds(other standing) bool {
 	switch cancelled := s.state == domain.StateCancelled; {
 	case s.moves != other.moves:
@@ -116,7 +116,9 @@ PREWHERE event_id IN {events:Array(String)}`
 
 // deliveries returns the deliveries of an account's event, the current one last, without the effect
 // of enablings.
-func (db tables) deliveries(ctx context.Context, accountID, eventID string) (list []whole, err error) {
+func (db tables) deliveries(
+	ctx context.Context, accountID, eventID string,
+) (list []whole, err error) {
 	err = db.Query(ctx, selectDeliveries, writer.Parameters{"event": eventID},
 		func(read func(...any) error) error {
 			var row whole

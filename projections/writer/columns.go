@@ -13,37 +13,37 @@ import (
 func (b *block) table(name string) table {
 	switch name {
 	case "payments":
-		return tableOf(name, &b.payments, paymentColumns)
+		return tableOf(name, b.payments, paymentColumns)
 	case "balance_moves":
-		return tableOf(name, &b.moves, moveColumns)
+		return tableOf(name, b.moves, moveColumns)
 	case "endpoints":
-		return tableOf(name, &b.endpoints, endpointColumns)
+		return tableOf(name, b.endpoints, endpointColumns)
 	case "watches":
-		return tableOf(name, &b.watches, watchColumns)
+		return tableOf(name, b.watches, watchColumns)
 	case "attempts":
-		return tableOf(name, &b.attempts, attemptColumns)
+		return tableOf(name, b.attempts, attemptColumns)
 	case countsTable:
-		return tableOf(name, &b.attempts, countColumns)
+		return tableOf(name, b.attempts, countColumns)
 	case logTable:
-		return tableOf(name, &b.leaves, leafColumns)
+		return tableOf(name, b.leaves, leafColumns)
 	case "endpoint_changes":
-		return tableOf(name, &b.changes, changeColumns)
+		return tableOf(name, b.changes, changeColumns)
 	case factsTable:
-		return tableOf(name, &b.facts, keptColumns)
+		return tableOf(name, b.facts, keptColumns)
 	case deliveryFactsTable:
-		return tableOf(name, &b.ofDelivery, deliveryFactColumns)
+		return tableOf(name, b.ofDelivery, deliveryFactColumns)
 	case "events":
-		return tableOf(name, &b.events, eventColumns)
+		return tableOf(name, b.events, eventColumns)
 	case "deliveries":
-		return tableOf(name, &b.deliveries, deliveryColumns)
+		return tableOf(name, b.deliveries, deliveryColumns)
 	}
 	panic("projections: there is no table " + name)
 }
 
-func tableOf[B any](name string, l *rows[B], columns func([]row[B]) []column) table {
-	return table{name, l.n, func(yield func([]column) bool) {
-		for _, piece := range l.pieces {
-			if len(piece) == 0 || !yield(columns(piece)) {
+func tableOf[B any](name string, l rows[B], columns func([]row[B]) []column) table {
+	return table{name, len(l), func(yield func([]column) bool) {
+		for piece := range slices.Chunk(l, pieceRows) {
+			if !yield(columns(piece)) {
 				return
 			}
 		}
@@ -346,37 +346,18 @@ type row[B any] struct {
 	offset     int64
 }
 
-// rows are collected in pieces, which are also sent one by one. A single slice would be copied
-// repeatedly while it grows, which took a seventh of the projector's time.
-type rows[B any] struct {
-	pieces [][]row[B] // all but the last are full
-	n      int
-}
+// rows are the rows of one table. A block is filled again after it was written, so they rarely
+// grow.
+type rows[B any] []row[B]
 
 // A statement's rows are sent in pieces: the client's buffers grow to one piece and are reused for
 // the next, while the server processes the previous one. The server makes one part of all of them.
 const pieceRows = 4096
 
-func (l *rows[B]) add(r row[B]) {
-	i := l.n / pieceRows
-	if i == len(l.pieces) {
-		capacity := 0 // the first grows as it is filled, because most blocks are small
-		if i > 0 {
-			capacity = pieceRows
-		}
-		l.pieces = append(l.pieces, make([]row[B], 0, capacity))
-	}
-	l.pieces[i] = append(l.pieces[i], r)
-	l.n++
-}
-
-func (l *rows[B]) at(i int) *row[B] { return &l.pieces[i/pieceRows][i%pieceRows] }
+func (l *rows[B]) add(r row[B]) { *l = append(*l, r) }
 
 // reset empties the list and keeps its memory.
 func (l *rows[B]) reset() {
-	for i, piece := range l.pieces {
-		clear(piece) // releases what the rows point at
-		l.pieces[i] = piece[:0]
-	}
-	l.n = 0
+	clear(*l) // releases what the rows point at
+	*l = (*l)[:0]
 }

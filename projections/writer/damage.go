@@ -222,7 +222,7 @@ func (db *DB) dropDamaged(ctx context.Context) error {
 	return Migrate(ctx, db)
 }
 
-// damageAge is the maximum age of an answer whether tables lost rows.
+// DamageAge is the maximum age of an answer whether tables lost rows.
 const DamageAge = 5 * time.Second
 
 // damageCodes are ClickHouse's error codes for files that are missing or were changed.
@@ -235,4 +235,5 @@ func (db *DB) suspect(err error) {
 	}
 }
 
+// IsDenied reports whether the user lacks the right to a query.
 func IsDenied(err error) bool { return HasCode(err, CodeAccessDenied) }

@@ -20,7 +20,7 @@ import (
 const (
 	defaultDatabase = "lumenhook"
 	connectionsMax  = 16
-	// readsMax is how many reads of the history run at once on a server. It leaves connections for
+	// ReadsMax is how many reads of the history run at once on a server. It leaves connections for
 	// the reads of progress. More reads wait in the order of their arrival.
 	ReadsMax     = connectionsMax - 4
 	dialMax      = 2 * time.Second // also bounds the wait for a pooled connection
@@ -36,13 +36,13 @@ const (
 	CodeAccessDenied    = 497
 )
 
-// hasCode reports whether ClickHouse refused a query with one of these error codes.
+// HasCode reports whether ClickHouse refused a query with one of these error codes.
 func HasCode(err error, codes ...int32) bool {
 	var refused *clickhouse.Exception
 	return errors.As(err, &refused) && slices.Contains(codes, refused.Code)
 }
 
-// isMissing reports whether ClickHouse answered that the table or the database does not
+// IsMissing reports whether ClickHouse answered that the table or the database does not
 // exist: no projector has created it yet.
 func IsMissing(err error) bool {
 	return errors.As(err, new(errTablesMissing)) ||
@@ -185,7 +185,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// parameters are used in queries as {name:Type}. ClickHouse inserts them. "database" is always one
+// Parameters are used in queries as {name:Type}. ClickHouse inserts them. "database" is always one
 // of them.
 type Parameters map[string]string
 
@@ -202,14 +202,14 @@ func (db *DB) exec(ctx context.Context, statement string, p Parameters) error {
 	return db.execWithin(ctx, statementMax, statement, p)
 }
 
-// queryRow reads at most one row into dest. Without a row its error is sql.ErrNoRows.
+// QueryRow reads at most one row into dest. Without a row its error is sql.ErrNoRows.
 func (db *DB) QueryRow(ctx context.Context, query string, p Parameters, dest ...any) error {
 	err := db.Server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
 	db.suspect(err)
 	return err
 }
 
-// query calls scan for each row, with a function that scans the row's columns.
+// Query calls scan for each row, with a function that scans the row's columns.
 func (db *DB) Query(
 	ctx context.Context, query string, p Parameters, scan func(read func(dest ...any) error) error,
 ) (err error) {

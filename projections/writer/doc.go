@@ -63,7 +63,7 @@
 //	servers.go           which of several servers is used
 //	migrate.go           creating the tables; retention.go, how long rows are kept
 //	tables.go            which topic fills which table, and which UUID each has
-//	block.go             records collected; facts.go (journal), current.go (others), envelope.go
+//	block.go             records collected; facts.go (rows of a record), envelope.go
 //	columns.go           the collected rows of a table, and rows into columns
 //	write.go             columns into ClickHouse
 //	progress.go, lag.go  the progress of the tables

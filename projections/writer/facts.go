@@ -3,6 +3,7 @@ package writer
 import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/intake"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
@@ -157,21 +158,21 @@ func (b *block) endpointChanged(
 func (b *block) addDelivery(r row[delivery]) {
 	key := deliveryKey{r.body.eventID, r.endpointID}
 	i, there := b.at[key]
-	if !there || (b.deliveries.at(i).body.sentAtMillis != 0 && r.body.sentAtMillis != 0) {
-		b.at[key] = b.deliveries.n
+	if !there || (b.deliveries[i].body.sentAtMillis != 0 && r.body.sentAtMillis != 0) {
+		b.at[key] = len(b.deliveries)
 		b.deliveries.add(r)
 		return
 	}
 	// The state and the next attempt come from the higher version: a repeated fact may follow later
 	// ones.
-	latest, other := r, *b.deliveries.at(i)
+	latest, other := r, b.deliveries[i]
 	if other.version > latest.version {
 		latest, other = other, latest
 	}
 	latest.body.join(other.body)
 	latest.atMillis, latest.offset = max(latest.atMillis, other.atMillis),
 		max(latest.offset, other.offset)
-	*b.deliveries.at(i) = latest
+	b.deliveries[i] = latest
 }
 
 // join takes the earlier fact's values where this one is zero, and the larger of the counts.
@@ -197,4 +198,58 @@ func newRow[B any](r kafka.Record, f domain.Fact, body B) row[B] {
 		partition:  r.Partition,
 		offset:     r.Offset,
 	}
+}
+
+// endpointRow is the row of an endpoint, or its absence.
+type endpointRow struct {
+	domain.Endpoint
+	gone bool
+}
+
+func readEndpointRow(r kafka.Record) (endpointRow, error) {
+	e, gone, err := intake.Endpoint(r)
+	if gone {
+		e.ID = string(r.Key)
+	}
+	return endpointRow{e, gone}, err
+}
+
+// watchRow is the row of a watch, or its absence.
+type watchRow struct {
+	domain.Watch
+	gone bool
+}
+
+func readWatchRow(r kafka.Record) (watchRow, error) {
+	w, gone, err := intake.Watch(r)
+	if gone {
+		w.ID = string(r.Key)
+	}
+	return watchRow{w, gone}, err
+}
+
+// addCurrent collects the row of a payment, of a balance move, or of a table topic.
+func (b *block) addCurrent(r kafka.Record) error {
+	switch {
+	case r.Topic == schemas.TopicPayments && schemas.IsBalanceMoved(r):
+		return addOne(&b.moves, r, intake.Move)
+	case r.Topic == schemas.TopicPayments:
+		return addOne(&b.payments, r, intake.Payment)
+	case r.Topic == schemas.TopicEndpoints:
+		return addOne(&b.endpoints, r, readEndpointRow)
+	case r.Topic == schemas.TopicWatches:
+		return addOne(&b.watches, r, readWatchRow)
+	}
+	return nil
+}
+
+// addOne collects the row of a decoded record.
+func addOne[B any](
+	to *rows[B], r kafka.Record, decode func(kafka.Record) (B, error),
+) error {
+	body, err := decode(r)
+	if err == nil {
+		to.add(row[B]{body: body, partition: r.Partition, offset: r.Offset})
+	}
+	return err
 }

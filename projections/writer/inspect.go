@@ -36,22 +36,21 @@ var rights = []string{
 }
 
 // Inspect queries each server. The error of a server that does not answer is in its entry.
-func (db *DB) Inspect(
-	ctx context.Context, now func() time.Time,
-) (states []ServerState, errs []error) {
-	for _, one := range db.Servers() {
-		state, err := one.inspect(ctx, now)
-		states, errs = append(states, state), append(errs, err)
-	}
-	return states, errs
+func (db *DB) Inspect(ctx context.Context, now func() time.Time) ([]ServerState, []error) {
+	return db.ofEach(ctx, now, (*DB).inspect)
 }
 
 // Clocks queries only the version and the time of each server.
-func (db *DB) Clocks(
+func (db *DB) Clocks(ctx context.Context, now func() time.Time) ([]ServerState, []error) {
+	return db.ofEach(ctx, now, (*DB).clock)
+}
+
+func (db *DB) ofEach(
 	ctx context.Context, now func() time.Time,
+	ask func(*DB, context.Context, func() time.Time) (ServerState, error),
 ) (states []ServerState, errs []error) {
 	for _, one := range db.Servers() {
-		state, err := one.clock(ctx, now)
+		state, err := ask(one, ctx, now)
 		states, errs = append(states, state), append(errs, err)
 	}
 	return states, errs

@@ -129,7 +129,7 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 }
 
 // firstAnswer runs the first query to ClickHouse. It is retried if the connection was reset: a
-// server that reopens its ports, as it may soon after its start, resets connections that it had not
+// Server that reopens its ports, as it may soon after its start, resets connections that it had not
 // accepted yet, and refuses those in between.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)

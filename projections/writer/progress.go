@@ -65,7 +65,7 @@ func (db *DB) progressBy(
 	return next, nil
 }
 
-// arrayOf formats a list of our own identifiers as a parameter.
+// ArrayOf formats a list of our own identifiers as a parameter.
 func ArrayOf(names []string) string {
 	if len(names) == 0 {
 		return "[]"
@@ -73,7 +73,7 @@ func ArrayOf(names []string) string {
 	return "['" + strings.Join(names, "','") + "']"
 }
 
-// timesOf formats a list of times as a parameter: a function call for each would take longer to
+// TimesOf formats a list of times as a parameter: a function call for each would take longer to
 // evaluate than the rows take to read.
 func TimesOf(millis []int64) string {
 	texts := make([]string, len(millis))
@@ -138,12 +138,12 @@ func (db *DB) keepChecking(
 	return cmp.Or(ctx.Err(), err)
 }
 
-// journalProgress returns the progress of the live tables that the API reads.
+// JournalProgress returns the progress of the live tables that the API reads.
 func (db *DB) JournalProgress(ctx context.Context) (map[int32]int64, error) {
 	return db.TopicProgress(ctx, schemas.TopicJournal)
 }
 
-// topicProgress returns the progress of the live tables that are filled from a topic.
+// TopicProgress returns the progress of the live tables that are filled from a topic.
 func (db *DB) TopicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
 	l, err := db.live(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (db *DB) TopicProgress(ctx context.Context, topic string) (map[int32]int64,
 	return by, err
 }
 
-// progressOf returns the progress of the journal's tables with these UUIDs, by name. It is empty if
+// ProgressOf returns the progress of the journal's tables with these UUIDs, by name. It is empty if
 // one of them is missing: the journal's progress is its slowest table's.
 func (db *DB) ProgressOf(
 	ctx context.Context, tables map[string]string,
@@ -176,7 +176,7 @@ func (db *DB) ProgressOf(
 	return at, err
 }
 
-// passed reports whether the progress has reached the ends.
+// Passed reports whether the progress has reached the ends.
 func Passed(progress, ends map[int32]int64) bool {
 	for partition, end := range ends {
 		if progress[partition] < end {

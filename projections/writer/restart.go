@@ -44,16 +44,13 @@ func Restart(ctx context.Context, db *DB, journal []int64) error {
 	if err != nil && !IsDenied(err) {
 		return fmt.Errorf("projections: recording the parts of the emptied tables: %w", err)
 	}
-	at := layout{journalTable: {generation: restartGeneration}}
+	at := layout{leadingTable: {generation: restartGeneration}}
 	return db.recordProgress(ctx, at, positionsOf(journal))
 }
 
 // restartGeneration is the generation of the progress that tables had at Restart, valid until they
 // have rows of the new topics: a copy into those may have been interrupted, and is repeated.
 const restartGeneration = "00000000-0000-0000-0000-000000000000"
-
-// journalTable is one of the tables that are filled from the journal.
-const journalTable = "deliveries"
 
 // positionsOf returns offsets of the journal, by partition.
 func positionsOf(journal []int64) map[topicPartition]int64 {
@@ -119,9 +116,9 @@ const countDeliveries = `SELECT count() FROM {database:Identifier}.deliveries`
 const otherHistory = "restore the database of the same position (RESTORE DATABASE), or let the " +
 	"new topics have an empty database, and keep this one to read in"
 
-// restartPositions returns the positions of the tables at Restart.
+// RestartPositions returns the positions of the tables at Restart.
 func (db *DB) RestartPositions(ctx context.Context) (map[int32]int64, error) {
-	at, err := db.progress(ctx, layout{journalTable: {generation: restartGeneration}})
+	at, err := db.progress(ctx, layout{leadingTable: {generation: restartGeneration}})
 	by := make(map[int32]int64)
 	for p, next := range at {
 		by[p.partition] = next

@@ -84,7 +84,7 @@ const selectEngine = `
 SELECT engine_full FROM system.tables
 WHERE database = {database:String} AND name = {table:String}`
 
-// retention returns the current retention; 0: unlimited.
+// Retention returns the current retention; 0: unlimited.
 func (db *DB) Retention(ctx context.Context, table string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()

@@ -64,7 +64,7 @@ func (db *DB) Close() (err error) {
 	return err
 }
 
-// servers returns each server as a separate DB.
+// Servers returns each server as a separate DB.
 func (db *DB) Servers() []*DB {
 	if db.conn != nil {
 		return []*DB{db}
@@ -72,7 +72,7 @@ func (db *DB) Servers() []*DB {
 	return db.each
 }
 
-// server returns the one in use.
+// Server returns the server in use.
 func (db *DB) Server() *DB {
 	if db.conn != nil {
 		return db
@@ -99,7 +99,7 @@ func (db *DB) pin(ctx context.Context) (one *DB, err error) {
 	return nil, err
 }
 
-// moveOn switches to the next server after one has failed.
+// MoveOn switches to the next server after one has failed.
 func (db *DB) MoveOn(failed *DB) {
 	for n, one := range db.each {
 		if one == failed {

@@ -179,14 +179,14 @@ func journalLayout(tables map[string]string) layout {
 	return l
 }
 
-// journalNames returns the tables that are filled from the journal.
+// JournalNames returns the tables that are filled from the journal.
 func JournalNames() []string { return slices.Sorted(maps.Keys(journalLayout(nil))) }
 
 const selectTables = `
 SELECT name, toString(uuid), uptime() FROM system.tables
 WHERE database = {database:String} AND name IN {tables:Array(String)}`
 
-// journalTables returns the UUIDs of the tables that are filled from the journal, and the server's
+// JournalTables returns the UUIDs of the tables that are filled from the journal, and the server's
 // uptime in seconds.
 func (db *DB) JournalTables(
 	ctx context.Context,
