@@ -37,11 +37,11 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 		args        []string
 	}{
 		{
-			`"foo" is no command of lumenhook endpoints: there are create,`, cli.ExitUsage,
+			`unknown command "foo" for "lumenhook endpoints": there are create,`, cli.ExitUsage,
 			nil, []string{"endpoints", "foo"},
 		},
 		{
-			`"foo" is no command of lumenhook topics: there are acls, cat,`, cli.ExitUsage,
+			`unknown command "foo" for "lumenhook topics": there are acls, cat,`, cli.ExitUsage,
 			nil, []string{"topics", "foo"},
 		},
 		{"LUMENHOOK_RETRY_SHEDULE sets nothing; did you mean LUMENHOOK_RETRY_SCHEDULE?", cli.ExitUsage,

@@ -142,7 +142,7 @@ tables unchanged.`,
 			end()
 			if cmd.Context().Err() != nil {
 				return fmt.Errorf("interrupted; the live tables are as they were, "+
-					"and the same command goes on: %w", context.Cause(cmd.Context()))
+					"and the same command continues: %w", context.Cause(cmd.Context()))
 			}
 			if err != nil {
 				return fmt.Errorf("the rebuild failed: %w", err)
@@ -228,7 +228,7 @@ func reportVerification(w io.Writer, found writer.Verification) error {
 	var faults []error
 	if n := len(found.Differences); n > 0 {
 		faults = append(faults, fmt.Errorf("%d partitions of days differ from their topics: "+
-			"`lumenhook rebuild` of these tables mends them", n))
+			"`lumenhook rebuild` of these tables fixes them", n))
 	}
 	if n := found.DoubledEvents; n > 0 {
 		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, "+

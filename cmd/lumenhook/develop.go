@@ -220,7 +220,7 @@ func (l *listening) tell(report *forward.Report, e client.Endpoint) {
 	if l.url != "" {
 		to = "posting them to " + l.url
 	}
-	fmt.Fprintf(report.Tell, "listening for the events of %s, %s; Ctrl-C ends it\n", e.ID, to)
+	fmt.Fprintf(report.Tell, "listening for the events of %s, %s; press Ctrl-C to stop\n", e.ID, to)
 	if e.Status == "active" && l.url != "" {
 		fmt.Fprintf(report.Tell, "the service posts them to %s too, until you disable the endpoint\n",
 			e.URL)
@@ -299,8 +299,8 @@ func (t *trigger) run(cmd *cobra.Command, args []string) error {
 		kind = domain.EventType(args[0])
 	}
 	if !slices.Contains(triggered, kind) {
-		return cli.Usage(fmt.Errorf("%q is no type of a sample: there are payment.received, "+
-			"payment.rejected and test.ping", kind))
+		return cli.Usage(fmt.Errorf("unknown type %q: use payment.received, "+
+			"payment.rejected or test.ping", kind))
 	}
 	if t.count < 1 || t.count > triggersMax || t.repeat < 0 || t.repeat > triggersMax {
 		return cli.Usage(fmt.Errorf("--count %d --repeat %d: must be from 1 and 0 to %d", t.count,

@@ -235,8 +235,8 @@ func (p *eventsPull) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if file.After > 0 && cmd.Flags().Changed("after") && p.after != file.After {
-		return cli.Usage(fmt.Errorf("--after %d: %s goes on after number %d: leave --after out, or name "+
-			"another file", p.after, p.file, file.After))
+		return cli.Usage(fmt.Errorf("--after %d: %s continues after number %d: leave --after out, or "+
+			"name another file", p.after, p.file, file.After))
 	}
 	puller.After, puller.Out = max(p.after, file.After), file
 	return puller.Run(cmd.Context())

@@ -246,9 +246,9 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{
 			{`--to "x": must be an address such as`, "--to", "x"},
 			{"--count 0 --repeat 0: must be from", "--count", "0"},
-			{"has no flag --memo-text; did you mean --memo?", "--memo-text", "x"},
+			{`unknown flag --memo-text for "lumenhook trigger"; did you mean --memo?`, "--memo-text", "x"},
 			{"the argument is empty: is the variable", ""},
-			{`"payment.lost" is no type of a sample`, "payment.lost"},
+			{`unknown type "payment.lost"`, "payment.lost"},
 			{"--field: posts are shown as whole lines", "--field", "id"},
 			{"/nowhere: no such file"},
 		},
@@ -391,7 +391,7 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{{`--code "-": must be 1 to 12 letters`, "--code", "-"}}},
 	"devnet pay": {asks: aFolder, args: []string{"--to", aWallet, "--amount", "1"}, faults: [][]string{
 		{`--amount "0": must be greater than 0`, "--amount", "0"},
-		{"--memo; did you mean --memo-hash, --memo-id or --memo-text?", "--memo", "x"},
+		{`"lumenhook devnet pay"; did you mean --memo-hash, --memo-id or --memo-text?`, "--memo", "x"},
 		{`--to "x": must be a Stellar address`, "--to", "x"}},
 		refused: "the destination account does not exist"},
 	"devnet cert": {asks: aFolder, args: []string{"--out", "/nowhere/cert"},
@@ -415,7 +415,7 @@ var commandFaults = map[string]faultsOf{
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
 	// What it says of a folder without a service is in its report: TestDoctorWithoutTheService.
 	"doctor": {faults: [][]string{badDSN,
-		{`--only: "x" is no check: there are configuration,`, "--only", "x"},
+		{`--only: unknown check "x": use configuration,`, "--only", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"},
 		{`--roles: "x" is no role`, "--roles", "x", "--kafka-brokers", "127.0.0.1:1"}}},
 	"version": {},
@@ -427,7 +427,7 @@ var commandFaults = map[string]faultsOf{
 
 // dialect matches texts that do not help a user at a terminal.
 var dialect = regexp.MustCompile(`dial tcp|connect: |\bEOF\b|%!|<nil>|strconv|&\{|map\[|\[\w+ \w+|` +
-	`context (deadline|canceled)|int32|Slice|panic|goroutine|nothing can be asked.*nothing can be asked|` +
+	`context (deadline|canceled)|int32|Slice|panic|goroutine|cannot connect.*cannot connect|` +
 	`\b(streams|directory|projections|engine|topology|schemas|sealing|client|kgo|kadm): `)
 
 // Every command, by every way in which it can be called wrongly, or miss its service.
@@ -476,7 +476,7 @@ func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
 // misunderstood calls a command with flags and words that it has no use for.
 func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
 	t.Helper()
-	says(t, cli.ExitUsage, "has no flag --no-such-flag", line, "--no-such-flag")
+	says(t, cli.ExitUsage, "unknown flag --no-such-flag", line, "--no-such-flag")
 	says(t, cli.ExitUsage, "argument", line, "a", "b")
 	c.InheritedFlags() // has those of its parents among its own
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -504,7 +504,7 @@ func (s *testService) missed(f faultsOf, line []string) {
 	}
 	says(s.t, cli.ExitFailure, "no service has run in", line, "--data-dir",
 		filepath.Join(s.dir, "nowhere"))
-	const nobody, silent = "127.0.0.1:1", "nothing listens there; is the service running"
+	const nobody, silent = "127.0.0.1:1", "connection refused; is the service running"
 	switch f.asks {
 	case theBrokers:
 		says(s.t, cli.ExitFailure, "no broker can be reached at "+nobody+": "+silent, line,

@@ -99,7 +99,7 @@ func TestHealthAsksWhereTheFileHasTheProcessListen(t *testing.T) {
 	}
 	t.Setenv("LUMENHOOK_METRICS_LISTEN", "127.0.0.1:1")
 	code, _, said = health(t, "--config", file, "--alive")
-	if code != cli.ExitFailure || !strings.Contains(said, "127.0.0.1:1: nothing listens there") {
+	if code != cli.ExitFailure || !strings.Contains(said, "127.0.0.1:1: connection refused") {
 		t.Errorf("%d: %s", code, said)
 	}
 }
@@ -121,7 +121,7 @@ func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	for said, args := range map[string][]string{
 		"it did not answer in time": {"--metrics-listen", hangs.Addr().String(), "--timeout", "50ms"},
-		"is no lumenhook":           {"--metrics-listen", other.Addr().String()},
+		"is not lumenhook":          {"--metrics-listen", other.Addr().String()},
 	} {
 		says(t, cli.ExitFailure, said, []string{"health"}, args...)
 	}

@@ -133,7 +133,7 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 	for behind, want := range map[bool]int{false: 0, true: 1} {
 		var shown strings.Builder
 		apicli.ShowEvent(&shown, client.Event{ID: id, HistoryBehind: behind})
-		if n := strings.Count(shown.String(), "being built anew"); n != want {
+		if n := strings.Count(shown.String(), "being rebuilt"); n != want {
 			t.Errorf("`events get` says %d times that the history is behind, not %d", n, want)
 		}
 	}

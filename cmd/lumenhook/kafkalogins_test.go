@@ -41,7 +41,7 @@ func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 	}{
 		"no login":           {"give --kafka-user", []string{plain}},
 		"TLS is not spoken":  {"--kafka-ca-file", []string{secure}},
-		"nobody is there":    {"nothing listens there", []string{"127.0.0.1:1"}},
+		"nobody is there":    {"connection refused", []string{"127.0.0.1:1"}},
 		"no login behind it": {"give --kafka-user", []string{secure, "--kafka-ca-file", caFile}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	for _, want := range []string{
 		"is right", "attempt 1 at", "attempt 2 at", "2 attempts when the key",
 		"each attempt was sent with the body in " + body,
-		"the log of " + endpoint + " goes on from its first 1 attempts",
+		"the log of " + endpoint + " continues from its first 1 attempts",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it says %q, without %q", said, want)

@@ -680,12 +680,12 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 			[]string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--data-dir", t.TempDir()},
 		},
 		{
-			"nothing listens there",
+			"connection refused",
 			[]string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--api-key", "x"},
 		},
-		{"nothing listens there", []string{"topics", "cat", "journal", "--kafka-brokers", "127.0.0.1:1"}},
+		{"connection refused", []string{"topics", "cat", "journal", "--kafka-brokers", "127.0.0.1:1"}},
 		{
-			"nothing listens there",
+			"connection refused",
 			[]string{"sql", "--clickhouse-dsn", "clickhouse://127.0.0.1:1/x", "SELECT 1"},
 		},
 		{"--data-dir", []string{"devnet", "account", "--data-dir", file}},

@@ -77,8 +77,8 @@ func TestOperatorsCommandsTakeTheFilesOfServe(t *testing.T) {
 		[]string{"topics", "check", "--partitions", "3"}, files...)
 	says(t, cli.ExitUsage, "SCRAM-SHA-256 needs a user", []string{"topics", "check"},
 		append(files, "--kafka-user", "", "--kafka-sasl", "SCRAM-SHA-256")...)
-	says(t, cli.ExitFailure, "nothing listens there", []string{"sql", "SELECT 1"}, files...)
-	says(t, cli.ExitFailure, "nothing listens there", []string{"migrate"}, files...)
+	says(t, cli.ExitFailure, "connection refused", []string{"sql", "SELECT 1"}, files...)
+	says(t, cli.ExitFailure, "connection refused", []string{"migrate"}, files...)
 	t.Setenv("LUMENHOOK_CONFIG", file)
 	says(t, 0, "", []string{"topics", "check"}, "--secrets-dir", secrets)
 	says(t, cli.ExitFailure, "no service has run in", []string{"sql", "SELECT 1"},

@@ -15,7 +15,7 @@ import (
 )
 
 // What is paid is seen on its way while it happens, with each attempt and what it ended with, also
-// after the service was away; Ctrl-C ends it with 0.
+// after the service was away; press Ctrl-C to stop with 0.
 func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

@@ -463,7 +463,7 @@ func copyTopics(
 		return err
 	}
 	if from.Running {
-		fmt.Fprintf(tell, "the service of %s runs and goes on writing: "+
+		fmt.Fprintf(tell, "the service of %s runs and continues to write: "+
 			"stop it and copy again before you serve on the cluster\n", dir)
 	}
 	return show(report)

@@ -32,7 +32,7 @@ func ShowEvent(w io.Writer, e client.Event) {
 	cli.Row(w, "next attempt", e.Delivery.NextAttemptAt)
 	if e.HistoryBehind {
 		cli.Row(w, "as of",
-			"an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
+			"an earlier time: the history is being rebuilt (HISTORY_BEHIND). Ask again later")
 	}
 	showData(w, e.Data)
 	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "DETAIL",

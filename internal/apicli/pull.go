@@ -74,7 +74,7 @@ const answersAgain = "the service answers again"
 // TellBack reports to the user of a command that the service answers again.
 func TellBack(to io.Writer) func(int64) {
 	return func(after int64) {
-		_, _ = fmt.Fprintf(to, "%s; going on from %d\n", answersAgain, after)
+		_, _ = fmt.Fprintf(to, "%s; continuing from %d\n", answersAgain, after)
 	}
 }
 
@@ -84,7 +84,7 @@ var noFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
 // TellAway reports to the user of a command that the service does not answer.
 func TellAway(to io.Writer) func(error, int64) {
 	return func(err error, after int64) {
-		_, _ = fmt.Fprintf(to, "%s\ngoing on from %d once the service answers\n",
+		_, _ = fmt.Fprintf(to, "%s\ncontinuing from %d once the service answers\n",
 			cli.Explain(err, noFlags), after)
 	}
 }
@@ -166,7 +166,8 @@ func (p *PullFile) resume(endpointID string) error {
 	return err
 }
 
-var errNotPulled = errors.New("its last line is none of `lumenhook events pull`: name another file")
+var errNotPulled = errors.New("its last line is not from `lumenhook events pull`: " +
+	"name another file")
 
 // lastLine returns the last whole line of a file, and what follows it.
 func lastLine(f io.ReaderAt, size int64) (last, torn []byte, err error) {

@@ -142,7 +142,7 @@ func ShowProved(w io.Writer, p ReceiptResult) {
 		_, _ = fmt.Fprintf(w, "each attempt was sent with the body in %s, byte for byte\n", p.SentBody)
 	}
 	for _, log := range p.GoesOn {
-		_, _ = fmt.Fprintf(w, "the log of %s goes on from its first %d attempts, which the earlier "+
+		_, _ = fmt.Fprintf(w, "the log of %s continues from its first %d attempts, which the earlier "+
 			"receipt\nproved: none of them was changed, left out or put in between since\n",
 			log.Log.EndpointID, log.EarlierSize)
 	}

@@ -105,7 +105,7 @@ func (t *Tail) Run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintln(t.Tell, "showing events and attempts as they happen; Ctrl-C ends it")
+	fmt.Fprintln(t.Tell, "showing events and attempts as they happen; press Ctrl-C to stop")
 	wait, away := tailEvery, false
 	for tailPause(ctx, wait) {
 		err := t.round(ctx)
@@ -117,7 +117,7 @@ func (t *Tail) Run(ctx context.Context) error {
 		case err != nil && away:
 			wait = min(2*wait, tailLastTry)
 		case err != nil:
-			fmt.Fprintf(t.Tell, "%s\ngoing on once the service answers\n", cli.Explain(err, noFlags))
+			fmt.Fprintf(t.Tell, "%s\ncontinuing once the service answers\n", cli.Explain(err, noFlags))
 			wait, away = tailEvery, true
 		default:
 			if away {

@@ -233,12 +233,12 @@ func FollowBackfill(
 		}
 		select {
 		case <-ctx.Done():
-			return w, errors.New("interrupted; the backfill goes on (lumenhook watches get shows it)")
+			return w, errors.New("interrupted; the backfill continues (lumenhook watches get shows it)")
 		case <-tick.C:
 		}
 		next, err := c.GetWatch(ctx, w.ID)
 		if err != nil {
-			return w, fmt.Errorf("asking how far the backfill has come (it goes on): %w", err)
+			return w, fmt.Errorf("asking how far the backfill has come (it continues): %w", err)
 		}
 		w = next
 	}

@@ -75,14 +75,14 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		"pets lst": {
 			ExitUsage,
 			[]string{
-				`"lst" is no command of prog pets; did you mean prog pets list?`,
+				`unknown command "lst" for "prog pets"; did you mean prog pets list?`,
 				"See `prog pets --help`",
 			},
 		},
 		"pets zzzzzz": {ExitUsage, []string{`there are adopt, get, list`}},
 		"pet list":    {ExitUsage, []string{`did you mean prog pets?`}},
 		"pet list --limit 3": {
-			ExitUsage, []string{`"pet" is no command of prog; did you mean prog pets?`},
+			ExitUsage, []string{`unknown command "pet" for "prog"; did you mean prog pets?`},
 		},
 		"help pets lits": {ExitUsage, []string{`did you mean prog pets list?`}},
 		"pets list rex": {
@@ -98,18 +98,18 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		"pets list --limits 3": {
 			ExitUsage,
 			[]string{
-				"prog: pets list has no flag --limits; did you mean --limit?\n",
+				"prog: unknown flag --limits for \"prog pets list\"; did you mean --limit?\n",
 				"See `prog pets list --help`",
 			},
 		},
 		"pets adopt --vaccinated 3": {
 			ExitUsage,
-			[]string{"--vaccinated; did you mean --vaccinated-before or --vaccinated-since?\n"},
+			[]string{`"prog pets adopt"; did you mean --vaccinated-before or --vaccinated-since?`},
 		},
 		"pets list --limit-of-pets 3": {
-			ExitUsage, []string{"has no flag --limit-of-pets; did you mean --limit?\n"},
+			ExitUsage, []string{"unknown flag --limit-of-pets", "; did you mean --limit?\n"},
 		},
-		"pets list -q":      {ExitUsage, []string{"has no flag -q"}},
+		"pets list -q":      {ExitUsage, []string{"unknown flag -q"}},
 		"pets list --limit": {ExitUsage, []string{"--limit"}},
 		"pets list --limit two": {
 			ExitUsage, []string{`--limit "two": must be a whole number`},
@@ -126,7 +126,7 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		},
 		"pets adopt --name x --kind y --drink z": {0, nil},
 		"completion foo": {
-			ExitUsage, []string{`"foo" is no command of prog completion`},
+			ExitUsage, []string{`unknown command "foo" for "prog completion"`},
 		},
 	} {
 		did, stderr := "", bytes.Buffer{}
@@ -520,8 +520,8 @@ func TestADeadConnectionIsToldByWhatToDo(t *testing.T) {
 	}
 	defer silent.Close()
 	for address, want := range map[string]string{
-		"http://" + nobody: "nothing can be asked at http://" + nobody +
-			": nothing listens there; is the service running",
+		"http://" + nobody: "cannot connect to http://" + nobody +
+			": connection refused; is the service running",
 		"https" + strings.TrimPrefix(plain.URL, "http"): "it does not speak TLS: " +
 			"the address begins with http://",
 		secure.URL:                         "name the authority's file with --ca-file",

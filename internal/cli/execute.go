@@ -194,11 +194,11 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 			return oneSubcommand(at, rest) // the flag belongs to a command whose name is wrong
 		}
 		if unknown.GetSpecifiedShortnames() != "" {
-			return fmt.Errorf("%s has no flag -%s", nameOf(c), unknown.GetSpecifiedName())
+			return fmt.Errorf("unknown flag -%s for %q", unknown.GetSpecifiedName(), c.CommandPath())
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		return fmt.Errorf("%s has no flag --%s%s", nameOf(c), unknown.GetSpecifiedName(),
+		return fmt.Errorf("unknown flag --%s for %q%s", unknown.GetSpecifiedName(), c.CommandPath(),
 			didYouMeanFlag(unknown.GetSpecifiedName(), names))
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), Form(value.GetFlag()))
@@ -328,10 +328,8 @@ func oneSubcommand(c *cobra.Command, args []string) error {
 	if said == "" {
 		said = ": there are " + strings.Join(names, ", ")
 	}
-	return errors.New(quote(args[0]) + " is no command of " + c.CommandPath() + said)
+	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), said)
 }
-
-func quote(word string) string { return fmt.Sprintf("%q", word) }
 
 // Nearest returns the names that cobra suggests for a word: those that begin with it, or differ by
 // at most two letters, and at most half. A name that is given twice is suggested once.

@@ -39,7 +39,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	case errors.As(err, &asking) && errors.Is(asking, context.Canceled):
 		return strings.Replace(text, asking.Error(), "it was interrupted", 1)
 	case errors.As(err, &asking):
-		said := "nothing can be asked at " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
+		said := "cannot connect to " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
 		return strings.Replace(strings.Replace(text, "asking the API: ", "", 1), asking.Error(), said, 1)
 	case flags.Lookup("kafka-brokers") != nil && isLoginFault(err):
 		return replace(text, loginFault(err), loginAdvice(err, flags))
@@ -48,7 +48,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	case errors.As(err, &dialing) && dialing.Op == "dial":
 		said := cause(dialing, "")
 		if dialing.Addr != nil {
-			said = "nothing can be asked at " + dialing.Addr.String() + ": " +
+			said = "cannot connect to " + dialing.Addr.String() + ": " +
 				cause(dialing, dialing.Addr.String())
 		}
 		return replace(text, dialing, said)
@@ -126,7 +126,7 @@ func brokerCause(err error, address string) string {
 // packages are those whose errors begin with their name, which is for logs and is removed
 // for people.
 var packages = []string{
-	"api", "broker", "client", "commands", "console", "directory", "egress",
+	"api", "broker", "client", "commands", "console", "directory", "domain", "egress",
 	"engine", "follower", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
 	"projections", "receipt", "receiver", "rpc", "schemas", "sealing", "signing", "sim",
 	"streams", "telemetry", "topology", "transfer", "trial",
@@ -226,7 +226,7 @@ func cause(err error, address string) string {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there; is the service running, and is this its address?"
+		return "connection refused; is the service running, and is this its address?"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "it does not speak TLS: the address begins with http://"
 	case errors.As(err, &unknown):

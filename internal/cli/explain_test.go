@@ -105,19 +105,19 @@ func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
 		Err: &net.DNSError{Name: "kafka.invalid", IsNotFound: true},
 	}
 	for want, err := range map[string]error{
-		"opening the account: no broker can be reached at 127.0.0.1:1: nothing listens there; is the service running, " +
+		"opening the account: no broker can be reached at 127.0.0.1:1: connection refused; is the service running, " +
 			"and is this its address?": &kafka.UnreachableError{
 			Brokers: []string{"127.0.0.1:1"},
 			Causes:  []error{fmt.Errorf("unable to dial: %w", refused)},
 		},
-		"opening the account: no broker can be reached at a:1, b:1: nothing listens there; is the service running, " +
+		"opening the account: no broker can be reached at a:1, b:1: connection refused; is the service running, " +
 			"and is this its address?;\nnor at kafka.invalid:9092: the name kafka.invalid does not " +
 			"resolve: is it the right one?;\nnor at c:1: something listens there, and does not " +
 			"answer as a broker does; is this a broker's address?": &kafka.UnreachableError{
 			Brokers: []string{"a:1", "kafka.invalid:9092", "b:1", "c:1"},
 			Causes:  []error{refused, unknown, refused, context.DeadlineExceeded},
 		},
-		"opening the account: nothing can be asked at 127.0.0.1:1: nothing listens there; is the " +
+		"opening the account: cannot connect to 127.0.0.1:1: connection refused; is the " +
 			"service running, and is this its address?": fmt.Errorf(
 			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
 				"no answer that counts: unable to dial: %w", refused),

@@ -77,7 +77,7 @@ func (s *Service) NamedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	return c, cli.Usage(err)
 }
 
-// Cluster returns how Kafka is reached, or an error if nothing listens there.
+// Cluster returns how Kafka is reached, or an error if connection refused.
 func (s *Service) Cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.addressedCluster(logger)
 	if err != nil {
@@ -328,7 +328,7 @@ type said struct {
 
 // strange is the error of an answer that no process of ours gives.
 func (s said) strange() error {
-	return fmt.Errorf("what answers at %s is no lumenhook (it said %d %s): "+
+	return fmt.Errorf("what answers at %s is not lumenhook (HTTP %d %s): "+
 		"is it where the process has its --metrics-listen?", s.url, s.status, http.StatusText(s.status))
 }
 

@@ -119,7 +119,7 @@ func Names() (names []string) {
 func CheckNames(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("%q is no check: there are %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("unknown check %q: use %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil

@@ -128,7 +128,7 @@ func TestBrokersThatAreNotThereHoldNothingUp(t *testing.T) {
 	cfg := newConfig(t, "kafka")
 	cfg.Cluster.Brokers, cfg.Cluster.Quiet = []string{"127.0.0.1:1"}, true
 	cfg.Cluster.Logger = slog.New(slog.DiscardHandler)
-	holds(t, cfg, doctor.Problem, "no broker can be reached at 127.0.0.1:1: nothing listens there")
+	holds(t, cfg, doctor.Problem, "no broker can be reached at 127.0.0.1:1: connection refused")
 	cfg.Only = []string{"topics"}
 	holds(t, cfg, doctor.Unknown, "no broker answers", "see what the check of kafka found")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

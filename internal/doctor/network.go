@@ -333,7 +333,7 @@ func (cfg *Config) clock(ctx context.Context, f *findings) {
 	}
 	if told == 0 {
 		f.add(Warning, "see that the clock is kept by NTP (`timedatectl`)",
-			"nobody that was asked tells the time, so the clock of this host was held against none")
+			"no server reports its time, so the clock of this host could not be checked")
 	}
 }
 

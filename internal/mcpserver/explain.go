@@ -71,7 +71,7 @@ func summary(e client.Event) string {
 		text += "it was cancelled: its endpoint was deleted, or it was a test that nobody waits for"
 	}
 	if e.HistoryBehind {
-		text += ". The history is being built anew, so this may be an earlier state: ask again later"
+		text += ". The history is being rebuilt, so this may be an earlier state: ask again later"
 	}
 	return text
 }

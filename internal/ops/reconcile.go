@@ -125,7 +125,7 @@ func (c Reconciliation) late(s client.Statement, to uint32, err error) error {
 			"the network (lumenhook coverage)?", c.Timeout)
 	}
 	return fmt.Errorf("the service is behind: it has read up to ledger %d, and %s is at ledger %d; "+
-		"it was waited for %v (lumenhook coverage shows whether it goes on)", *s.ThroughLedger,
+		"it was waited for %v (lumenhook coverage shows whether it continues)", *s.ThroughLedger,
 		c.Source, to, c.Timeout)
 }
 

@@ -80,7 +80,7 @@ func Rewrap(ctx context.Context, cfg RewrapConfig, resume bool) (RewrapReport, e
 
 func rewrapInterrupted(err error) error {
 	return fmt.Errorf("not all is resealed; nothing is lost, "+
-		"and `lumenhook secrets rewrap --resume` goes on: %w", err)
+		"and `lumenhook secrets rewrap --resume` continues: %w", err)
 }
 
 // rotate rotates the key once the service is known to run.
