@@ -80,7 +80,7 @@ func (w *workplace) startReceiver() {
 	}
 	r, err := receiver.New(receiver.Config{
 		Listen:         "127.0.0.1:0",
-		GetCertificate: ca.GetCertificate(keys.DefaultHosts()...),
+		GetCertificate: ca.GetCertificate,
 		Secrets: func() []domain.Secret {
 			text, err := os.ReadFile(filepath.Join(w.home, "secrets", "endpoint"))
 			if err != nil {
