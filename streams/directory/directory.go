@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -64,7 +63,7 @@ type Directory struct {
 	close    func()
 	progress *progress
 	waiters  *waiters
-	wallets  atomic.Pointer[walletFilter]
+	wallets  *walletSet
 
 	keys      *rowCache[ownedKey] // by their hashes
 	endpoints *rowCache[domain.Endpoint]
@@ -125,6 +124,7 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 		ends:     ends,
 		close:    func() {},
 		waiters:  newWaiters(),
+		wallets:  newWalletSet(),
 		stopping: make(chan struct{}),
 		ended:    make(chan struct{}),
 
@@ -196,7 +196,7 @@ func (d *Directory) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.filterWallets(); err != nil {
+	if err := d.readWallets(); err != nil {
 		return err
 	}
 	d.fresh.begin(whole)

@@ -21,8 +21,8 @@
 //     everything that was acknowledged before the request, including records of a transaction that
 //     was still open then.
 //   - Memory holds nothing per endpoint or account, except a bounded number of recently read rows
-//     (cache.go). Per watch it holds at most 6 bytes: a filter of the watched wallets (wallets.go).
-//     The filter may have false positives, but never a false negative.
+//     (cache.go), and of watches only the hashes of their wallets (wallets.go), about 12 bytes for
+//     each wallet.
 //
 // Keys of the store, by their first byte; every entry is in the store's order:
 //
@@ -50,7 +50,7 @@
 //	rows.go       rows and index entries, written
 //	read.go       rows and index entries, read
 //	cache.go      recently read API keys and endpoints
-//	wallets.go    filters out unwatched wallets without a read
+//	wallets.go    recognizes unwatched wallets without a read
 //	backfill.go   watches that need work by the follower
 //	list.go       lists by account, in pages
 //	fill.go       the goroutine that fills the store

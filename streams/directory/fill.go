@@ -46,7 +46,7 @@ func (d *Directory) sameTables(ctx context.Context) error {
 		return nil
 	}
 	if identity != d.identity {
-		return fmt.Errorf("directory: its tables were made anew: %w", ErrRebuild)
+		return fmt.Errorf("directory: its tables were recreated: %w", ErrRebuild)
 	}
 	if _, err := d.positions(ctx); errors.Is(err, ErrRebuild) {
 		return err
@@ -94,8 +94,8 @@ func (d *Directory) distrust(err error) error {
 // of a newer version is not skipped: its content, such as which payments are watched, must not be
 // missed.
 func (d *Directory) passOver(rec kafka.Record, why error) {
-	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it "+
-		"stays, and any change of the object writes it anew",
+	d.cfg.Logger.Error("a record of a table cannot be read and is skipped; the row before it "+
+		"stays until the object changes",
 		"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "error", why)
 	if d.cfg.OnUnreadable != nil {
 		d.cfg.OnUnreadable(rec.Topic)
@@ -137,14 +137,17 @@ func (d *Directory) Take(r Positions, records []kafka.Record) (err error) {
 	}
 	for topic, partitions := range moved {
 		for p, at := range partitions {
-			if err := errors.Join(batch.SetCheckpoint(topic, p,
-				at), batch.SetEpoch(topic, p, r.Epoch(topic, p))); err != nil {
+			err := errors.Join(batch.SetCheckpoint(topic, p, at),
+				batch.SetEpoch(topic, p, r.Epoch(topic, p)))
+			if err != nil {
 				return err
 			}
 		}
 	}
-	if err := d.watch(changes); err != nil {
-		return err
+	for _, c := range changes { // before the commit: a reader of the rows finds their wallets
+		if c.wallet != "" {
+			d.wallets.add([]byte(c.wallet))
+		}
 	}
 	if err := batch.Commit(); err != nil {
 		return err

@@ -150,7 +150,7 @@ func TestAccountsOfOneHashAreToldApart(t *testing.T) {
 			}
 		}
 	}
-	if err := d.filterWallets(); err != nil {
+	if err := d.readWallets(); err != nil {
 		t.Fatal(err)
 	}
 	matched := 0

@@ -91,7 +91,7 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 // first, until take fails. It holds at most a few hundred ids at a time. A watch that changes in
 // the meantime is passed as it was or as it is.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
-	if !d.wallets.Load().mayHave(wallet) {
+	if !d.wallets.mayHave(wallet) {
 		return nil
 	}
 	from := walletPrefix(wallet)

@@ -20,7 +20,7 @@ const (
 	spaceWatches    = store.FirstKey + 2
 	spaceKeyHashes  = store.FirstKey + 3
 	spaceWallets    = store.FirstKey + 4
-	spaceWhole      = store.FirstKey + 6 // up to format 4 there were counts under 5
+	spaceWhole      = store.FirstKey + 6
 	spaceLists      = store.FirstKey + 7
 	spaceKeyUses    = store.FirstKey + 8
 	spaceBackfills  = store.FirstKey + 9
@@ -58,6 +58,7 @@ func unpackRow(typ string, row []byte) (schemas.Message, error) {
 func accountOf(row []byte) (domain.Account, error) {
 	return decoded(row, "Account", schemas.DecodeAccount)
 }
+
 func endpointOf(row []byte) (domain.Endpoint, error) {
 	return decoded(row, "Endpoint", schemas.DecodeEndpoint)
 }
@@ -79,14 +80,12 @@ func decoded[T any](row []byte, typ string, decode func(schemas.Message) (T, err
 	return decode(m)
 }
 
-// change is the outcome for a row.
+// change is a row that changed.
 type change struct {
-	table   table
-	id      string
-	version uint64
-	deleted bool
-	wallet  string   // of a watch that is new, or has another wallet than before
-	hashes  []string // of the keys that an account had or has
+	table  table
+	id     string
+	wallet string   // of a watch that is new, or has another wallet than before
+	hashes []string // of the keys that an account had or has
 }
 
 // apply applies one record of a table to the rows and indexes.
@@ -104,7 +103,7 @@ func apply(batch *store.Batch, rec kafka.Record) (change, error) {
 	case watches.topic:
 		c, err = applyWatch(batch, id, rec)
 	case keyUses.topic:
-		c = change{table: keyUses, id: id, deleted: len(rec.Value) == 0}
+		c = change{table: keyUses, id: id}
 		_, err = replace(batch, keyUses, id, rec, schemas.DecodeKeyUse, func(int64) string { return id })
 	default:
 		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
@@ -126,7 +125,7 @@ func applyAccount(batch *store.Batch, id string, rec kafka.Record) (change, erro
 	if err != nil {
 		return change{}, err
 	}
-	c := change{table: accounts, id: id, version: after.Version, deleted: len(rec.Value) == 0}
+	c := change{table: accounts, id: id}
 	for _, k := range before.Keys {
 		c.hashes = append(c.hashes, string(k.Hash))
 		err = errors.Join(err, batch.Delete(hashKey(k.Hash)))
@@ -149,7 +148,7 @@ func applyEndpoint(batch *store.Batch, id string, rec kafka.Record) (change, err
 		err = errors.Join(relist(batch, placesOfEndpoint(before), placesOfEndpoint(after)),
 			count(batch, cmp.Or(after.AccountID, before.AccountID), after.CountsOf(), before.CountsOf()))
 	}
-	return change{table: endpoints, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
+	return change{table: endpoints, id: id}, err
 }
 
 func applyWatch(batch *store.Batch, id string, rec kafka.Record) (change, error) {
@@ -159,7 +158,7 @@ func applyWatch(batch *store.Batch, id string, rec kafka.Record) (change, error)
 	}
 	after, err := replace(batch, watches, id, rec, schemas.DecodeWatch,
 		func(w domain.Watch) string { return w.ID })
-	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
+	c := change{table: watches, id: id}
 	if err != nil {
 		return c, err
 	}

@@ -166,6 +166,11 @@ func TestIndexesFollowTheRows(t *testing.T) {
 
 // ofWallet returns the watches of a wallet, in the order in which they are read.
 func ofWallet(d *Directory, wallet string) (all []domain.Watch, err error) {
+	if d.wallets == nil { // the rows were applied to the store alone
+		d.wallets = newWalletSet()
+		d.wallets.add([]byte(wallet))
+		defer func() { d.wallets = nil }()
+	}
 	err = d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
 		all = append(all, w)
 		return nil
@@ -237,7 +242,8 @@ func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
 func TestWatchesThatMatchNothing(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
-	d := &Directory{store: s}
+	d := &Directory{store: s, wallets: newWalletSet()}
+	d.wallets.add([]byte("G"))
 	endpoint := func(id string, status domain.EndpointStatus) kafka.Record {
 		return row(schemas.TopicEndpoints, id,
 			schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: 1, Status: status}))

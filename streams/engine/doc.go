@@ -58,7 +58,6 @@
 //	machine.go   the turn: inputs to facts
 //	commands.go  commands to facts and answers; records that do not count (package intake)
 //	state.go     aggregates in the store, and the fold
-//	known.go     which deliveries exist, without reading the store
 //	carried.go   where an event's body is stored
 //	answers.go   answers to commands, and when they expire
 //	lines.go     deliveries of a wallet that are made one after another

@@ -81,7 +81,7 @@ func readFact(r kafka.Record) (domain.Fact, error) {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
 		return f, fmt.Errorf("engine: record %d of partition %d of the journal cannot be read, and its "+
-			"partition cannot go on without it: run the version of lumenhook that wrote it, or restore "+
+			"partition cannot continue without it: run the version of lumenhook that wrote it, or restore "+
 			"the topic from a backup if it is damaged: %w",
 			r.Offset, r.Partition, err)
 	}
@@ -163,9 +163,6 @@ func changesRow(body domain.FactBody, c change) bool {
 // payments never delays a user's command.
 func (m *machine) Turn(t *task.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
-	if err := m.state.known.scan(t.Batch); err != nil {
-		return err
-	}
 	if err := m.commands(t); err != nil {
 		return err
 	}

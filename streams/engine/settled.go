@@ -115,7 +115,7 @@ func (r *ring) drop(
 	}
 	if len(entry) <= entryHead {
 		return "", fmt.Errorf("engine: the state has no settled delivery %d (it is a cache: delete the "+
-			"state folder to build it anew)", number)
+			"state folder to rebuild it)", number)
 	}
 	version, moves := binary.BigEndian.Uint64(entry), int(entry[entryHead-1])
 	eventID := string(entry[entryHead:])
@@ -136,7 +136,6 @@ func (s *state) rememberSettled(batch *store.Batch, after domain.Delivery) error
 	if err != nil || eventID == "" {
 		return err
 	}
-	s.known.remove(eventID)
 	return s.deliveries.remove(batch, eventID)
 }
 

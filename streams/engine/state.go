@@ -84,7 +84,6 @@ type state struct {
 	deliveries writeBackCache[domain.Delivery]
 	bodies     *lru.Cache[string, []byte]
 	settled    ring
-	known      *known
 }
 
 // newState returns the state of a task that remembers a number of settled deliveries.
@@ -100,7 +99,6 @@ func newState(settled int) *state {
 			schemas.UnmarshalDelivery, domain.Delivery.Exists),
 		bodies:  newCache[[]byte](cachedBodies),
 		settled: ring{size: uint64(settled)},
-		known:   newKnown(),
 	}
 }
 
@@ -171,7 +169,7 @@ func load[T any](r reader, space byte, id string, decode func([]byte) (T, error)
 	v, err := decode(value)
 	if err != nil {
 		return none, fmt.Errorf("engine: decoding the state of %s (it is a cache: delete the state "+
-			"folder to build it anew): %w", id, err)
+			"folder to rebuild it): %w", id, err)
 	}
 	return v, nil
 }
@@ -185,9 +183,6 @@ func (s *state) watch(r reader, id string) (domain.Watch, error) {
 }
 
 func (s *state) delivery(r reader, eventID string) (domain.Delivery, error) {
-	if s.known.lacks(eventID) {
-		return domain.Delivery{}, nil
-	}
 	return s.deliveries.get(r, eventID)
 }
 
@@ -372,9 +367,6 @@ func (s *state) storeDelivery(
 		if err := batch.Delete(key); err != nil {
 			return err
 		}
-	}
-	if !before.Exists() {
-		s.known.add(eventID)
 	}
 	s.deliveries.changed[eventID] = after
 	if !after.State.Settled() {

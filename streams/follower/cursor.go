@@ -27,7 +27,7 @@ func (r *Reading) readCursor(
 ) (cursor schemas.LedgerRead, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
-	ends, err := r.log.Ends(ctx, schemas.TopicLedgers)
+	ends, err := r.log.Of(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return cursor, false, err
 	}

@@ -115,7 +115,7 @@ func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) err
 	if err != nil {
 		return err
 	}
-	ends, err := log.Ends(ctx, schemas.TopicLedgers)
+	ends, err := log.Of(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (b *Backfiller) learnEvents(
 	if err != nil {
 		return err
 	}
-	ends, err := b.log.Ends(ctx, schemas.TopicMatches)
+	ends, err := b.log.Of(ctx, schemas.TopicMatches)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (b *Backfiller) readPartBack(
 func (b *Backfiller) matchesOf(
 	ctx context.Context, endpointID string,
 ) (at int32, end int64, partitionOf func(string) int32, err error) {
-	ends, err := b.log.Ends(ctx, schemas.TopicMatches)
+	ends, err := b.log.Of(ctx, schemas.TopicMatches)
 	if err != nil {
 		return 0, 0, nil, err
 	}

@@ -84,11 +84,11 @@ func (r *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err 
 type topicEnds struct{ matches, payments map[int32]int64 }
 
 func (r *Reading) readEnds(ctx context.Context) (ends topicEnds, err error) {
-	ends.matches, err = r.log.Ends(ctx, schemas.TopicMatches)
+	ends.matches, err = r.log.Of(ctx, schemas.TopicMatches)
 	if err != nil {
 		return ends, err
 	}
-	ends.payments, err = r.log.Ends(ctx, schemas.TopicPayments)
+	ends.payments, err = r.log.Of(ctx, schemas.TopicPayments)
 	return ends, err
 }
 

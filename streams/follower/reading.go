@@ -16,9 +16,9 @@ type Log interface {
 	// Commit appends records in one transaction. After an error the outcome is unknown
 	// until the next TakeOver.
 	Commit(ctx context.Context, records ...kafka.Record) error
-	// Starts and Ends return the first offset and the end of each partition of a topic.
+	// Starts and Of return the first offset and the end of each partition of a topic.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
-	Ends(ctx context.Context, topic string) (map[int32]int64, error)
+	Of(ctx context.Context, topic string) (map[int32]int64, error)
 	// PartitionOf returns the function that maps a key to its partition, in a topic with that many
 	// partitions.
 	PartitionOf(topic string, partitions int) func(key string) int32
@@ -106,11 +106,11 @@ const (
 
 // kafkaLog is the log in Kafka.
 type kafkaLog struct {
+	*kafka.Ends
 	cluster kafka.Cluster
 	id      string                      // transactional
 	allowed func(context.Context) error // as in Config
-	ends    *kafka.Ends
-	fenced  *kafka.FencedProducer // nil before the first TakeOver
+	fenced  *kafka.FencedProducer       // nil before the first TakeOver
 }
 
 // openLog opens a log whose transactions have an id.
@@ -119,14 +119,14 @@ func openLog(c kafka.Cluster, id string) (*kafkaLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kafkaLog{cluster: c, id: id, ends: ends}, nil
+	return &kafkaLog{Ends: ends, cluster: c, id: id}, nil
 }
 
 func (l *kafkaLog) close() {
 	if l.fenced != nil {
 		l.fenced.Close()
 	}
-	l.ends.Close()
+	l.Ends.Close()
 }
 
 // TakeOver takes over the transactional id.
@@ -142,20 +142,6 @@ func (l *kafkaLog) TakeOver(ctx context.Context) (err error) {
 
 func (l *kafkaLog) Commit(ctx context.Context, records ...kafka.Record) error {
 	return l.fenced.Append(ctx, records...)
-}
-
-func (l *kafkaLog) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
-	return l.ends.Starts(ctx, topic)
-}
-
-func (l *kafkaLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
-	return l.ends.Of(ctx, topic)
-}
-
-func (l *kafkaLog) Since(
-	ctx context.Context, topic string, millis int64,
-) (map[int32]int64, error) {
-	return l.ends.Since(ctx, topic, millis)
 }
 
 // PartitionOf partitions like every producer, whatever the topic.

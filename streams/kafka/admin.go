@@ -111,12 +111,12 @@ func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[strin
 		changes = append(changes, kadm.AlterConfig{Op: kadm.SetConfig, Name: key, Value: &value})
 	}
 	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		_, err := whileTransient(ctx, func() (struct{}, error) {
+		err := doWhileTransient(ctx, func() error {
 			altered, err := admin.AlterTopicConfigs(ctx, changes, c.fullName(name))
 			for _, a := range altered {
 				err = errors.Join(err, a.Err)
 			}
-			return struct{}{}, err
+			return err
 		})
 		if err != nil {
 			return fmt.Errorf("streams: changing the settings of topic %s: %w", c.fullName(name), err)
@@ -209,27 +209,31 @@ var errNotForgotten = fmt.Errorf("a broker still knows it: %w", errAskAgain)
 
 // Features returns the finalized features of the cluster, such as transaction.version, by name. A
 // feature that is omitted is at level 0.
-func (c Cluster) Features(ctx context.Context) (levels map[string]int16, err error) {
-	err = c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		about, err := admin.ApiVersions(ctx)
-		if err != nil {
-			return fmt.Errorf("streams: asking for the features of the cluster: %w", err)
-		}
-		var failed error
-		for _, broker := range about {
-			if broker.Err != nil {
-				failed = broker.Err // another one answers
-				continue
-			}
-			levels = make(map[string]int16)
-			for _, f := range broker.Raw().FinalizedFeatures {
-				levels[f.Name] = f.MaxVersionLevel
-			}
-			return nil
-		}
-		return fmt.Errorf("streams: no broker says which features the cluster has: %w", failed)
-	})
-	return levels, err
+func (c Cluster) Features(ctx context.Context) (map[string]int16, error) {
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return features(ctx, client)
+}
+
+// features asks one broker: the levels are the same on all brokers except during an upgrade.
+func features(ctx context.Context, client *kgo.Client) (map[string]int16, error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
+	resp, err := req.RequestWith(ctx, client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("streams: asking for the features of the cluster: %w", err)
+	}
+	levels := make(map[string]int16)
+	for _, f := range resp.FinalizedFeatures {
+		levels[f.Name] = f.MaxVersionLevel
+	}
+	return levels, nil
 }
 
 // metadataLog is the topic whose quorum reports the time.
@@ -321,4 +325,10 @@ func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error
 			return kerr.IsRetriable(err) || errors.Is(err, errAskAgain)
 		},
 	}, ask)
+}
+
+// doWhileTransient is whileTransient without a result.
+func doWhileTransient(ctx context.Context, ask func() error) error {
+	_, err := whileTransient(ctx, func() (struct{}, error) { return struct{}{}, ask() })
+	return err
 }

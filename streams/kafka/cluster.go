@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,10 +98,5 @@ func (c Cluster) WithAdmin(ctx context.Context, f func(context.Context, *kadm.Cl
 
 // Partitions returns the partitions in ascending order.
 func Partitions(offsets map[int32]int64) []int32 {
-	list := make([]int32, 0, len(offsets))
-	for p := range offsets {
-		list = append(list, p)
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
-	return list
+	return slices.Sorted(maps.Keys(offsets))
 }

@@ -135,13 +135,12 @@ func (c Cluster) Hold(ctx context.Context, group string, from Offsets) error {
 		}
 	}
 	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		_, err := whileTransient(ctx, func() (struct{}, error) {
-			return struct{}{}, admin.CommitAllOffsets(ctx, c.fullName(group), offsets)
+		return doWhileTransient(ctx, func() error {
+			return admin.CommitAllOffsets(ctx, c.fullName(group), offsets)
 		})
-		return err
 	})
 	if err != nil {
-		return fmt.Errorf("streams: holding records for %s, so that they are not deleted meanwhile: %w",
+		return fmt.Errorf("streams: protecting records for %s from deletion: %w",
 			c.fullName(group), err)
 	}
 	return nil
@@ -150,14 +149,13 @@ func (c Cluster) Hold(ctx context.Context, group string, from Offsets) error {
 // Release ends a hold. It is not an error if there is no hold.
 func (c Cluster) Release(ctx context.Context, group string) error {
 	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		_, err := whileTransient(ctx, func() (struct{}, error) {
+		return doWhileTransient(ctx, func() error {
 			deleted, err := admin.DeleteGroup(ctx, c.fullName(group))
-			return struct{}{}, errors.Join(err, deleted.Err)
+			return errors.Join(err, deleted.Err)
 		})
-		return err
 	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return fmt.Errorf("streams: giving free what %s has held: %w", c.fullName(group), err)
+		return fmt.Errorf("streams: releasing the records that %s holds: %w", c.fullName(group), err)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestATurnIsOfOneProducer(t *testing.T) {
 		}
 		return owner.client.ProduceSync(t.Context(), sum()).FirstErr()
 	})
-	if err == nil || !strings.Contains(err.Error(), "no part of it") {
+	if err == nil || !strings.Contains(err.Error(), "not part of it") {
 		t.Errorf("the turn ended with %v", err)
 	}
 }

@@ -233,6 +233,7 @@ type PartitionReader struct {
 	Cluster   Cluster
 	Partition int32
 	MaxBytes  int32 // as in ReaderConfig
+	Ends      *Ends // nil: with a client of its own
 
 	topic  string
 	reader *Reader // nil until the first read
@@ -256,8 +257,8 @@ func (p *PartitionReader) From(topic string, offset int64) (*Reader, error) {
 	return reader, nil
 }
 
-// Read reads at most max records between two offsets, and returns the offset to read next.
-func (p *PartitionReader) Read(
+// ReadSome reads up to most records between two offsets, and returns the offset to read next.
+func (p *PartitionReader) ReadSome(
 	ctx context.Context, topic string, from, to int64, most int,
 ) (records []Record, next int64, err error) {
 	r, err := p.From(topic, from)
@@ -271,16 +272,23 @@ func (p *PartitionReader) Read(
 	return records, r.Position(topic, p.Partition), err
 }
 
-// Locate returns the partition's first offset and its end.
-func (p *PartitionReader) Locate(
-	ctx context.Context, asking *Ends, topic string,
+// Bounds returns the partition's first offset and its end.
+func (p *PartitionReader) Bounds(
+	ctx context.Context, topic string,
 ) (start, end int64, err error) {
-	starts, err := asking.Starts(ctx, topic)
+	ends := p.Ends
+	if ends == nil {
+		if ends, err = p.Cluster.NewEnds(); err != nil {
+			return 0, 0, err
+		}
+		defer ends.Close()
+	}
+	starts, err := ends.Starts(ctx, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	ends, err := asking.Of(ctx, topic)
-	return starts[p.Partition], ends[p.Partition], err
+	all, err := ends.Of(ctx, topic)
+	return starts[p.Partition], all[p.Partition], err
 }
 
 // Close closes the reader, if there is one.

@@ -69,8 +69,7 @@ func NewRecord(
 	topic, key string, value []byte,
 	eachHeader func(yield func(name, value string) bool),
 ) Record {
-	const most = 3 // headers of nearly all records
-	r := Record{Topic: topic, Key: []byte(key), Value: value, Headers: make([]Header, 0, most)}
+	r := Record{Topic: topic, Key: []byte(key), Value: value}
 	for name, text := range eachHeader {
 		r.Headers = append(r.Headers, Header{Key: name, Value: []byte(text)})
 	}
@@ -89,23 +88,16 @@ func (c Cluster) fromKafka(k *kgo.Record) Record {
 	}
 }
 
-// toKafka converts records to the client's type in one allocation: a turn has thousands of records,
-// in few topics.
 func (c Cluster) toKafka(records []Record) []*kgo.Record {
-	all, each := make([]kgo.Record, len(records)), make([]*kgo.Record, len(records))
-	var short, full string // the latest name
+	out := make([]*kgo.Record, len(records))
 	for i, r := range records {
-		if full == "" || r.Topic != short {
-			short, full = r.Topic, c.fullName(r.Topic)
-		}
-		all[i] = kgo.Record{
-			Topic:     full,
+		out[i] = &kgo.Record{
+			Topic:     c.fullName(r.Topic),
 			Partition: r.Partition,
 			Key:       r.Key,
 			Value:     r.Value,
 			Headers:   r.Headers,
 		}
-		each[i] = &all[i]
 	}
-	return each
+	return out
 }

@@ -117,10 +117,10 @@ func (c Cluster) askBroker(
 	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
 ) error {
 	req := c.metadataRequest(names)
-	_, err := whileTransient(ctx, func() (struct{}, error) {
+	err := doWhileTransient(ctx, func() error {
 		resp, err := broker.Request(ctx, req)
 		if err != nil {
-			return struct{}{}, fmt.Errorf("%w: %w", errBrokerAway, err)
+			return fmt.Errorf("%w: %w", errBrokerAway, err)
 		}
 		topics := make(topicsByName)
 		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
@@ -128,7 +128,7 @@ func (c Cluster) askBroker(
 				topics[*t.Topic] = t
 			}
 		}
-		return struct{}{}, ok(topics)
+		return ok(topics)
 	})
 	if errors.Is(err, errBrokerAway) && ctx.Err() == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -107,38 +108,20 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 		if err != nil || !t.implied {
 			return err
 		}
-		version, err := transactionVersion(ctx, t.client)
-		if err != nil || version >= 2 {
-			return err
+		levels, err := features(ctx, t.client)
+		if err == nil && levels["transaction.version"] >= 2 {
+			return nil
 		}
 		t.client.Close()
+		if err != nil {
+			return err
+		}
 		t.implied = false
 	}
 }
 
-// transactionVersion asks a broker for the finalized level of the feature, which is the same on all
-// brokers except during an upgrade.
-func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, err error) {
-	req := kmsg.NewPtrApiVersionsRequest()
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
-	resp, err := req.RequestWith(ctx, client)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	if err != nil {
-		client.Close()
-		return 0, fmt.Errorf("streams: asking for the version of transactions: %w", err)
-	}
-	for _, f := range resp.FinalizedFeatures {
-		if f.Name == "transaction.version" {
-			return f.MaxVersionLevel, nil
-		}
-	}
-	return 0, nil
-}
-
-// positionVersions limits the two requests that this code makes itself to versions that name topics
-// by name: later ones use topic ids. TxnOffsetCommit below 5 makes the client use pre-KIP-890
+// positionVersions limits requests for positions to versions that name topics by name: later ones
+// use topic ids. TxnOffsetCommit below 5 makes the client use pre-KIP-890
 // transactions in all requests.
 func positionVersions(implied bool) *kversion.Versions {
 	v := kversion.Stable()
@@ -204,7 +187,7 @@ func (t *transactions) inOne(
 	if now, err := t.identity(ctx); err != nil || now != as {
 		return t.abort(errors.Join(err,
 			fmt.Errorf("streams: the producer was %v when the transaction began and is %v before its end: "+
-				"what was written before is no part of it", as, now)))
+				"records before it are not part of it", as, now)))
 	}
 	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("streams: committing a transaction: %w", err)
@@ -299,22 +282,21 @@ func (t *Transactor) commitPositions(ctx context.Context, as identity, positions
 		}
 		req.Topics = append(req.Topics, rt)
 	}
-	_, err := whileTransient(ctx, func() (struct{}, error) {
+	return doWhileTransient(ctx, func() error {
 		resp, err := req.RequestWith(ctx, t.client)
 		if err != nil {
-			return struct{}{}, fmt.Errorf("streams: committing input positions: %w", err)
+			return fmt.Errorf("streams: committing input positions: %w", err)
 		}
 		for _, rt := range resp.Topics {
 			for _, rp := range rt.Partitions {
 				if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
-					return struct{}{}, fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic,
+					return fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic,
 						rp.Partition, err)
 				}
 			}
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }
 
 // addGroup adds the group's positions to the transaction, unless committing them implies that. It
@@ -323,12 +305,12 @@ func (t *Transactor) addGroup(ctx context.Context, as identity) error {
 	req := kmsg.NewPtrAddOffsetsToTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch,
 		t.group
-	_, err := whileTransient(ctx, func() (struct{}, error) {
+	err := doWhileTransient(ctx, func() error {
 		resp, err := req.RequestWith(ctx, t.client)
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
-		return struct{}{}, err
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("streams: adding input positions to a transaction: %w", err)
@@ -341,72 +323,26 @@ func (t *Transactor) addGroup(ctx context.Context, as identity) error {
 // are unstable; the transaction's timeout bounds that.
 func (t *Transactor) Positions(ctx context.Context, topics []string) (map[string]int64, error) {
 	return whileTransient(ctx, func() (map[string]int64, error) {
-		return t.askPositions(ctx, topics)
+		at := make(map[string]int64)
+		committed, err := kadm.NewClient(t.client).FetchOffsets(kadm.RequireStable(ctx), t.group)
+		switch {
+		case errors.Is(err, kerr.GroupIDNotFound):
+			return at, nil // a new group has no positions
+		case err != nil:
+			return nil, fmt.Errorf("streams: asking for input positions: %w", err)
+		}
+		for _, topic := range topics {
+			o, found := committed.Lookup(t.cluster.fullName(topic), t.partition)
+			if o.Err != nil {
+				return nil, fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic,
+					t.partition, o.Err)
+			}
+			if found && o.At >= 0 {
+				at[topic] = o.At
+			}
+		}
+		return at, nil
 	})
-}
-
-func (t *Transactor) askPositions(ctx context.Context, topics []string) (map[string]int64, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.Group = t.group
-	req.RequireStable = true
-	rg := kmsg.NewOffsetFetchRequestGroup()
-	rg.Group = t.group
-	for _, topic := range topics {
-		rt := kmsg.NewOffsetFetchRequestTopic()
-		rt.Topic, rt.Partitions = t.cluster.fullName(topic), []int32{t.partition}
-		req.Topics = append(req.Topics, rt)
-		gt := kmsg.NewOffsetFetchRequestGroupTopic()
-		gt.Topic, gt.Partitions = rt.Topic, rt.Partitions
-		rg.Topics = append(rg.Topics, gt)
-	}
-	req.Groups = append(req.Groups, rg)
-	at := make(map[string]int64)
-	resp, err := req.RequestWith(ctx, t.client)
-	if err != nil {
-		return nil, fmt.Errorf("streams: asking for input positions: %w", err)
-	}
-	if err := groupError(resp.ErrorCode); err != nil {
-		return nil, err
-	}
-	note := func(topic string, offset int64, code int16) error {
-		if err := kerr.ErrorForCode(code); err != nil {
-			return fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic, t.partition, err)
-		}
-		if offset >= 0 { // negative: no position
-			at[t.cluster.shortName(topic)] = offset
-		}
-		return nil
-	}
-	for _, rt := range resp.Topics {
-		for _, rp := range rt.Partitions {
-			if err := note(rt.Topic, rp.Offset, rp.ErrorCode); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, g := range resp.Groups {
-		if err := groupError(g.ErrorCode); err != nil {
-			return nil, err
-		}
-		for _, rt := range g.Topics {
-			for _, rp := range rt.Partitions {
-				if err := note(rt.Topic, rp.Offset, rp.ErrorCode); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	return at, nil
-}
-
-// groupError returns the error of a group's answer. A group that does not exist yet is not an
-// error: it has no positions.
-func groupError(code int16) error {
-	err := kerr.ErrorForCode(code)
-	if err == nil || errors.Is(err, kerr.GroupIDNotFound) {
-		return nil
-	}
-	return fmt.Errorf("streams: asking for input positions: %w", err)
 }
 
 func (t *transactions) Close() { t.client.Close() }

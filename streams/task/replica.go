@@ -16,33 +16,72 @@ import (
 type Replica[E, C any] struct {
 	core *Core[E, C]
 	cfg  CoreConfig[E, C]
-	log  ReplicaLog
+	log  PartitionLog
 }
 
-// ReplicaLog is the log that a replica reads: one partition of each topic.
-type ReplicaLog interface {
+// PartitionLog is the log of one partition number: [kafka.PartitionReader], or a simulation's.
+type PartitionLog interface {
 	// Bounds returns the first and end offsets of a topic.
 	Bounds(ctx context.Context, topic string) (start, end int64, err error)
 	// ReadSome returns committed records of a topic, including its task's notes, from an offset
 	// towards an end, and the offset to read next.
 	ReadSome(
-		ctx context.Context, topic string, from, to int64,
+		ctx context.Context, topic string, from, to int64, most int,
 	) (list []kafka.Record, next int64, err error)
 	Close()
+}
+
+// restorer is a [Core] or a [StandbyCore] that restores its state.
+type restorer interface {
+	LocatedJournal(start, end int64) error
+	LocatedSnapshots(start, end int64) error
+	ReadJournal(records []kafka.Record, next int64) error
+	ReadSnapshots(records []kafka.Record, next int64) error
+}
+
+// performRead performs an action that only reads, and reports its result. It returns false for any
+// other action.
+func performRead(
+	ctx context.Context, log PartitionLog, journal, snapshots string, r restorer, action Action,
+) (is bool, err error) {
+	locate := func(topic string, report func(start, end int64) error) error {
+		start, end, err := log.Bounds(ctx, topic)
+		if err != nil {
+			return err
+		}
+		return report(start, end)
+	}
+	read := func(
+		topic string, from, to int64, most int, report func([]kafka.Record, int64) error,
+	) error {
+		records, next, err := log.ReadSome(ctx, topic, from, to, most)
+		if err != nil {
+			return err
+		}
+		return report(records, next)
+	}
+	switch a := action.(type) {
+	case LocateJournal:
+		return true, locate(journal, r.LocatedJournal)
+	case LocateSnapshots:
+		return true, locate(snapshots, r.LocatedSnapshots)
+	case ReadSnapshots:
+		return true, read(snapshots, a.From, a.To, chunksAtOnce, r.ReadSnapshots)
+	case ReadJournal:
+		return true, read(journal, a.From, a.To, restoreBatch, r.ReadJournal)
+	default:
+		return false, nil
+	}
 }
 
 // NewReplica opens the state of a replica. It continues where a previous replica on the same state
 // stopped.
 func NewReplica[E, C any](cluster kafka.Cluster, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
-	return NewReplicaOn(&replicaReaders{
-		cluster:   cluster,
-		partition: cfg.Partition,
-		readers:   make(map[string]*kafka.Reader),
-	}, cfg)
+	return NewReplicaOn(&kafka.PartitionReader{Cluster: cluster, Partition: cfg.Partition}, cfg)
 }
 
 // NewReplicaOn is NewReplica on any log, which the replica closes.
-func NewReplicaOn[E, C any](log ReplicaLog, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
+func NewReplicaOn[E, C any](log PartitionLog, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
 	r := &Replica[E, C]{core: NewCore(cfg), cfg: cfg, log: log}
 	if err := r.core.TookOver(); err != nil {
 		return nil, err
@@ -59,41 +98,17 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 		return err
 	}
 	for {
-		var err error
-		switch a := r.core.Next(kafka.Moment{}).(type) {
-		case ReadJournal:
-			err = r.read(ctx, r.cfg.Journal, a.From, a.To, r.core.ReadJournal)
-		case LocateSnapshots:
-			err = r.locateSnapshots(ctx)
-		case ReadSnapshots:
-			err = r.read(ctx, r.cfg.Snapshots.Topic, a.From, a.To, r.core.ReadSnapshots)
-		default: // only an owner may perform the next action
+		reads, err := performRead(ctx, r.log, r.cfg.Journal, r.cfg.Snapshots.Topic, r.core,
+			r.core.Next(kafka.Moment{}))
+		switch {
+		case err != nil:
+			return fmt.Errorf("streams: following partition %d of %s: %w", r.cfg.Partition,
+				r.cfg.Journal, err)
+		case !reads: // only an owner may perform the next action
 			r.core.read = true
 			return r.core.commitRestored()
 		}
-		if err != nil {
-			return fmt.Errorf("streams: following partition %d of %s: %w", r.cfg.Partition,
-				r.cfg.Journal, err)
-		}
 	}
-}
-
-func (r *Replica[E, C]) locateSnapshots(ctx context.Context) error {
-	start, end, err := r.log.Bounds(ctx, r.cfg.Snapshots.Topic)
-	if err != nil {
-		return err
-	}
-	return r.core.LocatedSnapshots(start, end)
-}
-
-func (r *Replica[E, C]) read(
-	ctx context.Context, topic string, from, to int64, take func([]kafka.Record, int64) error,
-) error {
-	records, next, err := r.log.ReadSome(ctx, topic, from, to)
-	if err != nil {
-		return err
-	}
-	return take(records, next)
 }
 
 // Folded returns the offset of the journal that is folded next.
@@ -112,59 +127,6 @@ func (r *Replica[E, C]) Store() *store.Store { return r.core.Store() }
 func (r *Replica[E, C]) Close() error {
 	r.log.Close()
 	return r.core.Close()
-}
-
-// replicaReaders reads one partition of a cluster.
-type replicaReaders struct {
-	cluster   kafka.Cluster
-	partition int32
-	readers   map[string]*kafka.Reader // by topic
-}
-
-func (l *replicaReaders) Bounds(ctx context.Context, topic string) (start, end int64, err error) {
-	ends, err := l.cluster.NewEnds()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer ends.Close()
-	starts, err := ends.Starts(ctx, topic)
-	if err != nil {
-		return 0, 0, err
-	}
-	known, err := ends.Of(ctx, topic)
-	return starts[l.partition], known[l.partition], err
-}
-
-func (l *replicaReaders) ReadSome(
-	ctx context.Context, topic string, from, to int64,
-) (list []kafka.Record, next int64, err error) {
-	p := l.partition
-	reader := l.readers[topic]
-	if reader == nil || reader.Position(topic, p) != from {
-		if reader != nil {
-			reader.Close()
-		}
-		reader, err = l.cluster.NewReader(kafka.ReaderConfig{
-			From:  kafka.Offsets{topic: {p: from}},
-			Notes: true,
-		})
-		if err != nil {
-			return nil, 0, err
-		}
-		l.readers[topic] = reader
-	}
-	err = reader.PollTowards(ctx, topic, map[int32]int64{p: to}, restoreBatch,
-		func(r kafka.Record) error {
-			list = append(list, r)
-			return nil
-		})
-	return list, reader.Position(topic, p), err
-}
-
-func (l *replicaReaders) Close() {
-	for _, reader := range l.readers {
-		reader.Close()
-	}
 }
 
 // bookmark identifies the last record, a fact or a note, that is folded into a state, by its

@@ -159,48 +159,12 @@ func (t *StandbyTask[E, C]) close() error {
 }
 
 func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) error {
-	switch a := action.(type) {
-	case ReadJournal:
+	if a, is := action.(ReadJournal); is {
 		return t.readJournal(ctx, a)
-	case LocateSnapshots:
-		return t.locate(ctx, t.cfg.Snapshots.Topic, t.core.LocatedSnapshots)
-	case ReadSnapshots:
-		return t.readSnapshots(ctx, a)
-	default:
-		return t.locate(ctx, t.cfg.Journal, t.locatedJournal)
 	}
-}
-
-// locate reports the first and end offsets of a topic to the core.
-func (t *StandbyTask[E, C]) locate(
-	ctx context.Context, topic string, report func(start, end int64) error,
-) error {
-	asking, err := t.cfg.Cluster.NewEnds()
-	if err != nil {
-		return err
-	}
-	defer asking.Close()
-	start, end, err := t.reading.Locate(ctx, asking, topic)
-	if err != nil {
-		return err
-	}
-	return report(start, end)
-}
-
-func (t *StandbyTask[E, C]) locatedJournal(start, end int64) error {
-	if err := t.core.LocatedJournal(start, end); err != nil {
-		return err
-	}
+	_, err := performRead(ctx, &t.reading, t.cfg.Journal, t.cfg.Snapshots.Topic, t.core, action)
 	t.folded.Store(t.core.Folded())
-	return nil
-}
-
-func (t *StandbyTask[E, C]) readSnapshots(ctx context.Context, a ReadSnapshots) error {
-	records, next, err := t.reading.Read(ctx, t.cfg.Snapshots.Topic, a.From, a.To, chunksAtOnce)
-	if err != nil {
-		return err
-	}
-	return t.core.ReadSnapshots(records, next)
+	return err
 }
 
 // readJournal waits for records after an offset, and folds them.

@@ -221,14 +221,9 @@ func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 	switch a := action.(type) {
 	case TakeOver:
 		return t.takeOver(ctx)
-	case LocateJournal:
-		return t.locateJournal(ctx)
-	case LocateSnapshots:
-		return t.locateSnapshots(ctx)
-	case ReadSnapshots:
-		return t.readSnapshots(ctx, a)
-	case ReadJournal:
-		return t.readJournal(ctx, a)
+	case LocateJournal, LocateSnapshots, ReadSnapshots, ReadJournal:
+		_, err := performRead(ctx, &t.reading, t.cfg.Journal, t.cfg.Snapshots.Topic, t.core, action)
+		return err
 	case Commit:
 		return t.commit(ctx, a)
 	case Apply:
@@ -247,45 +242,13 @@ func (t *Task[E, C]) takeOver(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.fenced = t.cfg.Now()
+	t.fenced, t.reading.Ends = t.cfg.Now(), t.tx.Ends()
 	if t.cfg.Allowed != nil {
 		if err := t.cfg.Allowed(ctx); err != nil {
 			return err
 		}
 	}
 	return t.core.TookOver()
-}
-
-func (t *Task[E, C]) locateJournal(ctx context.Context) error {
-	start, known, err := t.reading.Locate(ctx, t.tx.Ends(), t.cfg.Journal)
-	if err != nil {
-		return err
-	}
-	return t.core.LocatedJournal(start, known)
-}
-
-func (t *Task[E, C]) locateSnapshots(ctx context.Context) error {
-	start, end, err := t.reading.Locate(ctx, t.tx.Ends(), t.cfg.Snapshots.Topic)
-	if err != nil {
-		return err
-	}
-	return t.core.LocatedSnapshots(start, end)
-}
-
-func (t *Task[E, C]) readSnapshots(ctx context.Context, a ReadSnapshots) error {
-	records, next, err := t.reading.Read(ctx, t.cfg.Snapshots.Topic, a.From, a.To, chunksAtOnce)
-	if err != nil {
-		return err
-	}
-	return t.core.ReadSnapshots(records, next)
-}
-
-func (t *Task[E, C]) readJournal(ctx context.Context, a ReadJournal) error {
-	records, next, err := t.reading.Read(ctx, t.cfg.Journal, a.From, a.To, restoreBatch)
-	if err != nil {
-		return err
-	}
-	return t.core.ReadJournal(records, next)
 }
 
 // commit makes a transaction. Once begun, it is finished even if the task is being stopped.

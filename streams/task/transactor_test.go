@@ -39,22 +39,16 @@ func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 
 // unstable answers a request for input positions like a broker does while a transaction of the
 // group is open.
-func unstable(request kmsg.Request) kmsg.Response {
+func unstable(request kmsg.Request, topic string) kmsg.Response {
 	req := request.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	for _, g := range req.Groups {
+		rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+		rp.Partition, rp.Offset, rp.ErrorCode = 0, -1, kerr.UnstableOffsetCommit.Code
+		rt := kmsg.NewOffsetFetchResponseGroupTopic()
+		rt.Topic, rt.Partitions = topic, append(rt.Partitions, rp)
 		group := kmsg.NewOffsetFetchResponseGroup()
-		group.Group = g.Group
-		for _, topic := range g.Topics {
-			rt := kmsg.NewOffsetFetchResponseGroupTopic()
-			rt.Topic = topic.Topic
-			for _, p := range topic.Partitions {
-				rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
-				rp.Partition, rp.Offset, rp.ErrorCode = p, -1, kerr.UnstableOffsetCommit.Code
-				rt.Partitions = append(rt.Partitions, rp)
-			}
-			group.Topics = append(group.Topics, rt)
-		}
+		group.Group, group.Topics = g.Group, append(group.Topics, rt)
 		resp.Groups = append(resp.Groups, group)
 	}
 	return resp
@@ -71,7 +65,7 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 		if asked.Add(1) > answers {
 			return nil, nil, false
 		}
-		return unstable(req), nil, true
+		return unstable(req, r.cluster.Prefix+numbersTopic), nil, true
 	})
 	ended := make(chan error, 1)
 	stopping := make(chan struct{})

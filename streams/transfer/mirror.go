@@ -35,11 +35,6 @@ type MirrorReport struct {
 	Groups []string        `json:"groups"` // those whose positions were copied
 }
 
-const (
-	batchRecords = 2_000
-	batchBytes   = 4 << 20
-)
-
 // mirroring is the state of one copy.
 type mirroring struct {
 	MirrorConfig
@@ -142,8 +137,8 @@ func (c *mirroring) planTopic(ctx context.Context, t schemas.Topic) error {
 	for _, p := range kafka.Partitions(ends) {
 		if have[p] > ends[p] {
 			return fmt.Errorf("mirror: partition %d of %s ends at %d in the target and at %d in the "+
-				"source: it is no copy of it; "+
-				"copy into topics of their own (another --topic-prefix)", p, topic, have[p], ends[p])
+				"source: it is not a copy; "+
+				"copy into other topics (another --topic-prefix)", p, topic, have[p], ends[p])
 		}
 		c.plan = append(c.plan, mirrorPartition{
 			topic:     topic,
@@ -165,7 +160,12 @@ func (c *mirroring) partition(ctx context.Context, p *mirrorPartition) error {
 	if err := c.sameSoFar(ctx, p); err != nil {
 		return err
 	}
-	b := mirrorBatch{mirroring: c, mirrorPartition: p, next: p.have}
+	b := mirrorBatch{
+		mirroring:       c,
+		mirrorPartition: p,
+		batches:         batches{put: c.place},
+		next:            p.have,
+	}
 	if err := b.deleteToStart(ctx); err != nil || b.next == p.end {
 		return err
 	}
@@ -221,8 +221,8 @@ func (c *mirroring) sameSoFar(ctx context.Context, p *mirrorPartition) error {
 			continue
 		}
 		return fmt.Errorf("mirror: partition %d of %s has something else at offset %d in the target "+
-			"than in the source: it is no copy of it; "+
-			"copy into topics of their own (another --topic-prefix)", p.number, p.topic, offset)
+			"than in the source: it is not a copy; "+
+			"copy into other topics (another --topic-prefix)", p.number, p.topic, offset)
 	}
 	return nil
 }
@@ -262,9 +262,8 @@ func sameRecord(a, b kafka.Record) bool {
 type mirrorBatch struct {
 	*mirroring
 	*mirrorPartition
-	next  int64 // the offset that the next record gets
-	out   []kafka.Record
-	bytes int
+	batches
+	next int64 // the offset that the next record gets
 }
 
 // deleteToStart gives the target's partition the first offset of the source's. Readers conclude
@@ -311,23 +310,18 @@ func (b *mirrorBatch) fillTo(ctx context.Context, offset int64, at time.Time) er
 }
 
 func (b *mirrorBatch) put(ctx context.Context, r kafka.Record) error {
-	b.out = append(b.out, r)
 	b.next = r.Offset + 1
-	b.bytes += len(r.Key) + len(r.Value)
-	if len(b.out) < batchRecords && b.bytes < batchBytes {
-		return nil
-	}
-	return b.flush(ctx)
+	return b.batches.add(ctx, r)
 }
 
-func (b *mirrorBatch) flush(ctx context.Context) error {
-	if err := b.target.Place(ctx, b.out...); err != nil {
+// place places records in the target and reports the progress.
+func (c *mirroring) place(ctx context.Context, records ...kafka.Record) error {
+	if err := c.target.Place(ctx, records...); err != nil {
 		return err
 	}
-	b.done += int64(len(b.out))
-	b.out, b.bytes = b.out[:0], 0
-	if b.Progress != nil {
-		b.Progress(b.done, b.total)
+	c.done += int64(len(records))
+	if c.Progress != nil {
+		c.Progress(c.done, c.total)
 	}
 	return nil
 }

@@ -240,10 +240,10 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 	}{
 		"no topics":            {0, func(side) {}, "lumenhook topics create"},
 		"other partitions":     {3, func(side) {}, "--partitions 2"},
-		"more than the source": {2, func(to side) { to.busy(); to.busy() }, "it is no copy of it"},
+		"more than the source": {2, func(to side) { to.busy(); to.busy() }, "it is not a copy"},
 		"another record": {
 			2, func(to side) { to.transact(kgo.TryCommit, schemas.TopicLedgers, "other") },
-			"it is no copy of it",
+			"it is not a copy",
 		},
 		"another record below": {2, func(to side) {
 			p, err := to.NewProducer()

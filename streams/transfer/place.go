@@ -163,7 +163,7 @@ func (t *target) placeRecords(ctx context.Context, c *Copy, taken bool) error {
 		if f.Taken != taken {
 			continue
 		}
-		b := batch{target: t, total: f.Tuples}
+		b := t.appending(f.Tuples)
 		err := readTuples(filepath.Join(c.dir, f.Name), func(fields [][]byte) error {
 			r, err := recordOf(f.Topic, fields)
 			if err != nil {
@@ -184,7 +184,7 @@ func (t *target) placeRecords(ctx context.Context, c *Copy, taken bool) error {
 // placeRows writes the rows of tables: their readers must know every key and watch when the service
 // starts.
 func (t *target) placeRows(ctx context.Context, c *Copy) error {
-	b := batch{target: t, total: c.about.Entries}
+	b := t.appending(c.about.Entries)
 	for _, s := range t.states {
 		err := s.Each(func(key, value []byte) (bool, error) {
 			r, is, err := engine.Row(key, value)
@@ -223,7 +223,7 @@ func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 		MovesSince:        from.MovesSince,
 		MovesSinceMillis:  from.MovesSinceMillis,
 	})
-	b := batch{target: t, total: 1}
+	b := t.appending(1)
 	err := b.add(ctx, kafka.NewRecord(schemas.TopicLedgers, from.Network, m.Value, m.EachHeader))
 	if err != nil {
 		return err
@@ -231,39 +231,49 @@ func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 	return b.flush(ctx)
 }
 
-// batch collects records that are appended together.
-type batch struct {
-	*target
-	out         []kafka.Record
-	bytes       int
-	done, total int64
+// batches passes records on in batches of bounded size.
+type batches struct {
+	put   func(context.Context, ...kafka.Record) error
+	out   []kafka.Record
+	bytes int
 }
 
 const (
-	appendRecords = 2_000
-	appendBytes   = 4 << 20
+	batchRecords = 2_000
+	batchBytes   = 4 << 20
 )
 
-func (b *batch) add(ctx context.Context, r kafka.Record) error {
+func (b *batches) add(ctx context.Context, r kafka.Record) error {
 	b.out = append(b.out, r)
 	b.bytes += len(r.Key) + len(r.Value)
-	if len(b.out) < appendRecords && b.bytes < appendBytes {
+	if len(b.out) < batchRecords && b.bytes < batchBytes {
 		return nil
 	}
 	return b.flush(ctx)
 }
 
-func (b *batch) flush(ctx context.Context) error {
-	if err := b.log.Append(ctx, b.out...); err != nil {
+func (b *batches) flush(ctx context.Context) error {
+	if err := b.put(ctx, b.out...); err != nil {
 		return err
 	}
-	for _, r := range b.out {
-		b.placed.Records[r.Topic]++
-	}
-	b.done += int64(len(b.out))
 	b.out, b.bytes = b.out[:0], 0
-	b.Progress(min(b.done, b.total), b.total)
 	return nil
+}
+
+// appending returns batches that are appended, with their progress towards a total.
+func (t *target) appending(total int64) *batches {
+	var done int64
+	return &batches{put: func(ctx context.Context, records ...kafka.Record) error {
+		if err := t.log.Append(ctx, records...); err != nil {
+			return err
+		}
+		for _, r := range records {
+			t.placed.Records[r.Topic]++
+		}
+		done += int64(len(records))
+		t.Progress(min(done, total), total)
+		return nil
+	}}
 }
 
 // journalBegins is the first offset of a new journal. There is a note before it, so that a reader

@@ -214,7 +214,7 @@ func (s servedPartition) Bounds(
 }
 
 func (s servedPartition) ReadSome(
-	_ context.Context, topic string, from, to int64,
+	_ context.Context, topic string, from, to int64, _ int,
 ) (list []kafka.Record, next int64, err error) {
 	at := topicPartition{topic, s.partition}
 	s.world.goOnBeside()
@@ -224,7 +224,7 @@ func (s servedPartition) ReadSome(
 
 // replicaOn folds with the run's settings, on a disk in memory.
 func (c copied) replicaOn(
-	log task.ReplicaLog, cfg task.CoreConfig[engine.Effect, engine.Outcome],
+	log task.PartitionLog, cfg task.CoreConfig[engine.Effect, engine.Outcome],
 ) (*task.Replica[engine.Effect, engine.Outcome], error) {
 	w := c.world
 	cfg.Store.FS = vfs.NewMem()

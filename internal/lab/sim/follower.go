@@ -409,7 +409,7 @@ func (l followerLog) Starts(ctx context.Context, topic string) (map[int32]int64,
 	return starts, cmp.Or(err, l.r.wait(nil))
 }
 
-func (l followerLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
+func (l followerLog) Of(ctx context.Context, topic string) (map[int32]int64, error) {
 	until, err := ends{l.f.world.log}.Of(ctx, topic)
 	return until, cmp.Or(err, l.r.wait(nil))
 }

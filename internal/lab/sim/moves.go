@@ -317,7 +317,7 @@ func (c copiedPartition) Bounds(
 }
 
 func (c copiedPartition) ReadSome(
-	_ context.Context, topic string, from, to int64,
+	_ context.Context, topic string, from, to int64, _ int,
 ) (list []kafka.Record, next int64, err error) {
 	list, next, err = c.log.readUpTo(topicPartition{topic, c.partition}, from, to, math.MaxInt)
 	if err == nil && next < to {
