@@ -17,7 +17,7 @@ func Permissions() []Permission {
 	return []Permission{PermissionRead, PermissionWrite, PermissionOperate}
 }
 
-// MaxEmails is at how many addresses an account's holder is told.
+// MaxEmails bounds the email addresses of an account.
 const MaxEmails = 10
 
 // Account is a customer: it owns keys, endpoints and watches.
@@ -25,16 +25,16 @@ type Account struct {
 	ID              string
 	Version         uint64
 	Email           string
-	MoreEmails      []string // that are told besides, none twice
+	MoreEmails      []string // further addresses, without repeats
 	Keys            []Key    // oldest first
 	CreatedAtMillis int64
-	Quotas          Counts // that its operator has set; 0: the default
+	Quotas          Counts // set by the operator; 0: the default
 }
 
 // Exists reports whether the account was created.
 func (a Account) Exists() bool { return a.ID != "" }
 
-// Emails are the addresses where the account's holder is told, none of them twice.
+// Emails returns all addresses of the account, without repeats.
 func (a Account) Emails() []string {
 	if a.Email == "" {
 		return nil

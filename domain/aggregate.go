@@ -26,7 +26,6 @@ func KindOf(aggregate string) Kind {
 	return KindNone
 }
 
-// prefix returns the prefix of the kind's identifiers.
 func (k Kind) prefix() string {
 	switch k {
 	case KindAccount:

@@ -59,8 +59,8 @@ const (
 	CodeCommandUnreadable = "COMMAND_UNREADABLE"
 )
 
-// Temporary reports whether a rejection is no answer: it is not recorded, and the same
-// command may be asked again.
+// Temporary reports whether a rejection is not final: it is not recorded, and the same command may
+// succeed later.
 func (r *Rejection) Temporary() bool { return r != nil && r.Code == CodeHistoryBehind }
 
 // Rejection is why a command was refused. It is an answer, not a failure.
@@ -80,19 +80,19 @@ type Answer struct {
 	Delivery  *Delivery // of a resend
 	Replay    *ReplayResult
 	Test      *TestResult
-	// Version is the aggregate's after the command: a client that waits until a view has it
-	// sees the change. It is 0 if the object above has its own.
+	// Version is the aggregate's version after the command, which a client can wait for in a view.
+	// It is 0 if the object above has its own.
 	Version uint64
 	// LeftOut is the hash of the Watch's senders if they are left out of it; nil: they are in it.
 	LeftOut []byte
 }
 
-// maxAnsweredSenders is how many senders an answer has that its command did not set.
+// maxAnsweredSenders bounds the senders in an answer that its command did not set.
 const maxAnsweredSenders = 8
 
-// AnswerWithWatch returns the answer to a command with the watch that it left. A small command
-// gets a small answer: many senders that it did not set are named by their hash, and open parts of
-// backfills are left out. A claim of a payment is judged by the answer, so that has the senders.
+// AnswerWithWatch returns the answer to a command with the resulting watch. A small command gets a
+// small answer: a hash replaces many senders that it did not set, and open parts of backfills are
+// left out. The answer to a claim has the senders, because the follower matches by it.
 func AnswerWithWatch(w Watch, c CommandBody) Answer {
 	w.Parts = nil
 	if len(w.Rules.SenderAllowlist) <= maxAnsweredSenders {
@@ -116,8 +116,8 @@ func AnswerWithWatch(w Watch, c CommandBody) Answer {
 	return Answer{Watch: &w, LeftOut: hash}
 }
 
-// Complete returns the answer's watch with the senders of another state of it, if those are what
-// was left out.
+// Complete returns the answer's watch with the senders of another state of it, if their hash is the
+// answer's.
 func (a Answer) Complete(from Watch) (whole Watch, ok bool) {
 	whole = *a.Watch
 	if a.LeftOut == nil {

@@ -54,8 +54,8 @@ func (w Watch) Part(version uint64) (p Part, found bool) {
 	return w.Parts[i], true
 }
 
-// NextPart returns the next ledgers of the backfill up to a last one, at most that many. Again
-// reports whether they were all matched against the watch before; if not, none of them was.
+// NextPart returns the next ledgers of the backfill up to a last one, at most that many. again
+// reports whether all of them were matched against the watch before; otherwise none was.
 func (w Watch) NextPart(until, most uint32) (next Range, again, found bool) {
 	next = Range{w.Backfill.Next, min(until, w.Backfill.Next+most-1)}
 	if next.From > until {
@@ -95,8 +95,8 @@ func (w Watch) coveredWith(x Range) Ranges {
 	return w.Covered.Add(x)
 }
 
-// mayBegin reports whether a part may begin: its ledgers must be the backfill's next ones, and
-// what it pins must be of the endpoint that the watch has.
+// mayBegin reports whether a part may begin: its ledgers must be the backfill's next ones, and its
+// endpoint the watch's.
 func (w Watch) mayBegin(x NextPart) bool {
 	return len(w.Parts) == 0 && w.LiveSince != 0 && w.Backfill.Next <= x.From && x.From <= x.To &&
 		x.To <= w.Backfill.Until && x.EndpointID == w.EndpointID
@@ -147,11 +147,9 @@ type Backfill struct {
 // UnderWay reports whether the backfill is in progress.
 func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 0 }
 
-// isUnderWay reports whether the backfill of a request is in progress.
 func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
 
-// failed reports whether the backfill has ended before its last ledger. One that left ledgers out
-// may have come to its end all the same.
+// failed reports whether the backfill has ended before its last ledger.
 func (b Backfill) failed() bool { return b.Problem != "" && (b.Until == 0 || b.Next <= b.Until) }
 
 // Done reports whether every ledger of it was matched.
@@ -194,9 +192,9 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	return []FactBody{asked}, nil
 }
 
-// decideCoverage decides the follower's report of what it has read. What it says of an open
-// part counts also when another request has replaced its own. What it says of a part that has
-// ended does not: the follower of another term has found out how far that part was read.
+// decideCoverage decides the follower's report of a part. A report of an open part counts even if
+// another request has replaced its own. A report of a part that has ended does not: the follower of
+// another term has found out how far that part was read.
 func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []FactBody) {
 	switch {
 	case c.Fulfils.Is():
@@ -216,8 +214,8 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 	}
 	if c.Problem != "" && current {
 		stopped := BackfillStopped{Request: c.Request, Problem: c.Problem}
-		// Of ledgers that were matched before, the rest is matched all the same. Others are left to
-		// the next backfill, which begins with them.
+		// Ledgers that were matched before are skipped, and the rest is matched. Otherwise the next
+		// backfill begins with them.
 		left := Range{state.Backfill.Next, c.Next.From - 1}
 		if left.From < c.Next.From && len(state.Uncovered(left)) == 0 {
 			stopped.Next = c.Next.From
@@ -239,8 +237,8 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 	return facts
 }
 
-// covered returns the fact of a report. What it says of a part counts for the backfill that began
-// the part: the rules of an earlier one may have been others.
+// covered returns the fact of a report. Its counts belong to the backfill that began the part: an
+// earlier backfill may have had other rules.
 func (w Watch) covered(c RecordCoverage, current bool) RangeCovered {
 	covered := RangeCovered{
 		Request:   c.Request,
@@ -272,8 +270,8 @@ func (w Watch) Progress(c RecordCoverage) uint32 {
 	return b.Next
 }
 
-// decideMissed decides the follower's word that it cannot report a payment, because the watch's
-// endpoint is deleted. If the watch was changed meanwhile, the follower judges again.
+// decideMissed decides the follower's report that it cannot deliver a payment, because the watch's
+// endpoint is deleted. If the watch was changed in the meantime, the follower matches again.
 func decideMissed(state Watch, c RecordCoverage) []FactBody {
 	if state.LiveSince == 0 || state.LiveSince > c.Missed || state.Revision != c.IfRevision {
 		return nil
@@ -281,9 +279,8 @@ func decideMissed(state Watch, c RecordCoverage) []FactBody {
 	return []FactBody{RangeCovered{Missed: c.Missed}}
 }
 
-// decideFulfilment decides whether a payment is the one that the watch is for. The first that is
-// asked for is, if it was judged by what the watch has now; who has judged by something else is
-// answered with that, and judges again.
+// decideFulfilment decides whether a payment is the one that the watch is for: the first claim by
+// the current revision of the watch. After a claim by another revision, the follower matches again.
 func decideFulfilment(state Watch, c RecordCoverage) []FactBody {
 	if !state.MustClaim() || state.Revision != c.IfRevision {
 		return nil
@@ -291,7 +288,6 @@ func decideFulfilment(state Watch, c RecordCoverage) []FactBody {
 	return []FactBody{RangeCovered{Fulfilled: c.Fulfils}}
 }
 
-// backfill returns the backfill that a fact begins.
 func (b BackfillRequested) backfill(f Fact) Backfill {
 	return Backfill{
 		Request:           f.Version,
@@ -302,7 +298,6 @@ func (b BackfillRequested) backfill(f Fact) Backfill {
 	}
 }
 
-// cover returns the watch after a range of ledgers was matched against it.
 func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
 	if body.Part != 0 {
 		w = w.Ending(body.Part)
@@ -368,7 +363,6 @@ func (b Backfill) stop(body BackfillStopped, nowMillis int64) Backfill {
 	return b
 }
 
-// advance returns the backfill after a report.
 func (w Watch) advance(body RangeCovered, nowMillis int64) Backfill {
 	b := w.Backfill
 	b.Until = body.Until

@@ -5,19 +5,17 @@ package domain
 // cannot be.
 const coverageMax = 100
 
-// LedgersRead are ledgers that were read one after the other, each once the one before it was
-// done with.
+// LedgersRead is a range of ledgers that were read in order.
 type LedgersRead struct {
 	Range
 	Verified bool // each was checked against its hashes, and contains the hash of the previous one
 }
 
-// Coverage says which ledgers were read, oldest first. A ledger between two ranges was not.
-// Its methods modify and share nothing.
+// Coverage lists the ledgers that were read, oldest first. Its methods modify and share nothing.
 type Coverage []LedgersRead
 
-// Read returns the coverage with the next ledger. One that was read before adds nothing. Of more
-// than 100 ranges the oldest are forgotten: what is there is true all the same.
+// Read returns the coverage with the next ledger. A ledger that was read before adds nothing. It
+// keeps the newest 100 ranges.
 func (c Coverage) Read(sequence uint32, verified bool) Coverage {
 	if len(c) > 0 && sequence <= c[len(c)-1].To {
 		return c
@@ -43,7 +41,7 @@ func (c Coverage) Gaps() (gaps Ranges) {
 	return gaps
 }
 
-// Since returns the first ledger of the last ranges that have no gap between them; 0: none.
+// Since returns the first ledger since the last gap; 0: nothing was read.
 func (c Coverage) Since() uint32 {
 	for i := len(c) - 1; i >= 0; i-- {
 		if i == 0 || c[i-1].To+1 != c[i].From {
@@ -59,11 +57,10 @@ type Range struct {
 	To   uint32
 }
 
-// Ranges are sorted, disjoint and not adjacent: between two of them is a ledger that is in
-// none. Nil is empty. Its methods modify and share nothing.
+// Ranges are sorted, disjoint and not adjacent. Nil is empty. Its methods modify and share nothing.
 type Ranges []Range
 
-// Add returns the ranges with another one added. An empty one adds nothing.
+// Add returns the ranges with another one added.
 func (r Ranges) Add(x Range) Ranges {
 	if x.From > x.To {
 		return r
@@ -79,7 +76,7 @@ func (r Ranges) Add(x Range) Ranges {
 	return append(append(sum, x), r[i:]...)
 }
 
-// Missing returns the parts of a range that are in none of these.
+// Missing returns the parts of a range that these ranges do not cover.
 func (r Ranges) Missing(x Range) (gaps Ranges) {
 	for _, c := range r {
 		if c.To < x.From {
@@ -102,11 +99,10 @@ func (r Ranges) Missing(x Range) (gaps Ranges) {
 	return gaps
 }
 
-// LedgersPerChain is how many numbers of ledgers each chain of a network has. A test network is
-// reset from time to time: another chain then counts its ledgers from 1 again. So that a number
-// always names one ledger, those of the second chain that is followed have this added, those
-// of the third twice this, and so on. Whatever is derived of a number, such as the id of a
-// payment and of its events, so differs between chains.
+// LedgersPerChain is how many ledger numbers each chain of a network has. When a test network is
+// reset, the new chain counts its ledgers from 1 again. To keep numbers unique, we add this to
+// those of the second chain that is followed, twice this to those of the third, and so on. Ids that
+// are derived from a number, such as those of payments and events, therefore differ between chains.
 //
 // The public network, which is never reset, has fewer ledgers than this until about 2048.
 const LedgersPerChain = 200_000_000
@@ -117,5 +113,5 @@ const ChainsMax = 1<<32/LedgersPerChain - 1
 // ChainBase returns the offset of the numbers in the chain of a ledger; 0 for the first chain.
 func ChainBase(ledger uint32) uint32 { return ledger - ledger%LedgersPerChain }
 
-// OnChain is the number that a ledger has on its own chain.
+// OnChain returns the number of a ledger on its own chain.
 func OnChain(ledger uint32) uint32 { return ledger % LedgersPerChain }

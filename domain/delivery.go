@@ -16,8 +16,8 @@ type DeliveryState string
 // event of a cancelled delivery may be handed over to another endpoint, once, and
 // has a delivery of its own there.
 //
-// What is DELIVERED or CANCELLED has settled: its body is not kept, and it is forgotten
-// when enough others have settled after it. It is recalled if its event is asked for again.
+// A DELIVERED or CANCELLED delivery has settled: its body is not stored, and it is forgotten when
+// enough others have settled after it. It is recalled if its event is to be sent again.
 const (
 	StateQueued    DeliveryState = "QUEUED"
 	StateWaiting   DeliveryState = "WAITING"
@@ -60,10 +60,10 @@ func (s DeliveryState) Allows(body FactBody, to DeliveryState) bool {
 	return slices.Contains(transitions[s][body.FactType()], to)
 }
 
-// Pending reports whether attempts are still to be made.
+// Pending reports whether attempts will follow.
 func (s DeliveryState) Pending() bool { return s == StateQueued || s == StateWaiting }
 
-// Settled reports whether the delivery has come to an end that only a resend leads on from.
+// Settled reports whether only a resend can continue the delivery.
 func (s DeliveryState) Settled() bool { return s == StateDelivered || s == StateCancelled }
 
 // Delivery is the delivery of one event to one endpoint.
@@ -93,8 +93,8 @@ type Delivery struct {
 	// Line is the wallet in whose line at the endpoint it stands until it has ended
 	// ([OrderingWallet]); empty: in none.
 	Line string
-	// Behind: another stands before it in its line, so that it is not due. The owner of the
-	// lines sets it, and that it is no longer so is no fact of its own.
+	// Behind means that it waits for another in its line. The owner of the lines sets and clears
+	// it, without a fact.
 	Behind bool
 }
 
@@ -149,7 +149,7 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 	return facts
 }
 
-// cancels is why a delivery of an account is cancelled at the endpoint, if it is.
+// cancels returns why the endpoint cancels a delivery of an account.
 func (e Endpoint) cancels(accountID string) CancelReason {
 	switch {
 	case !e.Exists() || e.AccountID != accountID:
@@ -160,7 +160,7 @@ func (e Endpoint) cancels(accountID string) CancelReason {
 	return CancelDisabled
 }
 
-// orders reports whether a match stands in a line at the endpoint.
+// orders reports whether a match joins a line at the endpoint.
 func (e Endpoint) orders(m MatchInput) bool {
 	return e.Ordering == OrderingWallet && m.WalletAddress != "" && e.visibleTo(m.AccountID)
 }

@@ -323,7 +323,6 @@ func noEndpoint() *Rejection {
 	return &Rejection{Code: CodeNotFound, Detail: "there is no such endpoint"}
 }
 
-// evolveEndpoint folds one fact of the endpoint or of its deliveries.
 func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	state.Version = f.Version
 	if created, ok := f.Body.(DeliveryCreated); ok {

@@ -178,7 +178,6 @@ func roomForKey(state Account, k Key, nowMillis int64) *Rejection {
 
 func noKey() *Rejection { return &Rejection{Code: CodeNotFound, Detail: "there is no such key"} }
 
-// rolled marks the rolled key with its successor.
 func rolled(keys []Key, r KeyRolled) []Key {
 	next := slices.Clone(keys)
 	for i := range next {

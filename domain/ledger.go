@@ -15,8 +15,8 @@ type Ledger struct {
 	Verified       bool      // it was checked against its hashes: its source returns the whole ledger
 	Payments       []Payment // in ledger order
 	Quarantined    []QuarantinedTransaction
-	// Moves reads the balance moves of the wallets that it is told are watched, and asks of each
-	// once. It fails only as watched does. nil: the source gives none, or was not asked to.
+	// Moves reads the balance moves of watched wallets, and calls watched once for each wallet. It
+	// returns only errors of watched. nil: the source reports no moves.
 	Moves func(watched func(wallet string) (bool, error)) (LedgerMoves, error)
 }
 
@@ -52,7 +52,7 @@ const (
 
 func (e LedgerError) Error() string { return string(e) }
 
-// SourceBehind is why a source is left that no longer keeps a ledger.
+// SourceBehind is the reason for leaving out a source that no longer has a ledger.
 const SourceBehind = "behind"
 
 // SourceState is a reader's assessment of one of its sources of ledgers.
@@ -60,19 +60,19 @@ type SourceState string
 
 // States.
 const (
-	SourceAlone   SourceState = "alone"  // there is no other: nothing that it says is compared
-	SourceAgrees  SourceState = "agrees" // it gives the ledgers that count
-	SourceLags    SourceState = "lags"   // it agrees as far as it goes, and others are further
+	SourceAlone   SourceState = "alone"  // the only source: nothing to compare it with
+	SourceAgrees  SourceState = "agrees" // it returns the ledgers that count
+	SourceLags    SourceState = "lags"   // it agrees, but others have more ledgers
 	SourceLeftOut SourceState = "left"   // it is left out for a while, for a Reason
-	SourceNone    SourceState = "none"   // it has given no ledger yet
+	SourceNone    SourceState = "none"   // it has returned no ledger yet
 )
 
-// SourceStanding is how one of the sources stands.
+// SourceStanding is the state of one source.
 type SourceStanding struct {
-	Name   string      `json:"name"` // says nothing of what is secret in its address
+	Name   string      `json:"name"` // without the secrets in its address
 	State  SourceState `json:"state"`
-	Ledger uint32      `json:"ledger,omitempty"` // the newest it gave that counts; 0: none yet
-	Behind uint32      `json:"behind"`           // ledgers that others gave since; 0 while Ledger is 0
+	Ledger uint32      `json:"ledger,omitempty"` // its newest ledger that counts; 0: none yet
+	Behind uint32      `json:"behind"`           // newer ledgers of others; 0 while Ledger is 0
 	Left   *SourceLeft `json:"left,omitempty"`   // with StateLeft
 }
 
@@ -80,20 +80,20 @@ type SourceStanding struct {
 type SourceLeft struct {
 	Reason  string    `json:"reason"` // one of quorum.Reasons
 	Detail  string    `json:"detail,omitempty"`
-	Ledger  uint32    `json:"ledger"` // that it was asked for
+	Ledger  uint32    `json:"ledger"` // the requested one
 	Since   time.Time `json:"since"`
-	AgainAt time.Time `json:"againAt,omitzero"` // zero: it is being waited for
+	AgainAt time.Time `json:"againAt,omitzero"` // zero: a request is in progress
 }
 
-// SourceStandings are how all sources of a reader stand.
+// SourceStandings are the states of all sources of a reader.
 type SourceStandings struct {
 	Need    int              `json:"need"`             // how many must name the same hash
 	Ledger  uint32           `json:"ledger,omitempty"` // the newest that counts; 0: none was read yet
 	Sources []SourceStanding `json:"sources"`
 }
 
-// Fault names the sources that are left out; nil: none is. Where one that answers is enough, it is
-// no fault of the first that it no longer keeps what another gives.
+// Fault returns an error that names the sources that are left out, or nil. If one source is enough,
+// a source that no longer has an old ledger is not a fault.
 func (s SourceStandings) Fault() error {
 	var first *SourceStanding
 	left := 0

@@ -11,7 +11,7 @@ const (
 	MoveOutgoing  MoveKind = "outgoing"   // the wallet paid
 	MoveCreate    MoveKind = "create"     // the wallet created another account
 	MoveMerge     MoveKind = "merge"      // the wallet's account was merged into another
-	MoveFee       MoveKind = "fee"        // a fee, or what is given back of one
+	MoveFee       MoveKind = "fee"        // a fee, or the refund of one
 	MoveTrade     MoveKind = "trade"      // an offer, or a path payment that takes one
 	MoveClaim     MoveKind = "claim"      // a claimable balance was made or claimed
 	MovePool      MoveKind = "pool"       // a liquidity pool, and shares in one
@@ -20,8 +20,7 @@ const (
 	MoveOther     MoveKind = "other"
 )
 
-// BalanceMove is one change of one balance of a wallet's account: its lumens, or what a
-// trust line holds.
+// BalanceMove is one change of one balance of a wallet's account: of its lumens or a trust line.
 type BalanceMove struct {
 	ID             string
 	Wallet         string // G address
@@ -38,7 +37,7 @@ type BalanceMove struct {
 	PaymentIDs     []string // of payments to the wallet in this operation and asset
 }
 
-// ChangeStroops is how much more the wallet has.
+// ChangeStroops returns the difference of the balance.
 func (m BalanceMove) ChangeStroops() int64 { return m.AfterStroops - m.BeforeStroops }
 
 // BalanceName names the balance that moved: XLM, CODE:ISSUER, or pool:ID.
@@ -50,15 +49,15 @@ func (m BalanceMove) BalanceName() string {
 }
 
 // MoveID derives the identifier of the n-th move, from 0, of one balance in one step of a
-// transaction. A step is a list of changes: of the fee, before and after the operations, of an
-// operation, and of what is given back of the fee.
+// transaction. The steps are the fee, the changes before and after the operations, each operation,
+// and the refund of the fee.
 func MoveID(wallet, balance, txHash, step string, operation, n int) string {
 	return DeriveID(MovePrefix, "move", wallet, balance, txHash, step, strconv.Itoa(operation),
 		strconv.Itoa(n))
 }
 
-// LedgerMoves are the balance moves of chosen wallets in a ledger, in order. Unread are the
-// transactions of which some changes could not be read.
+// LedgerMoves are the balance moves of chosen wallets in a ledger, in order. Unread are
+// transactions with unreadable changes.
 type LedgerMoves struct {
 	Moves  []BalanceMove
 	Unread []QuarantinedTransaction

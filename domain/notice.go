@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// NoticeState is where a notice stands. One that is settled exists no more: its
-// state is "".
+// NoticeState is the state of a notice; "" once it is settled.
 type NoticeState string
 
 // States of a notice.
@@ -19,21 +18,21 @@ type NoticeState string
 //	                           └─┘ no answer in time: ordered again
 const (
 	NoticeWaiting NoticeState = "WAITING"
-	NoticeOrdered NoticeState = "ORDERED" // a mailer has been asked, and its answer is awaited
+	NoticeOrdered NoticeState = "ORDERED" // it waits for a mailer's answer
 )
 
 // Bounds of a notice, in milliseconds.
 const (
-	// mailFirstWait is the wait after the first try that failed; each further one
-	// doubles it, up to MailLastWait.
+	// mailFirstWait is the wait after the first failure. It doubles with each failure, up to
+	// MailLastWait.
 	mailFirstWait = 1000
 	MailLastWait  = 5 * 60_000
-	// MailGiveUpAfter is for how long a mail is tried that is refused for now.
+	// MailGiveUpAfter bounds how long a mail is retried that a server refuses temporarily.
 	MailGiveUpAfter = 3 * 24 * 3_600_000
-	// MailNewsFor is for how long it is worth a first mail that an endpoint was disabled.
+	// MailNewsFor is the maximum age of a disabling about which a first mail is sent.
 	MailNewsFor = 7 * 24 * 3_600_000
-	// MailOrderFor is for how long an order may be carried out. Another follows only
-	// mailOrderGrace later, in which a mail that is being sent ends, and clocks may differ.
+	// MailOrderFor is how long an order is valid. The next one follows mailOrderGrace later, which
+	// allows for a mail that is being sent, and for different clocks.
 	MailOrderFor   = 3_600_000
 	mailOrderGrace = 10 * 60_000
 )
@@ -44,9 +43,9 @@ type MailOutcome string
 // Outcomes. All but MailRetried settle the notice.
 const (
 	MailSent    MailOutcome = "sent"
-	MailRetried MailOutcome = "retried"  // this try failed; another follows
-	MailRefused MailOutcome = "refused"  // by the server, for good
-	MailGivenUp MailOutcome = "given_up" // after three days, or because it is old news
+	MailRetried MailOutcome = "retried"  // this try failed, and another follows
+	MailRefused MailOutcome = "refused"  // permanently, by the server
+	MailGivenUp MailOutcome = "given_up" // after three days, or because the disabling is too old
 	MailNobody  MailOutcome = "nobody"   // the endpoint was deleted, or there is no address
 )
 
@@ -58,18 +57,18 @@ func MailOutcomes() []MailOutcome {
 // MailAnswer is a mailer's answer to an order.
 type MailAnswer string
 
-// Answers of a mailer. Of several addresses one that asks for later makes the answer
-// MailDeferred; else one that took the mail makes it MailTaken.
+// Answers of a mailer. If an account has several addresses, the answer is MailDeferred if one of
+// them is deferred, and otherwise MailTaken if one has accepted the mail.
 const (
-	MailTaken     MailAnswer = "taken"      // the server has promised to deliver it
-	MailDeferred  MailAnswer = "deferred"   // this mail was refused, and may be taken later
-	MailDeclined  MailAnswer = "declined"   // this mail was refused, for good
-	MailUnserved  MailAnswer = "unserved"   // no mail would have been taken
-	MailNoAddress MailAnswer = "no_address" // there is no address to send it to
+	MailTaken     MailAnswer = "taken"      // the server has accepted the mail
+	MailDeferred  MailAnswer = "deferred"   // the server refused this mail temporarily
+	MailDeclined  MailAnswer = "declined"   // the server refused this mail permanently
+	MailUnserved  MailAnswer = "unserved"   // no server accepts mails
+	MailNoAddress MailAnswer = "no_address" // the account has no address
 )
 
-// Notice is the mail about one disabling of an endpoint that was not asked for. It
-// is of the endpoint's aggregate, and named by the version of EndpointDisabled.
+// Notice is the mail about one disabling of an endpoint by the service. It belongs to the
+// endpoint's aggregate, and is identified by the version of EndpointDisabled.
 type Notice struct {
 	EndpointID    string
 	Version       uint64
@@ -79,15 +78,15 @@ type Notice struct {
 	Number        int   // of the latest order; 0: none
 	Tries         int   // that were answered
 	FirstAtMillis int64 // of the first order; 0: none
-	NextAtMillis  int64 // when the next order is due, if nothing is heard before
+	NextAtMillis  int64 // of the next order, if no answer arrives
 	Done          MailDone
 }
 
-// MailDone names the addresses of an account at which a notice is settled, each by its [MailTag]:
-// a mail that one of them refuses for now is tried again, and comes nowhere twice.
+// MailDone lists the addresses of an account at which a notice is settled, each by its [MailTag].
+// If another address defers the mail, a retry skips these.
 type MailDone struct {
-	Taken   []string // a server has promised to deliver it there
-	Refused []string // for good
+	Taken   []string
+	Refused []string // permanently
 }
 
 // Has reports whether a notice is settled at an address.
@@ -117,7 +116,7 @@ func (d MailDone) With(tag string, answer MailAnswer) MailDone {
 }
 
 func (d MailDone) wellFormed() error {
-	err := errors.Join(atMost("addresses that have a mail", len(d.Taken), MaxEmails),
+	err := errors.Join(atMost("addresses that accepted a mail", len(d.Taken), MaxEmails),
 		atMost("addresses that refused a mail", len(d.Refused), MaxEmails))
 	for _, tag := range slices.Concat(d.Taken, d.Refused) {
 		err = errors.Join(err, within("address", len(tag), 1, maxHashBytes))
@@ -125,28 +124,28 @@ func (d MailDone) wellFormed() error {
 	return err
 }
 
-// MailTag names an address of an account where the address itself has no place.
+// MailTag identifies an address of an account without disclosing it.
 func MailTag(accountID, email string) string { return DeriveID("", "mail to", accountID, email) }
 
-// Exists reports whether the notice waits for something. A settled one does not.
+// Exists reports whether the notice is not settled.
 func (n Notice) Exists() bool { return n.State != "" }
 
-// ID names the notice within its partition.
+// ID identifies the notice within its partition.
 func (n Notice) ID() string { return NoticeID(n.EndpointID, n.Version) }
 
-// NoticeID names the notice about a disabling.
+// NoticeID returns the id of the notice about a disabling.
 func NoticeID(endpointID string, version uint64) string {
 	return endpointID + "/" + strconv.FormatUint(version, 10)
 }
 
-// EndpointOfNotice is the endpoint of a notice, by its identifier.
+// EndpointOfNotice returns the endpoint in the id of a notice.
 func EndpointOfNotice(id string) string {
 	endpointID, _, _ := strings.Cut(id, "/")
 	return endpointID
 }
 
-// MailOrder asks a mailer to tell an account holder that an endpoint is disabled. It
-// has what the mail says of the endpoint, as it is when it is asked.
+// MailOrder orders the mail about a disabled endpoint from a mailer. It describes the endpoint as
+// it is at the time of the order.
 type MailOrder struct {
 	EndpointID  string
 	AccountID   string
@@ -157,14 +156,14 @@ type MailOrder struct {
 	AtMillis    int64  // of the disabling
 	Disabled    EndpointDisabled
 	Number      int
-	UntilMillis int64 // nobody is to send it later: it is ordered again
+	UntilMillis int64 // no mailer sends it later: another order follows
 	Done        MailDone
 }
 
-// ID names the order's notice: each order of it asks for the same mail.
+// ID returns the id of the order's notice. All orders of a notice are for the same mail.
 func (o MailOrder) ID() string { return NoticeID(o.EndpointID, o.Notice) }
 
-// WellFormed reports what of an order no mailer may be given, or nothing.
+// WellFormed returns why an order must not be carried out, or nil.
 func (o MailOrder) WellFormed() error {
 	return errors.Join(checkID("endpoint", EndpointPrefix, o.EndpointID),
 		checkID("account", AccountPrefix, o.AccountID),
@@ -172,7 +171,7 @@ func (o MailOrder) WellFormed() error {
 		o.Done.wellFormed())
 }
 
-// Order is the order that the notice waits on.
+// Order returns the latest order of the notice.
 func (n Notice) Order(e Endpoint) MailOrder {
 	return MailOrder{
 		EndpointID:  e.ID,
@@ -189,8 +188,8 @@ func (n Notice) Order(e Endpoint) MailOrder {
 	}
 }
 
-// Answered is the command that answers the order: what came of it, and at which addresses the
-// notice is settled by now.
+// Answered returns the command that answers the order: its outcome, and the addresses at which the
+// notice is settled.
 func (o MailOrder) Answered(answer MailAnswer, done MailDone) RecordMail {
 	return RecordMail{
 		EndpointID: o.EndpointID,
@@ -201,8 +200,8 @@ func (o MailOrder) Answered(answer MailAnswer, done MailDone) RecordMail {
 	}
 }
 
-// DecideMail decides on a notice that is due: it is ordered, unless nobody is to be
-// told any more. Without an answer in time it is due again.
+// DecideMail decides on a notice that is due: it is ordered, unless its endpoint was deleted or the
+// disabling is too old. Without an answer in time it is due again.
 func DecideMail(endpoint Endpoint, notice Notice, nowMillis int64) []FactBody {
 	settled := MailAttempted{Notice: notice.Version, Number: notice.Number + 1}
 	switch {
@@ -250,12 +249,12 @@ func (n Notice) outcome(answer MailAnswer, nowMillis int64) MailOutcome {
 		if nowMillis-n.FirstAtMillis >= MailGiveUpAfter {
 			return MailGivenUp
 		}
-	case MailUnserved: // it waits as long as it takes
+	case MailUnserved: // it waits without a limit
 	}
 	return MailRetried
 }
 
-// MailWait is the wait after so many tries that failed.
+// MailWait returns the wait after a number of failures.
 func MailWait(tries int) int64 {
 	wait := int64(mailFirstWait)
 	for ; tries > 1 && wait < MailLastWait; tries-- {
@@ -264,12 +263,11 @@ func MailWait(tries int) int64 {
 	return min(wait, MailLastWait)
 }
 
-// Notice returns the version of the disabling whose notice the fact is about; 0: it
-// is about none.
+// Notice returns the version of the disabling whose notice the fact is about, or 0.
 func (f Fact) Notice() uint64 {
 	switch body := f.Body.(type) {
 	case EndpointDisabled:
-		if body.Reason != DisabledManual { // who disables an endpoint knows
+		if body.Reason != DisabledManual { // no mail about a user's own request
 			return f.Version
 		}
 	case MailOrdered:
@@ -281,11 +279,11 @@ func (f Fact) Notice() uint64 {
 	return 0
 }
 
-// EvolveNotice folds a fact into the notice that it is about: that of [Fact.Notice].
+// EvolveNotice folds a fact into the notice of [Fact.Notice].
 func EvolveNotice(state Notice, f Fact) Notice {
 	switch body := f.Body.(type) {
 	case EndpointDisabled:
-		body.Telling = Telling{} // the mail says nothing of it
+		body.Telling = Telling{} // not part of the mail
 		return Notice{
 			EndpointID:   f.Aggregate,
 			Version:      f.Version,
@@ -314,7 +312,7 @@ func EvolveNotice(state Notice, f Fact) Notice {
 func (c RecordMail) wellFormed() error {
 	answers := []MailAnswer{MailTaken, MailDeferred, MailDeclined, MailUnserved, MailNoAddress}
 	if !slices.Contains(answers, c.Answer) {
-		return fmt.Errorf("no mailer answers %.40q", c.Answer)
+		return fmt.Errorf("unknown answer of a mailer %.40q", c.Answer)
 	}
 	return errors.Join(within("order", c.Number, 1, maxCount), c.Done.wellFormed())
 }

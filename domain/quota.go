@@ -1,6 +1,6 @@
 package domain
 
-// Counts count what an account has, or may have at most.
+// Counts are the objects of an account, or their maximum.
 type Counts struct {
 	Endpoints uint32
 	Watches   uint32
@@ -8,7 +8,7 @@ type Counts struct {
 	Backfills uint32 // in progress
 }
 
-// DefaultQuotas are what an account may have unless its operator sets something else.
+// DefaultQuotas are the quotas of an account unless its operator sets others.
 func DefaultQuotas() Counts {
 	return Counts{Endpoints: 10_000, Watches: 1_000_000, Senders: 1_000_000, Backfills: 1000}
 }
@@ -39,7 +39,7 @@ func (c Counts) Or(others Counts) Counts {
 	return c
 }
 
-// Plus returns the counts after something was added and something else taken away.
+// Plus returns the counts plus added and minus taken.
 func (c Counts) Plus(added, taken Counts) Counts {
 	for _, q := range QuotaList() {
 		*q.Of(&c) += *q.Of(&added) - *q.Of(&taken)
@@ -47,7 +47,7 @@ func (c Counts) Plus(added, taken Counts) Counts {
 	return c
 }
 
-// CountsOf returns what a watch counts for.
+// CountsOf returns the counts of one watch.
 func (w Watch) CountsOf() (c Counts) {
 	if !w.Exists() || w.Deleted() {
 		return c
@@ -59,7 +59,7 @@ func (w Watch) CountsOf() (c Counts) {
 	return c
 }
 
-// CountsOf returns what an endpoint counts for.
+// CountsOf returns the counts of one endpoint.
 func (e Endpoint) CountsOf() (c Counts) {
 	if e.Exists() && !e.Deleted() {
 		c.Endpoints = 1

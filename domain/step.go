@@ -37,13 +37,11 @@ func (f Fact) Kept() (Fact, bool) {
 	return f, true
 }
 
-// unsealed is the secret without its text.
 func (s SealedSecret) unsealed() SealedSecret {
 	s.Sealed = nil
 	return s
 }
 
-// namesOf are the headers without their values.
 func namesOf(headers []Header) []Header {
 	names := make([]Header, len(headers))
 	for i, h := range headers {

@@ -11,15 +11,14 @@ const (
 	EndpointDisabledEvent EventType = "endpoint.disabled"
 )
 
-// TellsOfEndpoint reports whether events of a type tell one endpoint of another. They are of no
-// watch and of no payment.
+// TellsOfEndpoint reports whether events of a type notify one endpoint about another. They belong
+// to no watch and no payment.
 func (t EventType) TellsOfEndpoint() bool {
 	return t == EndpointFailingEvent || t == EndpointDisabledEvent
 }
 
-// When an endpoint is said to be failing, long before 20 runs in a row, of two days each, have
-// failed: an hour after its first failed attempt, if five failed and none succeeded, or at half of
-// the runs.
+// An endpoint counts as failing long before 20 runs of two days each have failed: an hour after its
+// first failed attempt if at least five failed and none succeeded, or at half of the runs.
 const (
 	failingAfterMillis = 3_600_000
 	failingAttempts    = 5
@@ -28,20 +27,20 @@ const (
 // Trouble counts the failures at an endpoint since its last success, or since it was enabled.
 // Failures while it is disabled do not count, and neither do tests.
 type Trouble struct {
-	SinceMillis int64 // of the first attempt that failed; 0: none did
-	Attempts    int   // that failed
-	Told        bool  // it was said to be failing
+	SinceMillis int64 // of the first failed attempt; 0: none
+	Attempts    int   // failed ones
+	Told        bool  // the other endpoint was notified
 }
 
-// Telling says which endpoint is told what a fact says.
+// Telling is the notification of another endpoint about a fact.
 type Telling struct {
 	EndpointID string // empty: none
 	EventID    string
-	Number     uint64 // [Moved.Number] of the event's way to its partition
+	Number     uint64 // [Moved.Number] of the event
 }
 
-// after is the trouble after an attempt, as its fact records it; zero: the attempt is no part of
-// one. Facts of versions that recorded none begin none.
+// after returns the trouble after an attempt, as its fact records it; zero: the attempt does not
+// count.
 func (t Trouble) after(e Endpoint, a AttemptMade, atMillis int64) Trouble {
 	if a.EventType == TestPing || !e.Sends() || a.Result.Succeeded() {
 		return Trouble{}
@@ -51,7 +50,7 @@ func (t Trouble) after(e Endpoint, a AttemptMade, atMillis int64) Trouble {
 	return t
 }
 
-// folded is the trouble of an endpoint after the fact of an attempt.
+// folded returns the trouble of an endpoint after the fact of an attempt.
 func (t Trouble) folded(a AttemptMade) Trouble {
 	switch {
 	case a.EventType == TestPing:
@@ -63,8 +62,8 @@ func (t Trouble) folded(a AttemptMade) Trouble {
 	return t
 }
 
-// fails reports whether an attempt is where its endpoint is to be said to be failing: once until it
-// takes something again, or is enabled.
+// fails reports whether the endpoint counts as failing from this attempt on, which is notified once
+// until the next success or enabling.
 func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
 	if made.Trouble.SinceMillis == 0 || made.Trouble.Told {
 		return false
@@ -75,8 +74,8 @@ func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
 	return long || half
 }
 
-// tells returns who is told, by an event whose identifier depends on the endpoint, on what is told
-// and on which time it is: told again, it is the same event.
+// tells returns the notification. The event's id depends on the endpoint, the type and the
+// occurrence, so a repeat is the same event.
 func (e Endpoint) tells(what EventType, which string) Telling {
 	if e.NoticesTo == "" {
 		return Telling{}
@@ -87,19 +86,19 @@ func (e Endpoint) tells(what EventType, which string) Telling {
 	}
 }
 
-// Telling returns whom the fact is told to, by an event.
+// Telling returns the notification of another endpoint about the fact.
 func (f Fact) Telling() Telling {
 	switch body := f.Body.(type) {
 	case AttemptMade:
 		return body.Telling
 	case EndpointDisabled:
 		return body.Telling
-	default: // nobody
+	default: // none
 	}
 	return Telling{}
 }
 
-// Numbered is the body of a fact that is told, with the number of the event's way.
+// Numbered returns the body of a fact with the number of its notification or handover.
 func Numbered(body FactBody, number uint64) FactBody {
 	switch b := body.(type) {
 	case AttemptMade:
@@ -115,7 +114,7 @@ func Numbered(body FactBody, number uint64) FactBody {
 	case DeliveryMoved:
 		b.Number = number
 		return b
-	default: // it leads to nothing in another partition
+	default: // it has no effect in another partition
 	}
 	return body
 }

@@ -54,7 +54,6 @@ func (c UpdateAccount) wellFormed() error {
 	return errors.Join(within("email", len(c.Email), least, maxNameBytes), moreEmails(c.MoreEmails))
 }
 
-// moreEmails checks [Account.MoreEmails].
 func moreEmails(emails []string) error {
 	err := atMost("emails besides the first", len(emails), MaxEmails-1)
 	for _, email := range emails {

@@ -323,7 +323,7 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 			`"lost"`:                               func(c *domain.RecordMail) { c.Answer = "lost" },
 			"order: 0 is not from 1 to 1073741824": func(c *domain.RecordMail) { c.Number = 0 },
 			"order: 1073741825 is not":             func(c *domain.RecordMail) { c.Number++ },
-			"addresses that have a mail: 11 is not": func(c *domain.RecordMail) {
+			"addresses that accepted a mail: 11 is not": func(c *domain.RecordMail) {
 				c.Done.Taken = times(11, "a")
 			},
 			"addresses that refused a mail: 11 is not": func(c *domain.RecordMail) {

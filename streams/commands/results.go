@@ -45,7 +45,6 @@ func (c *Client) Run(ctx context.Context) error {
 	return retry.Forever(ctx, policy, func() (moved bool, err error) { return c.read(ctx) })
 }
 
-// read passes on results until an error, and records its position.
 func (c *Client) read(ctx context.Context) (moved bool, err error) {
 	// Results are retained for an hour. Expired ones have no waiters.
 	r, err := c.cfg.Cluster.NewReader(kafka.ReaderConfig{From: c.from, SkipExpired: true})
@@ -114,7 +113,6 @@ func (w *waiting) someFor(commandID string) bool {
 	return len(w.byCommand[commandID]) > 0
 }
 
-// answer passes a result to all its waiters, once each.
 func (w *waiting) answer(r domain.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -82,7 +82,6 @@ func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
 	})
 }
 
-// eachIndexed calls take for each watch in an index.
 func (d *Directory) eachIndexed(
 	space byte, keysOf func(domain.Watch) [][]byte, take func(domain.Watch) error,
 ) error {
@@ -135,7 +134,6 @@ func (d *Directory) NextBackfill(
 	return w, found, err
 }
 
-// indexKeys returns the first keys of a range of an index of watches.
 func (d *Directory) indexKeys(lower, upper []byte, most int) (keys [][]byte, err error) {
 	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
 		keys = append(keys, bytes.Clone(key))
@@ -144,5 +142,4 @@ func (d *Directory) indexKeys(lower, upper []byte, most int) (keys [][]byte, err
 	return keys, err
 }
 
-// watchOfKey returns the watch id at the end of an index key.
 func watchOfKey(key []byte) string { return string(key[1+bytes.LastIndexByte(key[1:], 0)+1:]) }

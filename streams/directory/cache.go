@@ -64,7 +64,6 @@ func (c *rowCache[V]) drop(key string) {
 	c.byKey.Remove(key)
 }
 
-// drop drops cached rows that changed.
 func (d *Directory) drop(changes []change) {
 	for _, c := range changes {
 		if c.table == endpoints {

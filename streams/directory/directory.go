@@ -150,7 +150,6 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 	return d, nil
 }
 
-// identityOf returns the identity of the tables and of the store's format.
 func identityOf(ctx context.Context, c kafka.Cluster) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "directory/%d", format)

@@ -54,7 +54,6 @@ func (d *Directory) sameTables(ctx context.Context) error {
 	return nil
 }
 
-// fillFromCheckpoints reads from the store's positions until an error.
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
 	// Compaction removes only superseded or already read records (doc.go), so reading continues at
 	// the oldest record if the requested one is gone.

@@ -50,7 +50,6 @@ func age(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// confirmLoop confirms the tables' ends until ctx ends.
 func (d *Directory) confirmLoop(ctx context.Context) error {
 	tick := time.NewTicker(d.cfg.ConfirmEvery)
 	defer tick.Stop()
@@ -124,7 +123,6 @@ func (d *Directory) confirmTables(ctx context.Context, tables ...table) error {
 	return d.progress.await(ctx, d.over(), ends)
 }
 
-// endsOf reads the high watermarks of tables concurrently.
 func (d *Directory) endsOf(ctx context.Context, of ...table) (kafka.Offsets, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	by := make([]map[int32]int64, len(of))

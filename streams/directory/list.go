@@ -27,7 +27,6 @@ const (
 	listWatchesEndpoint = 'p' // scope: account and endpoint
 )
 
-// listOf returns the prefix of a list's keys.
 func listOf(kind byte, scope string) []byte {
 	key := append(make([]byte, 0, 3+len(scope)), spaceLists, kind)
 	return append(append(key, scope...), 0)
@@ -76,7 +75,6 @@ func placesOfEndpoint(e domain.Endpoint) [][]byte {
 	return [][]byte{entryKey(listOf(listEndpoints, e.AccountID), e.CreatedAtMillis, e.ID)}
 }
 
-// placesOfWatch returns the keys under which a watch is listed.
 func placesOfWatch(w domain.Watch) [][]byte {
 	if !w.Exists() || w.Deleted() {
 		return nil

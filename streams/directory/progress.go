@@ -21,7 +21,6 @@ func newProgress(from kafka.Offsets) *progress {
 	return &progress{at: from, moved: make(chan struct{})}
 }
 
-// all returns a copy of the positions.
 func (p *progress) all() kafka.Offsets {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +56,6 @@ func (p *progress) ahead(r Positions) (kafka.Offsets, error) {
 	return moved, nil
 }
 
-// move sets positions and wakes the goroutines that wait for them.
 func (p *progress) move(to kafka.Offsets) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +66,6 @@ func (p *progress) move(to kafka.Offsets) {
 	p.moved = make(chan struct{})
 }
 
-// await waits until the positions have reached the ends.
 func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends kafka.Offsets) error {
 	for {
 		p.mu.Lock()

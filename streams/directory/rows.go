@@ -88,7 +88,6 @@ type change struct {
 	hashes []string // of the keys that an account had or has
 }
 
-// apply applies one record of a table to the rows and indexes.
 func apply(batch *store.Batch, rec kafka.Record) (change, error) {
 	id := string(rec.Key)
 	var (

@@ -14,10 +14,8 @@ const groupCommands = "commands"
 // rest is a margin for clocks and long restores.
 const rememberCommands = 48 * 3_600_000 // milliseconds
 
-// expiry returns when an answer given at atMillis expires.
 func expiry(atMillis int64) int64 { return atMillis + rememberCommands }
 
-// remember stores the answer to a command, and when it expires.
 func (s *state) remember(batch *store.Batch, f domain.Fact, body domain.CommandHandled) error {
 	err := batch.SetTimer(groupCommands, expiry(f.AtMillis), body.CommandID)
 	if err != nil {

@@ -120,7 +120,6 @@ func (s *state) moveBody(
 	return body, nil
 }
 
-// bodyIn returns the body in a fact that queues a delivery.
 func bodyIn(body domain.FactBody) []byte {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:

@@ -84,7 +84,6 @@ func (m *machine) decide(
 	}
 }
 
-// decideAlone decides a command that concerns only its aggregate.
 func (m *machine) decideAlone(t *task.Turn, c domain.Command) (domain.Answer, error) {
 	var facts []domain.FactBody
 	var rejection *domain.Rejection
@@ -108,7 +107,6 @@ func (m *machine) decideAlone(t *task.Turn, c domain.Command) (domain.Answer, er
 	return m.answer(t, c)
 }
 
-// decideOn has an aggregate decide a command.
 func decideOn[S any](
 	t *task.Turn, c domain.Command, load func(reader, string) (S, error),
 	decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
@@ -183,7 +181,6 @@ func (m *machine) decideTest(
 	return domain.Answer{}, false, m.record(t, body.EndpointID, c.ID, facts...)
 }
 
-// decideReplay queues failed deliveries again.
 func (m *machine) decideReplay(
 	t *task.Turn, c domain.Command, body domain.ReplayEndpoint,
 ) (domain.Answer, bool, error) {
@@ -204,7 +201,6 @@ func (m *machine) decideReplay(
 	return m.replayed(t, c, facts, result)
 }
 
-// decideReplayEvents queues the chosen failed deliveries again.
 func (m *machine) decideReplayEvents(
 	t *task.Turn, c domain.Command, body domain.ReplayEvents,
 ) (domain.Answer, bool, error) {
@@ -271,7 +267,6 @@ func (m *machine) decideResend(
 	return m.resent(t, body)
 }
 
-// resent answers with the delivery after a resend.
 func (m *machine) resent(
 	t *task.Turn, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {

@@ -95,7 +95,6 @@ func (s *Flights) forget(e Forget) {
 	}
 }
 
-// inFlight counts the attempts that have not ended.
 func (s *Flights) inFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,7 +49,6 @@ func (m *machine) notify(t *task.Turn, f domain.Fact) error {
 	return nil
 }
 
-// handedOver returns the record of an event that moves to another endpoint.
 func handedOver(in domain.MatchInput) kafka.Record {
 	m := schemas.EncodeHandOver(in)
 	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
@@ -81,7 +80,6 @@ func (s *state) knowsHandOver(r reader, moved domain.Moved) (bool, error) {
 	return moved.Number <= binary.BigEndian.Uint64(value), nil
 }
 
-// noteHandOver stores the number of a handover to this partition.
 func (s *state) noteHandOver(batch *store.Batch, moved domain.Moved) error {
 	known, err := s.knowsHandOver(batch, moved)
 	if err != nil || known || moved.Number == 0 {

@@ -39,7 +39,6 @@ func newInFlight(perEndpoint int) *inFlight {
 
 func (f *inFlight) len() int { return len(f.byEvent) }
 
-// has reports whether an attempt for an event is in flight.
 func (f *inFlight) has(eventID string) bool {
 	_, is := f.byEvent[eventID]
 	return is
@@ -54,7 +53,6 @@ func (f *inFlight) window(endpointID string) *window {
 	return w
 }
 
-// begin counts an attempt in.
 func (f *inFlight) begin(
 	claim store.Claimed, a domain.Attempt, nowMillis int64, limited bool,
 ) {

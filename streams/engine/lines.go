@@ -26,7 +26,6 @@ func behindGroup(endpointID string) string { return endpointID + behindSuffix }
 
 const behindSuffix = store.ParkedSuffix
 
-// isBehindGroup reports whether a timer group is a behindGroup.
 func isBehindGroup(group string) bool { return strings.HasSuffix(group, behindSuffix) }
 
 // groupOf returns the timer group of a pending delivery (G3).
@@ -127,7 +126,6 @@ func (s *state) advance(
 	return s.setTimer(batch, after, body)
 }
 
-// clearTimer removes the entry of a pending delivery from the timer index.
 func (s *state) clearTimer(batch *store.Batch, d domain.Delivery) error {
 	return batch.ClearTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }

@@ -189,7 +189,6 @@ func (m *machine) Turn(t *task.Turn, outcomes []Outcome) error {
 	return m.publishRows(t)
 }
 
-// record appends facts to the journal and folds them.
 func (m *machine) record(
 	t *task.Turn, aggregate, cause string, bodies ...domain.FactBody,
 ) error {
@@ -278,7 +277,6 @@ func (m *machine) publishRows(t *task.Turn) error {
 	return nil
 }
 
-// row returns an aggregate's table row.
 func (m *machine) row(
 	t *task.Turn, id string,
 ) (topic string, row schemas.Message, exists bool, err error) {
@@ -297,7 +295,6 @@ func (m *machine) row(
 	return "", schemas.Message{}, false, noAggregate(id)
 }
 
-// match queues the event of a match.
 func (m *machine) match(t *task.Turn, r kafka.Record) error {
 	in, err := intake.Match(r, m.cfg.PartitionOf)
 	if err != nil {

@@ -28,7 +28,6 @@ type mails struct {
 	resume   int64 // when to order again in that case
 }
 
-// allowed returns the number of notices that may be ordered now.
 func (m *mails) allowed() int {
 	if m.unserved > 0 {
 		return 1 - m.ordered - len(m.taken)
@@ -50,7 +49,6 @@ func (m *mails) noteChange(before, after domain.Notice) {
 	count(after, 1)
 }
 
-// noteAnswer records whether a mail server is available.
 func (m *mails) noteAnswer(answer domain.MailAnswer, nowMillis int64) {
 	if answer != domain.MailUnserved {
 		m.unserved = 0
@@ -73,7 +71,6 @@ func (r *round) allowMails(group string) int {
 	return max(0, r.mails.allowed())
 }
 
-// notice returns a notice, or the zero value if it is settled.
 func (s *state) notice(r reader, id string) (domain.Notice, error) {
 	return load(r, spaceNotice, id, schemas.UnmarshalNotice)
 }
@@ -118,7 +115,6 @@ func (m *machine) countNotices(t *task.Turn) error {
 		})
 }
 
-// orderMails orders the notices that are due.
 func (m *machine) orderMails(t *task.Turn) error {
 	taken := m.scheduler.mails.taken
 	m.scheduler.mails.taken = nil
@@ -142,7 +138,6 @@ func (m *machine) orderMails(t *task.Turn) error {
 	return nil
 }
 
-// order sends an order for a notice to the mailers.
 func (m *machine) order(t *task.Turn, notice domain.Notice) error {
 	endpoint, err := m.state.endpoint(t.Batch, notice.EndpointID)
 	if err != nil {

@@ -72,7 +72,7 @@ func owned(name, aggregate string, err error) (string, error) {
 		err = noAggregate(aggregate)
 	}
 	if err != nil {
-		return "", fmt.Errorf("engine: whose the entry of %.80q is in the state: %w", name, err)
+		return "", fmt.Errorf("engine: finding the owner of the entry of %.80q: %w", name, err)
 	}
 	return aggregate, nil
 }

@@ -177,7 +177,6 @@ func (r *round) start(a task.After) (wakeMillis int64, err error) {
 	return min(r.timers.NextMillis(), r.delayed.nextMillis()), nil
 }
 
-// free returns how many more attempts may be in flight.
 func (s *scheduler) free() int { return s.cfg.AttemptsInFlight - s.inFlight.len() }
 
 // probingPlaces returns how many more attempts the probing endpoints may have.
@@ -247,7 +246,6 @@ func (r *round) claim() error {
 	}
 }
 
-// handle sorts a claim by its group.
 func (r *round) handle(c store.Claimed) error {
 	switch c.Group {
 	case groupCommands:

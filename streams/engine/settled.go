@@ -184,7 +184,6 @@ func (c *writeBackCache[T]) peek(r reader, id string) (T, error) {
 	return load(r, c.space, id, c.decode)
 }
 
-// remove deletes an aggregate.
 func (c *writeBackCache[T]) remove(batch *store.Batch, id string) error {
 	delete(c.changed, id)
 	c.clean.Remove(id)

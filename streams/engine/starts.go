@@ -59,7 +59,6 @@ func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis in
 	return 0, wakeMillis
 }
 
-// advance drops entries that are a second old or older.
 func (s *starts) advance(nowMillis int64) {
 	if last := len(s.entries) - 1; last >= 0 && s.entries[last].atMillis > nowMillis {
 		s.entries, s.total = nil, 0 // the clock was set back, so the age is unknown

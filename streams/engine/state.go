@@ -54,7 +54,6 @@ func deliveryGroup(endpointID string, epoch uint32) string {
 	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
 }
 
-// endpointOf returns the endpoint of a timer group.
 func endpointOf(group string) string {
 	endpointID, _, _ := strings.Cut(group, "/")
 	return endpointID
@@ -221,13 +220,11 @@ func (s *state) replayableBetween(
 	return first, matched, nil
 }
 
-// flush writes the changed aggregates.
 func (s *state) flush(batch *store.Batch) error {
 	return errors.Join(s.accounts.flush(batch), s.watches.flush(batch), s.endpoints.flush(batch),
 		s.deliveries.flush(batch), s.settled.flush(batch))
 }
 
-// version returns the version of an aggregate.
 func (s *state) version(r reader, aggregate string) (uint64, error) {
 	switch domain.KindOf(aggregate) {
 	case domain.KindAccount:

@@ -53,7 +53,6 @@ func (w *wakes) add(atMillis int64, group string) {
 	}
 }
 
-// due removes and returns the groups whose time has come.
 func (w *wakes) due(nowMillis int64) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for len(w.entries) > 0 && w.entries[0].atMillis <= nowMillis {

@@ -236,7 +236,7 @@ func lastOf(f domain.Backfill, live uint32) uint32 {
 // only concern the operator are logged. kept is the first later ledger that the source has, if it
 // no longer has this one.
 func (b *Backfiller) problem(w domain.Watch, sequence, kept uint32, err error) string {
-	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
+	b.config.Logger.Warn("a backfill cannot continue", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
 	case errors.Is(err, errForgotten):
 		return fmt.Sprintf("ledgers %d to %d: where a ledger was matched before, the topic of matches "+
@@ -256,7 +256,7 @@ func (b *Backfiller) problem(w domain.Watch, sequence, kept uint32, err error) s
 		return missing + " older than what the source of ledgers keeps: begin at a later one, or have " +
 			"a source with a longer history followed"
 	case errors.Is(err, errNotFollowed):
-		return fmt.Sprintf("from ledger %d on the source tells of another history than the one that was "+
+		return fmt.Sprintf("from ledger %d on the source has another history than the one that was "+
 			"followed", sequence)
 	case errors.Is(err, domain.ErrForked), errors.Is(err, domain.ErrWrongNetwork):
 		return fmt.Sprintf("ledger %d of the source does not belong to the chain before it", sequence)
@@ -306,7 +306,6 @@ type priority struct {
 	free chan struct{} // closed when live work ends; nil: there is no live work
 }
 
-// begin marks the start of live work.
 func (p *priority) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -315,7 +314,6 @@ func (p *priority) begin() {
 	}
 }
 
-// end marks the end of live work.
 func (p *priority) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

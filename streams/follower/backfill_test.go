@@ -611,7 +611,7 @@ func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
 	x := r.startReady(config)
 	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
 	w := r.ended(x, "wat_1")
-	const why = "on the source tells of another history than the one that was followed"
+	const why = "on the source has another history than the one that was followed"
 	if w.Backfill.Done() || !strings.Contains(w.Backfill.Problem, why) || len(w.Covered) != 1 ||
 		w.Covered[0].To < known || w.Covered[0].To >= lied {
 		t.Fatalf("ended as %+v with %v", w.Backfill, w.Covered)

@@ -61,7 +61,6 @@ func (n numbered) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, e
 	return page, err
 }
 
-// renumber adds base to the number of a ledger.
 func renumber(l domain.Ledger, base uint32) domain.Ledger {
 	l.Sequence += base
 	for i, p := range l.Payments {

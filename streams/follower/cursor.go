@@ -21,7 +21,6 @@ const (
 
 var errOtherNetwork = errors.New("the topics belong to another network")
 
-// readCursor finds the newest LedgerRead.
 func (r *Reading) readCursor(
 	ctx context.Context,
 ) (cursor schemas.LedgerRead, found bool, err error) {

@@ -16,7 +16,7 @@ const endsMax = 10_000
 
 // errNotFollowed is the error for a ledger that was followed live with another hash.
 var errNotFollowed = errors.New(
-	"the source tells of another history than the one that was followed",
+	"the source has another history than the one that was followed",
 )
 
 // chainEnd is the last ledger that a backfill has appended.
@@ -154,13 +154,13 @@ func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) e
 		r.say(slog.LevelInfo, "the trusted ledger is the one that was followed", "ledger",
 			trusted.Sequence, "hash", hash)
 	case "":
-		r.say(slog.LevelWarn, "the trusted ledger lies behind the cursor, and its hash as it was read "+
-			"is no longer kept: nothing is held against it. To have following proved, name the hash of a "+
-			"ledger from the cursor on", "trusted", trusted.Sequence, "cursor", cursor.Sequence)
+		r.say(slog.LevelWarn, "the trusted ledger is before the cursor, and the topic no longer has its "+
+			"hash: it is not checked. To check what is followed, name a ledger after the cursor",
+			"trusted", trusted.Sequence, "cursor", cursor.Sequence)
 	default:
 		return fmt.Errorf("%w: ledger %d was followed with hash %s, but the trusted one "+
-			"has %s: correct --trusted-ledger or, if it is right, begin anew with data and topics of their "+
-			"own, for what was followed is of another history", domain.ErrForked, trusted.Sequence, hash,
+			"has %s: correct --trusted-ledger or, if it is right, start over with other data and topics, "+
+			"because the followed ledgers have another history", domain.ErrForked, trusted.Sequence, hash,
 			trusted.Hash)
 	}
 	return nil

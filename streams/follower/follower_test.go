@@ -351,7 +351,7 @@ func TestATrustedLedgerBehindTheCursor(t *testing.T) {
 		"not as the cursor":  {follower.Trusted{Sequence: 9, Hash: hash("08")}, true, ""},
 		"as was followed":    {follower.Trusted{Sequence: 8, Hash: hash("08")}, false, "is the one"},
 		"of another history": {follower.Trusted{Sequence: 8, Hash: hash("09")}, true, ""},
-		"forgotten":          {follower.Trusted{Sequence: 6, Hash: hash("06")}, false, "no longer kept"},
+		"forgotten":          {follower.Trusted{Sequence: 6, Hash: hash("06")}, false, "it is not checked"},
 		"none":               {follower.Trusted{}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

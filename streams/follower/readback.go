@@ -136,7 +136,7 @@ func (r *Reading) readBackTopic(
 	err = r.log.Read(ctx, topic, from, ends, func(rec kafka.Record) error {
 		ledger, add, err := read(rec)
 		if err != nil { // consumers send it to dead letters: it has no effect
-			r.config.Logger.Warn("a record does not count and is passed over", "topic", topic,
+			r.config.Logger.Warn("an invalid record is skipped", "topic", topic,
 				"partition", rec.Partition, "offset", rec.Offset, "err", err)
 			return nil
 		}

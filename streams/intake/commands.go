@@ -76,7 +76,7 @@ func belongs(r kafka.Record, aggregate string, partitionOf func(key string) int3
 		return nil
 	}
 	if p := partitionOf(aggregate); p != r.Partition {
-		return fmt.Errorf("the record stands in partition %d, and %.80q belongs in %d", r.Partition,
+		return fmt.Errorf("the record is in partition %d, and %.80q belongs in %d", r.Partition,
 			aggregate, p)
 	}
 	return nil

@@ -54,8 +54,8 @@ func (p *Placer) Place(ctx context.Context, records ...Record) error {
 	}
 	for i, r := range records {
 		if batch[i].Offset != r.Offset {
-			return fmt.Errorf("streams: a record got offset %d of %s/%d in place of %d: somebody else "+
-				"writes there",
+			return fmt.Errorf("streams: a record got offset %d of %s/%d instead of %d: another program "+
+				"writes to that partition",
 				batch[i].Offset, r.Topic, r.Partition, r.Offset)
 		}
 	}

@@ -189,7 +189,7 @@ func (r *Reader) stallError(topic string, ends map[int32]int64) error {
 	for p, end := range ends {
 		if at := r.positions[topic][p]; at < end {
 			return fmt.Errorf("streams: nothing came for %s while partition %d of %s is read to offset %d "+
-				"of %d: the brokers cannot be reached, or a transaction that nobody ends holds the last "+
+				"of %d: the brokers cannot be reached, or an open transaction holds the last "+
 				"records back (kafka-transactions.sh find-hanging names it, abort ends it)",
 				r.stall, p, topic, at, end)
 		}

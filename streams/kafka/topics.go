@@ -89,7 +89,6 @@ func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []To
 // topicsByName are topics by their full names as a broker describes them.
 type topicsByName map[string]kmsg.MetadataResponseTopic
 
-// everyBroker asks each broker for topics until ok accepts what it describes.
 func (c Cluster) everyBroker(
 	ctx context.Context, client *kgo.Client, names []string, ok func(topicsByName) error,
 ) error {
@@ -138,7 +137,6 @@ func (c Cluster) askBroker(
 
 var errBrokerAway = errors.New("streams: a broker does not answer")
 
-// checkTopics compares a broker's description with the specs.
 func (c Cluster) checkTopics(topics topicsByName, specs []TopicSpec) error {
 	for _, s := range specs {
 		name := c.fullName(s.Name)

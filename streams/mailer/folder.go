@@ -54,7 +54,6 @@ func (f *Folder) Send(_ context.Context, m Mail) (err error) {
 	return f.tidy()
 }
 
-// tidy removes the oldest mails beyond folderMax.
 func (f *Folder) tidy() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -162,7 +162,6 @@ func (m *Mailer) give(partitions []int32) *round {
 	return m.round
 }
 
-// begin starts a round with the assigned partitions.
 func (m *Mailer) begin(ctx context.Context) *round {
 	m.mu.Lock()
 	defer m.mu.Unlock()

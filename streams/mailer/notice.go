@@ -122,7 +122,7 @@ func oneLine(text string, maxRunes int) string {
 func message(m Mail, from string) (*mail.Msg, error) {
 	msg := mail.NewMsg(mail.WithCharset(mail.CharsetUTF8), mail.WithEncoding(mail.EncodingQP))
 	if err := msg.From(from); err != nil {
-		return nil, fmt.Errorf("the sender's address is none: %w", err)
+		return nil, fmt.Errorf("the sender's address is invalid: %w", err)
 	}
 	if err := msg.To(m.To); err != nil {
 		return nil, &Refusal{Err: errors.New("the account's email is no address")}

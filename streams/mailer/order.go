@@ -121,7 +121,6 @@ func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
 	return said, why
 }
 
-// settled returns the answer when all addresses are done.
 func settled(done domain.MailDone) domain.MailAnswer {
 	if len(done.Taken) > 0 {
 		return domain.MailTaken
@@ -129,7 +128,6 @@ func settled(done domain.MailDone) domain.MailAnswer {
 	return domain.MailDeclined
 }
 
-// judge returns the answer for a Sender's error.
 func judge(err error) domain.MailAnswer {
 	refusal, own := errors.AsType[*Refusal](err)
 	switch {

@@ -56,14 +56,12 @@ func newRound(ctx context.Context, m *Mailer) *round {
 	return r
 }
 
-// stop takes no more orders.
 func (r *round) stop() {
 	if r != nil {
 		r.cancel(nil)
 	}
 }
 
-// wait returns when the round has ended.
 func (r *round) wait() {
 	if r != nil {
 		<-r.ended
@@ -133,7 +131,6 @@ func (r *round) run() error {
 	}
 }
 
-// take begins an order.
 func (r *round) take(record kafka.Record) error {
 	r.window <- struct{}{} // there is room for all polled records
 	r.mu.Lock()

@@ -24,7 +24,6 @@ type flusher struct {
 	closed bool
 }
 
-// wrote is called after each batch.
 func (f *flusher) wrote() {
 	if !f.armed.CompareAndSwap(false, true) {
 		return

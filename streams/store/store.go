@@ -158,7 +158,6 @@ func openPebble(cfg Config) (*pebble.DB, error) {
 	return db, nil
 }
 
-// empty deletes everything and writes the identity.
 func (s *Store) empty(identity string) error {
 	b := s.db.NewBatch()
 	if err := errors.Join(
@@ -240,7 +239,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// flushUnlogged flushes everything if the store has no log.
 func (s *Store) flushUnlogged() error {
 	if s.flusher == nil {
 		return nil

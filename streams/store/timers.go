@@ -255,7 +255,6 @@ func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	}
 }
 
-// holdsMore reports whether a group has unclaimed entries.
 func (x *TimerIndex) holdsMore(g *timerGroup) bool {
 	more := g.place == placeFuture
 	if g.from == nil || more {
@@ -283,7 +282,6 @@ func (x *TimerIndex) makeDue(g *timerGroup) {
 	}
 }
 
-// schedule adds an unclaimed entry.
 func (x *TimerIndex) schedule(g *timerGroup, due int64, key []byte) {
 	if g.from == nil || bytes.Compare(key, g.from) < 0 {
 		g.from = key

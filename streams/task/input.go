@@ -52,7 +52,6 @@ func (in *input) tryAdd(records []kafka.Record) bool {
 	return true
 }
 
-// take returns all records that arrived, and makes room.
 func (in *input) take() []kafka.Record {
 	in.mu.Lock()
 	defer in.mu.Unlock()

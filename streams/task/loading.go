@@ -33,7 +33,6 @@ func (l *loader) close() {
 	}
 }
 
-// readTo starts reading a range of the topic.
 func (l *loader) readTo(from, to int64) { l.from, l.at, l.to = from, from, to }
 
 // wantsSnapshot reports whether the journal does not complete the state, or would have to be folded
@@ -80,14 +79,13 @@ func (c *Core[E, C]) ReadSnapshots(records []kafka.Record, next int64) error {
 	return c.snapshotsIndexed()
 }
 
-// snapshotsIndexed chooses the snapshots to try.
 func (c *Core[E, C]) snapshotsIndexed() error {
 	l := &c.loader
 	var others unfit
 	l.left, others = l.index.fitting(c.cfg.Snapshots, c.restore.start)
 	l.index, l.indexed, l.foreign = snapshotIndex{}, true, others.newest
 	if others.foreign+others.tooOld > 0 {
-		c.cfg.Logger.Warn("snapshots of the state are passed over: of another format or partition "+
+		c.cfg.Logger.Warn("snapshots of the state are skipped: of another format or partition "+
 			"count, damaged, or older than the journal",
 			"partition", c.cfg.Partition, "otherFormat", others.foreign, "tooOld", others.tooOld,
 			"left", len(l.left), "newestOther", others.newest)
@@ -118,7 +116,6 @@ func (c *Core[E, C]) loadNext() (err error) {
 	return nil
 }
 
-// load processes records of the snapshot.
 func (c *Core[E, C]) load(records []kafka.Record) error {
 	l := &c.loader
 	for _, r := range records {
@@ -138,7 +135,6 @@ func (c *Core[E, C]) load(records []kafka.Record) error {
 	return nil
 }
 
-// passOver skips a damaged snapshot.
 func (c *Core[E, C]) passOver(why error) error {
 	of := c.loader.reader.of
 	c.cfg.Logger.Warn("a snapshot of the state cannot be loaded; the one before it is tried",
@@ -149,7 +145,6 @@ func (c *Core[E, C]) passOver(why error) error {
 	return c.loadNext()
 }
 
-// loadedSnapshot replaces the state by the loaded snapshot.
 func (c *Core[E, C]) loadedSnapshot() error {
 	l := &c.loader
 	of := l.reader.of
@@ -209,7 +204,6 @@ func converted(of foundSnapshot) string {
 	return of.Identity
 }
 
-// restoring returns the progress of the restore.
 func (c *Core[E, C]) restoring() restoreProgress {
 	if l := &c.loader; c.stage == indexing || c.stage == loading {
 		return restoreProgress{from: l.from, at: min(l.at, l.to), end: l.to, loading: true}

@@ -35,7 +35,6 @@ type progress struct {
 // of processed records read them there, so a turn need not wait for another request to the broker.
 const groupEvery = time.Second
 
-// load reads the progress from a state.
 func (p *progress) load(s *store.Store) (err error) {
 	if p.next, err = s.Checkpoint(p.journal, p.partition); err != nil {
 		return err
@@ -55,7 +54,6 @@ func (p *progress) load(s *store.Store) (err error) {
 	return err
 }
 
-// reset sets the progress of an empty state.
 func (p *progress) reset() {
 	p.next, p.mark, p.grown, p.positions = 0, bookmark{}, 0, nil
 	p.kept, p.noted = "", ""
@@ -180,7 +178,6 @@ func (t *Turn) note(journal, text string) {
 
 var inputsKey = []byte{store.KeySpaceOwn, 'p'}
 
-// saveJournal writes the journal checkpoint into a batch of state.
 func (p *progress) saveJournal(b *store.Batch) error {
 	return errors.Join(b.SetCheckpoint(p.journal, p.partition, p.next), p.mark.set(b),
 		saveGrown(b, p.grown))
@@ -195,7 +192,6 @@ func SetTaken(
 		b.Set(inputsKey, []byte(inputPositions(positions).String())))
 }
 
-// saveInputs writes the input positions into a batch of state.
 func (p *progress) saveInputs(b *store.Batch) error {
 	if len(p.positions) == 0 || len(p.inputs) == 0 {
 		return nil

@@ -148,7 +148,6 @@ func bookmarkOf(offset int64, r kafka.Record) bookmark {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers a record's key, value and headers.
 func checksum(r kafka.Record) uint32 {
 	sum := crc32.Update(crc32.Checksum(r.Key, castagnoli), castagnoli, r.Value)
 	for _, h := range r.Headers {

@@ -37,7 +37,6 @@ func (r *SnapshotRest) Failures() int {
 	return r.failures
 }
 
-// failed begins a pause, and returns its length.
 func (r *SnapshotRest) failed(nowMillis int64) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +45,6 @@ func (r *SnapshotRest) failed(nowMillis int64) time.Duration {
 	return wait
 }
 
-// succeeded records that a snapshot is complete.
 func (r *SnapshotRest) succeeded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

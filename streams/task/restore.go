@@ -164,7 +164,6 @@ func (c *Core[E, C]) reportMisfit(why string) {
 		"checkpoint", c.progress.next, "end", c.restore.to)
 }
 
-// fold folds a record, unless it is folded already.
 func (c *Core[E, C]) fold(r kafka.Record) error {
 	if r.Offset < c.progress.next {
 		return nil

@@ -274,7 +274,6 @@ func (l *snapshotReader) take(r kafka.Record) (whole bool, err error) {
 	return false, errTornSnapshot
 }
 
-// load writes a chunk into the store.
 func (l *snapshotReader) load(compressed []byte) error {
 	chunk, err := l.decoder.DecodeAll(compressed, l.buffer[:0])
 	if err != nil {

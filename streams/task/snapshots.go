@@ -306,7 +306,6 @@ func (c *Core[E, C]) noteSnapshot(b *store.Batch) (whole bool, err error) {
 	return true, errors.Join(c.dropSnapshot(), s.kept.save(b), saveGrown(b, c.progress.grown))
 }
 
-// dropSnapshot stops writing a snapshot.
 func (c *Core[E, C]) dropSnapshot() error {
 	s := &c.snapshots
 	if s.writer == nil {

@@ -167,7 +167,6 @@ func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) error {
 	return err
 }
 
-// readJournal waits for records after an offset, and folds them.
 func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) error {
 	journal, err := t.reading.From(t.cfg.Journal, a.From)
 	if err != nil {

@@ -144,7 +144,6 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	return nil
 }
 
-// work takes turns until the task ends.
 func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 	reading, stopReading := context.WithCancelCause(ctx)
 	readers, err := t.startInputs(reading, stopReading)
@@ -199,7 +198,6 @@ func (t *Task[E, C]) waitFor(a Await) time.Duration {
 	return time.Duration(max(wait, 0)) * time.Millisecond
 }
 
-// collect passes arrived records and completions to the core.
 func (t *Task[E, C]) collect(a Await) {
 	for i, in := range t.inputs {
 		if !a.Inputs || t.core.Waiting(i) >= TurnInputs {
@@ -327,7 +325,6 @@ func (t *Task[E, C]) locateInputs(ctx context.Context) error {
 	return err
 }
 
-// startInputs opens a reader for each input topic.
 func (t *Task[E, C]) startInputs(
 	ctx context.Context, fail context.CancelCauseFunc,
 ) (*sync.WaitGroup, error) {
@@ -351,7 +348,6 @@ func (t *Task[E, C]) startInputs(
 	return readers, nil
 }
 
-// receive passes on the records of an input as they arrive.
 func (t *Task[E, C]) receive(
 	ctx context.Context, r *kafka.Reader, in *input, fail context.CancelCauseFunc,
 ) {

@@ -51,7 +51,6 @@ func transactions(name string, prefixed bool) Right {
 	}
 }
 
-// deleteRecords is the right to delete records that are no longer needed.
 func deleteRecords() Right {
 	r := Right{Resource: kafka.ResourceTopic, Operation: kafka.OpDelete}
 	for _, topic := range Retained() {
@@ -60,7 +59,6 @@ func deleteRecords() Right {
 	return r
 }
 
-// describeGroups is the right to read the positions of all readers.
 func describeGroups() Right {
 	return Right{
 		Resource:  kafka.ResourceGroup,
@@ -70,7 +68,6 @@ func describeGroups() Right {
 	}
 }
 
-// holdRecords are the rights to keep records from being deleted for a while.
 func holdRecords() (rights []Right) {
 	for _, op := range []kafka.Operation{kafka.OpRead, kafka.OpDelete} {
 		rights = append(rights, Right{
@@ -83,7 +80,6 @@ func holdRecords() (rights []Right) {
 	return rights
 }
 
-// all is an operation on every topic of the deployment.
 func all(op kafka.Operation) Right {
 	return Right{Resource: kafka.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
 }
@@ -107,14 +103,12 @@ func lookInside() (rights []Right) {
 	return rights
 }
 
-// describeBrokers is the right to read whether brokers support tiered storage.
 func describeBrokers() Right {
 	r := clock()
 	r.Operation = kafka.OpDescribeConfigs
 	return r
 }
 
-// clock is the right to read the cluster's time.
 func clock() Right {
 	return Right{Resource: kafka.ResourceCluster, Operation: kafka.OpDescribe, Names: []string{""}}
 }

@@ -192,7 +192,6 @@ func faultsOf(differences []Difference) (faults []Fault) {
 	return faults
 }
 
-// advice returns what to do.
 func (d Difference) advice() string {
 	switch {
 	case d.Setting == remoteStorage:
@@ -270,7 +269,7 @@ func Refusal(faults []Fault) error {
 	for _, f := range faults {
 		said += "\n  " + f.String()
 	}
-	return fmt.Errorf("%s\n(what you answer for yourself is passed over by --accept-loss %s)",
+	return fmt.Errorf("%s\n(to accept this, add --accept-loss %s)",
 		said, strings.Join(namesOf(faults), ","))
 }
 
@@ -324,5 +323,4 @@ func checkInternal(ctx context.Context, c kafka.Cluster) ([]Fault, error) {
 	return faultsOf(differences), nil
 }
 
-// isInternal reports whether a topic is Kafka's own.
 func isInternal(topic string) bool { return strings.HasPrefix(topic, "__") }

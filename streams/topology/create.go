@@ -51,7 +51,6 @@ func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 
 func isPartitions(d Difference) bool { return d.Setting == partitions }
 
-// alter changes settings that differ, one topic after another.
 func alter(ctx context.Context, c kafka.Cluster, planned []Difference) error {
 	settings := make(map[string]map[string]string)
 	var order []string

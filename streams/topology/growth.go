@@ -43,7 +43,6 @@ func (g growths) offsets(topic string, partition int32, size int64) int64 {
 	return int64(min(math.Ceil(float64(size)/of.mean), math.MaxInt64/2))
 }
 
-// measure updates the growth of the owned partitions.
 func (r *Retention) measure(
 	ctx context.Context, d *kafka.Deleter, owned []RetainedPartition,
 ) error {

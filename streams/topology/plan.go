@@ -143,7 +143,6 @@ func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all 
 	return all
 }
 
-// compareValue compares a value with the required one.
 func compareValue(name, have, want string) (d Difference, differs bool) {
 	rule := rules[name]
 	d = Difference{Setting: name, Have: have, Want: want, Harm: rule.harm, value: want}

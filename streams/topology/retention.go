@@ -79,8 +79,8 @@ func (r *Retention) Run(ctx context.Context) error {
 		err := r.round(round, deleter)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("records that nobody needs could not be deleted, and stay until the next try",
-				"error", err)
+			r.cfg.Logger.Warn("records that are no longer needed could not be deleted, and stay until "+
+				"the next try", "error", err)
 		}
 	}
 	return nil
@@ -95,7 +95,6 @@ func (r *Retention) pause() time.Duration {
 	return every
 }
 
-// round checks all topics once.
 func (r *Retention) round(ctx context.Context, d *kafka.Deleter) error {
 	owned := r.cfg.Owned()
 	if len(owned) == 0 {
@@ -144,7 +143,6 @@ func (r *Retention) round(ctx context.Context, d *kafka.Deleter) error {
 	return nil
 }
 
-// readers returns the groups that read one of the topics.
 func (r *Retention) readers() (groups []string) {
 	for _, topic := range r.cfg.Topics {
 		groups = append(groups, topic.Readers...)

@@ -49,7 +49,6 @@ func (s *Source) foldWhole(ctx context.Context) error {
 	return nil // the endpoint is missing in every journal
 }
 
-// isWhole reports whether the states have the endpoint of each watch.
 func (s *Source) isWhole() (whole bool, err error) {
 	whole = true
 	for _, state := range s.states() {
@@ -68,7 +67,6 @@ func (s *Source) isWhole() (whole bool, err error) {
 	return whole, nil
 }
 
-// stateOf returns the state of an aggregate's partition.
 func (s *Source) stateOf(aggregate string) *store.Store {
 	return s.replicas[kafka.PartitionOf(len(s.replicas))(aggregate)].Store()
 }

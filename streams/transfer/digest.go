@@ -38,7 +38,6 @@ func (d *Digest) add(key, value []byte) {
 	}
 }
 
-// remove removes an entry that was added.
 func (d *Digest) remove(key, value []byte) {
 	var one Digest
 	one.add(key, value)
@@ -65,7 +64,6 @@ func eachOwned(
 	})
 }
 
-// digestOf returns the digest of states.
 func digestOf(states []*store.Store) (d Digest, err error) {
 	for _, s := range states {
 		err := eachOwned(s, func(_ string, key, value []byte) error {

@@ -74,7 +74,6 @@ func (d *divider) delivery(p int32, key, value []byte) error {
 	return d.set(p, key, value)
 }
 
-// other writes an entry that is not a delivery.
 func (d *divider) other(p int32, key, value []byte) error {
 	switch {
 	case engine.IsDelivery(key):
@@ -121,7 +120,6 @@ func (d *divider) set(p int32, key, value []byte) error {
 	return d.flush(p)
 }
 
-// flush commits a batch that is full.
 func (d *divider) flush(p int32) error {
 	if d.pending[p]++; d.pending[p] < batchEntries {
 		return nil

@@ -49,7 +49,6 @@ func (c *Copy) Save(progress func(done, total int64)) error {
 	return writeWhole(filepath.Join(c.dir, manifestName), append(text, '\n'))
 }
 
-// writeWhole writes a file atomically.
 func writeWhole(path string, text []byte) error {
 	part := path + ".part"
 	// #nosec G304 -- asked for
@@ -117,7 +116,6 @@ func Load(
 	return c, nil
 }
 
-// checkFiles compares all files with their checksums.
 func checkFiles(dir string, m Manifest, progress func(done, total int64)) error {
 	files := m.States
 	for _, f := range m.Records {
@@ -153,7 +151,6 @@ func (c *Copy) load(progress func(done, total int64)) error {
 
 func stateFile(partition int) string { return fmt.Sprintf("state-%05d.zst", partition) }
 
-// writeState writes the entries of a state into a file.
 func writeState(path, name string, s *store.Store) (f file, err error) {
 	w, err := newTupleWriter(path, name)
 	if err != nil {
@@ -167,7 +164,6 @@ func writeState(path, name string, s *store.Store) (f file, err error) {
 	return w.end()
 }
 
-// readState fills an empty state with the entries of a file.
 func readState(path string, s *store.Store) error {
 	batch, n := s.Begin(), 0
 	err := readTuples(path, func(fields [][]byte) error {

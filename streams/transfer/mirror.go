@@ -109,7 +109,6 @@ func (c *mirroring) close() {
 	}
 }
 
-// planTopic reads a topic's offsets on both sides.
 func (c *mirroring) planTopic(ctx context.Context, t schemas.Topic) error {
 	topic := t.Name
 	starts, err := c.fromEnds.Starts(ctx, topic)
@@ -286,7 +285,6 @@ func (b *mirrorBatch) deleteToStart(ctx context.Context) error {
 	return nil
 }
 
-// add adds the source's next record.
 func (b *mirrorBatch) add(ctx context.Context, r kafka.Record) error {
 	if err := b.fillTo(ctx, r.Offset, r.Timestamp); err != nil {
 		return err
@@ -326,7 +324,6 @@ func (c *mirroring) place(ctx context.Context, records ...kafka.Record) error {
 	return nil
 }
 
-// topics returns the totals of each topic.
 func (c *mirroring) topics() (list []MirroredTopic) {
 	for _, p := range c.plan {
 		if len(list) == 0 || list[len(list)-1].Topic != p.topic {

@@ -58,7 +58,6 @@ func PrepareTarget(ctx context.Context, cfg TargetConfig) error {
 	return err
 }
 
-// checkEmpty fails if there are topics with records.
 func checkEmpty(ctx context.Context, c kafka.Cluster) error {
 	if err := topology.CheckOpen(ctx, c); err != nil {
 		return err

@@ -106,7 +106,6 @@ func (s *Source) taken() (map[string]map[int32]int64, error) {
 	return by, nil
 }
 
-// copyParts writes parts of topics into files.
 func (s *Source) copyParts(
 	ctx context.Context, dir string, parts []part,
 ) (list []recordsFile, err error) {
@@ -185,7 +184,6 @@ func fieldsOf(r kafka.Record) [][]byte {
 	return fields
 }
 
-// recordOf returns the record with these fields.
 func recordOf(topic string, fields [][]byte) (kafka.Record, error) {
 	if len(fields) < 3 || len(fields)%2 == 0 || len(fields[0]) != 8 {
 		return kafka.Record{}, errDamaged

@@ -64,7 +64,6 @@ func (s *Source) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// states returns the states, in the order of the partitions.
 func (s *Source) states() (list []*store.Store) {
 	for _, r := range s.replicas {
 		list = append(list, r.Store())
@@ -214,7 +213,6 @@ func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 	return c, err
 }
 
-// readCursor returns the newest cursor of the follower.
 func (s *Source) readCursor(
 	ctx context.Context,
 ) (newest schemas.LedgerRead, found bool, err error) {
@@ -239,7 +237,6 @@ func (s *Source) readCursor(
 	return newest, found, err
 }
 
-// read reads a topic between offsets.
 func (s *Source) read(
 	ctx context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 ) error {

@@ -74,7 +74,6 @@ func (w *tupleWriter) write(fields ...[]byte) error {
 	return nil
 }
 
-// end completes the file on the disk.
 func (w *tupleWriter) end() (file, error) {
 	err := errors.Join(w.zstd.Close(), w.out.Sync(), w.out.Close())
 	if err != nil {
@@ -156,7 +155,6 @@ func unexpected(err error) error {
 	return err
 }
 
-// checkFile compares a file with its checksum.
 func checkFile(path string, f file) error {
 	in, err := os.Open(path) // #nosec G304 -- asked for
 	if err != nil {
