@@ -284,8 +284,8 @@ func fieldsOf(view any) (fields map[string]any) {
 	return fields
 }
 
-// changesOf appends the fields that differ, in the order of their names. It looks into an object that
-// is there before and after, and compares lists as a whole.
+// changesOf appends the fields that differ, in the order of their names. It looks into an object
+// that is there before and after, and compares lists as a whole.
 func changesOf(
 	under string, before, after map[string]any, changes []client.FieldChange,
 ) []client.FieldChange {

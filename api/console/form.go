@@ -14,8 +14,8 @@ import (
 type form struct {
 	Values url.Values
 	Faults map[string][]string // by field
-	Others []string            // what belongs to no field
-	ETag   string              // of what is changed
+	Others []string            // errors that belong to no field
+	ETag   string              // of the object that is changed
 }
 
 // Value returns the value of a field.
@@ -46,7 +46,7 @@ type filterInput struct {
 	Placeholder string
 }
 
-// Filter is such an input, with what stands in it while it is empty.
+// Filter returns a filter's input with a placeholder.
 func (f form) Filter(name, label, placeholder string) filterInput {
 	return filterInput{f.Field(name, label, "text", ""), placeholder}
 }
@@ -64,9 +64,8 @@ func (f form) Filtered() bool {
 	return false
 }
 
-// refused takes what the API says of a form's fields over into it. An error that concerns none of
-// them is returned. Where a pointer of the API (RFC 6901) leads, fields says: from its beginning to
-// the field's name, the longest first.
+// refused adds the faults of a refusal to the form, and returns any other error. fields maps
+// prefixes of the API's pointers (RFC 6901) to names of fields, the longest prefix first.
 func (f *form) refused(err error, fields [][2]string) error {
 	var p *client.Problem
 	if !errors.As(err, &p) {
@@ -106,7 +105,7 @@ func (f *form) add(where, detail string, fields [][2]string) {
 	f.Others = append(f.Others, strings.TrimPrefix(where, "/")+" "+detail)
 }
 
-// lines are those of a textarea that are not empty.
+// lines returns the non-empty lines of a textarea.
 func (f form) lines(name string) (lines []string) {
 	for line := range strings.Lines(f.Value(name)) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -119,12 +118,12 @@ func (f form) lines(name string) (lines []string) {
 // text returns the value of a single-line field.
 func (f form) text(name string) string { return strings.TrimSpace(f.Value(name)) }
 
-// posted is the form that a request has sent.
+// posted returns the form that a request has sent.
 func (v *visit) posted() form {
 	return form{Values: v.r.PostForm, ETag: v.r.PostFormValue("etag")}
 }
 
-// filters are those of an address.
+// filters returns the filters of an address.
 func (v *visit) filters() form { return form{Values: v.r.URL.Query()} }
 
 // unfiltered shows a list whose filters the API refused, with the errors next to their fields.
@@ -133,7 +132,7 @@ func (v *visit) unfiltered(p page) (page, error) {
 	return p, nil
 }
 
-// again has the browser show a form again, with what is wrong with it.
+// again shows a form again, with its errors.
 func (v *visit) again(p page) *page {
 	v.status = http.StatusUnprocessableEntity
 	return &p

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// lookEvery is how often a stream asks the API, and streamMax how long one lasts: the
-	// browser comes again by itself. It is within what the server allows an answer.
+	// lookEvery is how often a stream asks the API, and streamMax how long one lasts, which is less
+	// than the server's write timeout. The browser then reconnects.
 	lookEvery = 2 * time.Second
 	streamMax = 25 * time.Second
-	// At one node; a browser has one for each page that is seen. Those of links of one endpoint are
-	// bounded by endpoint besides: of merchants who share an account, none takes all of its streams.
+	// Bounds at one node; a browser has one stream per visible page. Streams of links of one endpoint
+	// are also bounded per endpoint, so that no merchant takes all streams of a shared account.
 	maxStreams         = 256
 	maxAccountStreams  = 16
 	maxEndpointStreams = 4
@@ -74,18 +74,18 @@ func (s *streams) fewer(of reach) {
 	}
 }
 
-// EndStreams ends what tells pages of changes: for http.Server.RegisterOnShutdown.
+// EndStreams ends all streams of changes, for http.Server.RegisterOnShutdown.
 func (x *Console) EndStreams() { x.streams.end() }
 
-// shown names what the API answered last: another name is another answer.
+// shown returns a digest of the API's last answer.
 func (v *visit) shown() string {
 	sum := sha256.Sum256(v.backend.last)
 	return hex.EncodeToString(sum[:12])
 }
 
-// streaming makes the handler of a stream of server-sent events, which says that a page is no
-// longer what the API has. What changed it does not say: the page's script loads the page. It asks
-// once in so many looks.
+// streaming returns the handler of a stream of server-sent events, which reports that a page is out
+// of date. It does not say what changed: the page's script reloads the page. It asks the API every
+// looks times LookEvery.
 func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
@@ -106,7 +106,7 @@ func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 	})
 }
 
-// follow asks the API until the stream ends, and says when its answer is another.
+// follow asks the API until the stream ends, and reports each changed answer.
 func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamMax)
 	defer cancel()
@@ -133,7 +133,7 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	}
 }
 
-// say writes a part of a stream, and sends it on its way.
+// say writes a part of a stream and flushes it.
 func (v *visit) say(text string) error {
 	// #nosec G705 -- constants and hexadecimal digits, and no HTML
 	if _, err := v.w.Write([]byte(text)); err != nil {
@@ -142,7 +142,7 @@ func (v *visit) say(text string) error {
 	return http.NewResponseController(v.w).Flush()
 }
 
-// followEvents tells the first page of the list, with its filters.
+// followEvents reads the first page of the list, with its filters.
 func (x *Console) followEvents(v *visit) error {
 	f := v.filters()
 	var filter client.EventFilter

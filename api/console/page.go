@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// errNoPage is for an address of the console at which there is nothing.
+// errNoPage is the error of an address without a page.
 var errNoPage = &client.Problem{
 	Status: http.StatusNotFound,
 	Code:   problem.CodeNotFound,
@@ -37,7 +37,7 @@ type visit struct {
 	backend *backend
 	key     domain.Key
 	account string
-	only    string // the endpoint that the session is of; empty: all of the account
+	only    string // the session's only endpoint; empty: all of the account
 	status  int    // of the page; 0: 200
 }
 
@@ -67,8 +67,8 @@ type frame struct {
 
 	// Of a user who is signed in; Token is empty for others.
 	Token, Once       string
-	Account, KeyName  string // what the session is of, for people
-	Only              string // the endpoint that it is of; empty: all of the account
+	Account, KeyName  string // of the session, for display
+	Only              string // the session's only endpoint; empty: all of the account
 	Portal            bool
 	Read, Write, Oper bool
 }
@@ -106,7 +106,7 @@ func readPages(at string) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// visiting finds out who asks. Without a session, it answers and returns nil.
+// visiting returns the visit of a signed-in user. Without a session, it answers and returns nil.
 func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 	s, ok := x.held(r, forSession)
 	if !ok {
@@ -119,8 +119,8 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 		return nil
 	}
 	v := &visit{w: w, r: r, console: x, session: s, api: c, backend: b}
-	// The API decides what the key may do. This is for the buttons, and so that a page that
-	// asks the API nothing is not shown to a key that is gone.
+	// The API decides what the key may do. This lookup is for the buttons, and for pages that make no
+	// request to the API: they must not be shown to a revoked key.
 	key, of, known, err := x.holderOf(s)
 	switch {
 	case err != nil:
@@ -139,8 +139,8 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 	return v
 }
 
-// toSignIn sends a browser to the sign-in page. A browser that follows another site's link
-// leaves the session out (SameSite=Strict): it is asked to come again, from here.
+// toSignIn sends a browser to the sign-in page. A browser that follows another site's link does not
+// send the session (SameSite=Strict), so a page of ours makes it try again.
 func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	if x.isPortal() {
 		x.showEnded(w, r, "What the link opened has ended, or this browser keeps no cookies here.")
@@ -160,7 +160,7 @@ func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	http.Redirect(w, r, Path+"/sign-in?"+query.Encode(), http.StatusSeeOther)
 }
 
-// showing makes the handler of a page.
+// showing returns the handler of a page.
 func (x *Console) showing(show pageHandler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
@@ -172,7 +172,7 @@ func (x *Console) showing(show pageHandler) http.Handler {
 	})
 }
 
-// acting makes the handler of what a form posts: it does it once, however often it is sent.
+// acting returns the handler of a posted form, which acts once however often the form is sent.
 func (x *Console) acting(act postHandler) http.Handler {
 	return x.filling(func(v *visit) (string, *page, error) {
 		to, err := act(v)
@@ -180,7 +180,7 @@ func (x *Console) acting(act postHandler) http.Handler {
 	})
 }
 
-// filling makes the handler of a form that a person fills in, likewise.
+// filling is acting for a form with fields, which may be shown again with its errors.
 func (x *Console) filling(act formHandler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
@@ -210,7 +210,7 @@ func (x *Console) filling(act formHandler) http.Handler {
 	})
 }
 
-// once names what a form posts, so that the API does it once.
+// once returns the idempotency key of a form.
 func (v *visit) once() client.Option {
 	once := v.r.PostFormValue("once")
 	if len(once) < 16 || len(once) > 64 {
@@ -219,7 +219,7 @@ func (v *visit) once() client.Option {
 	return client.IdempotencyKey("console-" + once)
 }
 
-// answer shows a page, or what stands in its way.
+// answer shows a page, or the error of making it.
 func (v *visit) answer(p page, err error) {
 	status := max(v.status, http.StatusOK)
 	if err != nil {
@@ -252,7 +252,7 @@ func (v *visit) answer(p page, err error) {
 	})
 }
 
-// notices are what a page says after something was done.
+// notices are the messages of a page after an action, by name.
 var notices = map[string]string{
 	"tested":   "A test was sent. What came back is below.",
 	"enabled":  "The endpoint is enabled. What waited is sent now.",
@@ -271,7 +271,7 @@ var notices = map[string]string{
 	"replayed":  "What failed is queued again, up to the most that one replay takes.",
 }
 
-// who names the key of a session or, of the portal, until when it lasts.
+// who returns the name of a session's key or, in the portal, when the session ends.
 func (v *visit) who() string {
 	switch {
 	case v.console.isPortal():
@@ -293,7 +293,7 @@ type troubleView struct {
 	Retry         bool   // it may help to ask again
 }
 
-// trouble says what an error means to a person. What is no refusal of the API goes to the log.
+// trouble describes an error to a user. It logs errors that are not refusals of the API.
 func (x *Console) trouble(r *http.Request, err error) troubleView {
 	var p *client.Problem
 	if !errors.As(err, &p) {
@@ -344,11 +344,11 @@ func (x *Console) write(
 	}
 }
 
-// kept are the texts of a page that a form posts back, and that must not change by that.
+// kept matches the values that a form posts back, which must not change.
 var kept = regexp.MustCompile(`value="[^"]*"|<textarea[^>]*>[^<]*`)
 
-// shown makes a page whose texts of strangers change nothing around them, such as its
-// direction, and hide nothing.
+// shown escapes invisible characters, so that text of strangers cannot hide anything or change the
+// text around it, for example its direction.
 func shown(page string) string {
 	var out strings.Builder
 	from := 0

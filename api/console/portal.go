@@ -12,9 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The portal is the console for who has no key: the same pages at another path, which a link opens
-// (domain.PortalSigner) instead of a key. Its path is its own, so that its pages may be framed where the
-// operator says, and those of the console nowhere.
+// The portal is the console for users without a key: the same pages at another path, which a link
+// (domain.PortalSigner) opens instead of a key. Its pages may be framed where the operator allows
+// it, those of the console nowhere.
 
 // isPortal reports whether this console is the portal.
 func (x *Console) isPortal() bool { return x.Portal != nil }
@@ -22,7 +22,7 @@ func (x *Console) isPortal() bool { return x.Portal != nil }
 // framed reports whether pages of other sites may show these in a frame.
 func (x *Console) framed() bool { return x.isPortal() && len(x.FrameAncestors) > 0 }
 
-// policyOf is the Content-Security-Policy of pages that these origins may frame.
+// policyOf returns the Content-Security-Policy of pages that these origins may frame.
 func policyOf(ancestors []string) string {
 	if len(ancestors) == 0 {
 		ancestors = []string{"'none'"}
@@ -33,11 +33,11 @@ func policyOf(ancestors []string) string {
 // reach is the scope of a session or a link.
 type reach struct {
 	AccountID  string
-	EndpointID string // the one that it is of; empty: all of the account
+	EndpointID string // empty: all of the account
 }
 
-// holderOf returns the key of a session, with what is left of its permissions, and what it reaches;
-// false: it is gone.
+// holderOf returns the key of a session with its remaining permissions, and what the session
+// reaches. there is false if the session or its key has ended.
 func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err error) {
 	if ended, err := x.hasEnded(s); ended || err != nil {
 		return key, of, false, err
@@ -94,9 +94,9 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, x.at, http.StatusSeeOther)
 }
 
-// keepsAnother asks the person first, where a link would replace a session of another account or
-// endpoint: any page of another site can send a browser to a link, and what is then written at the
-// portal would go where the person does not mean. No link is in the page, so that none is told on.
+// keepsAnother asks the user before a link replaces a session of another account or endpoint: any
+// site can send a browser to a link, and the user would then write to the wrong account. The page
+// does not contain the link, so it cannot leak.
 func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link reach) (bool, error) {
 	s, ok := x.held(r, forSession)
 	if !ok {
@@ -115,16 +115,16 @@ func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link reac
 	return true, nil
 }
 
-// showEnded tells who has no session that only another link helps. It is no 401: no key was
-// guessed, and the server delays those of one address, which behind a proxy all merchants have.
+// showEnded tells a user without a session to get another link. It is not a 401, because no key was
+// guessed: the server slows down addresses with many 401s, and merchants behind a proxy share one.
 func (x *Console) showEnded(w http.ResponseWriter, r *http.Request, why string) {
 	x.write(w, r, http.StatusForbidden, "ended", frame{Title: "The portal", Page: why})
 }
 
-// portalCookie is one that browsers send from within another site's frame, if there may be one:
-// kept apart for each site that frames the pages (Partitioned), so that no other site's page has
-// it sent along. Without frames it comes along when a link is followed, and with no form of another
-// site. Browsers keep Secure cookies of this machine's own addresses without TLS.
+// portalCookie returns the cookie of a session. If other sites may frame the pages, browsers send
+// it from within a frame, and store it separately for each framing site (Partitioned). Otherwise
+// they send it when the user follows a link, but not with a form of another site. On loopback
+// addresses browsers store Secure cookies without TLS.
 func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
 	c := &http.Cookie{ // #nosec G124 -- Secure with TLS: run has no TLS, on loopback
 		Name:     x.cookieName(forSession, isSecure(r)),
@@ -153,7 +153,7 @@ func onThisMachine(hostport string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// pathOf is where a console's pages are.
+// pathOf returns the path of the pages.
 func pathOf(links *domain.PortalSigner) string {
 	if links != nil {
 		return domain.PortalPath

@@ -19,15 +19,15 @@ import (
 const (
 	// sessionMax is how long a session lasts after the sign-in.
 	sessionMax = 8 * time.Hour
-	// idleMax is how long a person may leave the console, unless Config says otherwise.
+	// idleMax is the default of Config.IdleMax.
 	idleMax = 15 * time.Minute
-	// formMax is how long a sign-in page that was opened can be sent.
+	// formMax is how long an open sign-in page can be submitted.
 	formMax = time.Hour
-	// maxSealedBytes is more than any session of ours has.
+	// maxSealedBytes is more than any session needs.
 	maxSealedBytes = 1024
 )
 
-// What a sealed text is for. One is never taken for another.
+// Purposes of a sealed text. A text of one purpose does not open for another.
 const (
 	forSession = "session"
 	forForm    = "sign-in form"
@@ -45,7 +45,7 @@ type session struct {
 	SeenSec int64 `json:"seen,omitempty"`
 }
 
-// row is the name under which all nodes know that a session was ended.
+// row returns the key of the record that tells all nodes that the session was ended.
 func (s session) row() string { return "ses_" + hex.EncodeToString(s.ID) }
 
 func newAEAD(key [32]byte) (cipher.AEAD, error) {
@@ -56,7 +56,7 @@ func newAEAD(key [32]byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// newSession makes a session that ends after a time.
+// newSession returns a session that ends after a time.
 func (x *Console) newSession(apiKey string, lasts time.Duration) (session, error) {
 	now := x.Now()
 	s := session{
@@ -97,8 +97,8 @@ func (x *Console) open(text, purpose string) (s session, ok bool) {
 	return s, true
 }
 
-// hasEnded reports whether a session was signed out, at any node, or was idle for too long. The
-// portal's are not idle: they last as long as the maker of their link wanted.
+// hasEnded reports whether a session was signed out at any node, or was idle for too long. Sessions
+// of the portal last as long as their link says, however idle.
 func (x *Console) hasEnded(s session) (bool, error) {
 	if !x.isPortal() && x.idle(s) >= x.IdleMax || x.ended.has(s) {
 		return true, nil
@@ -109,13 +109,13 @@ func (x *Console) hasEnded(s session) (bool, error) {
 
 func (x *Console) idle(s session) time.Duration { return x.Now().Sub(time.Unix(s.SeenSec, 0)) }
 
-// end ends a session at this node now, and at the others when they have read it.
+// end ends a session at this node now, and at other nodes once they have read the record.
 func (x *Console) end(ctx context.Context, s session) error {
 	x.ended.use(s, x.Now().Unix(), x.Sessions.Forget)
 	return x.Sessions.EndSession(ctx, s.row(), s.EndsSec*1000)
 }
 
-// seen notes that a person uses a session. What a page's own script asks for is no use.
+// seen records that a user is active. Requests of a page's own script do not count.
 func (x *Console) seen(w http.ResponseWriter, r *http.Request, s session) error {
 	mode := r.Header.Get("Sec-Fetch-Mode") // empty: a browser without it, or no TLS
 	if x.isPortal() || x.idle(s) < x.IdleMax/15 || mode != "" && mode != "navigate" {
@@ -125,7 +125,7 @@ func (x *Console) seen(w http.ResponseWriter, r *http.Request, s session) error 
 	return x.keep(w, r, s, forSession)
 }
 
-// cookieName is one that only this host can set, where TLS allows to ask for that.
+// cookieName returns a name that, with TLS, only this host can set.
 func (x *Console) cookieName(purpose string, secure bool) string {
 	name := "lumenhook-" + strings.TrimPrefix(x.at, "/")
 	if purpose == forForm {
@@ -137,8 +137,8 @@ func (x *Console) cookieName(purpose string, secure bool) string {
 	return name
 }
 
-// isSecure reports whether the browser speaks TLS, to us or to a proxy. Who sends the header
-// without a proxy only keeps a cookie from working.
+// isSecure reports whether the browser uses TLS, to this server or to a proxy. A client that forges
+// the header only breaks its own cookie.
 func isSecure(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }

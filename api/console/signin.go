@@ -18,7 +18,7 @@ const (
 	linkMax      = 10 * time.Minute
 	maxLinks     = 1024
 	maxFormBytes = 16 << 10
-	// maxFilledBytes is more than a watch with 1,000 senders and 100 assets has.
+	// maxFilledBytes is more than a watch with 1,000 senders and 100 assets needs.
 	maxFilledBytes = 256 << 10
 )
 
@@ -28,7 +28,7 @@ type signInView struct {
 	SignedOut, Ended   bool
 }
 
-// nextOf is where a person wanted to go: a page of the console, and nothing else.
+// nextOf returns the address to continue at, which is always a page of the console.
 func nextOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil ||
@@ -65,7 +65,7 @@ func (x *Console) askForKey(w http.ResponseWriter, r *http.Request, status int, 
 	x.write(w, r, status, "sign-in", frame{Title: "Sign in", Page: v})
 }
 
-// signIn exchanges a key for a session. Whether the key is good, the API says.
+// signIn exchanges a key for a session. The API decides whether the key is valid.
 func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
 	v := signInView{Next: nextOf(r.PostFormValue("next"))}
@@ -100,8 +100,8 @@ func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) 
 	return err
 }
 
-// asksWith asks the API something with a key, or what takes its place. When to ask again after a
-// refusal stands in the answer to the browser as well.
+// asksWith makes a request to the API with a key or a portal credential. It passes the Retry-After
+// of a refusal on to the browser.
 func (x *Console) asksWith(w http.ResponseWriter, r *http.Request, apiKey string) error {
 	c, b, err := x.clientOf(r, apiKey)
 	if err != nil {
@@ -130,7 +130,7 @@ func refusalOf(err error) (status int, fault string) {
 	return p.Status, p.Detail
 }
 
-// begin signs in: with a session of a new id, whatever the browser held before.
+// begin signs in with a new session, whatever the browser held before.
 func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next string) {
 	s, err := x.newSession(apiKey, sessionMax)
 	if err == nil {
@@ -144,7 +144,7 @@ func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next str
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// signOut ends the session, also for who has a copy of it.
+// signOut ends the session, including copies of its cookie.
 func (x *Console) signOut(v *visit) (string, error) {
 	x.forget(v.w, v.r, forSession)
 	if err := x.end(v.r.Context(), v.session); err != nil {
@@ -175,7 +175,7 @@ func (x *Console) SignInLink(apiKey string) (string, error) {
 
 // usedLinks remembers links, or sessions that were signed out, until they have ended.
 type usedLinks struct {
-	of   string // this console, so that no other takes its links
+	of   string // identifies this console, so that no other accepts its links
 	mu   sync.Mutex
 	used map[string]int64 // when it ends, by session id
 }
@@ -189,8 +189,8 @@ func (l *usedLinks) has(s session) bool {
 	return used
 }
 
-// use reports whether a link had not been used. When too many are remembered, none works. It
-// tells which are forgotten.
+// use records the use of a link, and reports whether it was the first. If too many are remembered,
+// no link works. It calls forgotten with each link that has ended.
 func (l *usedLinks) use(s session, nowSec int64, forgotten func(row string)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 	maxNameBytes = 256
 )
 
-// Fault is one thing wrong with a body or a query. Its pointer is a JSON pointer (RFC 6901) into the
-// body; a fault of a query has a parameter instead.
+// Fault is one thing wrong with a body or a query. Its pointer is a JSON pointer (RFC 6901) into
+// the body; a fault of a query has a parameter instead.
 type Fault = client.Fault
 
 // Faults collects the faults of a body or a query. The zero value is empty.
