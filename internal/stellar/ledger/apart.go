@@ -20,8 +20,8 @@ const (
 	proofsMax  = 64     // combinations that are checked against the ledger's hashes
 )
 
-var errCopied = errors.New("it holds an unknown form, and hashes of transactions are found in " +
-	"more places than there are transactions: which of them count cannot be told")
+var errCopied = errors.New("it has an unknown form, and more places have hashes of transactions " +
+	"than it has transactions")
 
 // choosing is a way through the places.
 type choosing struct {
@@ -35,7 +35,7 @@ type choosing struct {
 	looked int
 	proofs int
 	read   func([]place) error
-	err    error // why the last way was not the one
+	err    error // of the last way that was tried
 }
 
 // tellApart finds the right places. read must prove them, otherwise none is accepted.
@@ -56,14 +56,14 @@ func (s *salvager) tellApart(places []place, how demands, read func([]place) err
 	for i, p := range places {
 		c.index[p.at], c.last[p.hash] = i, i
 	}
-	if c.goOn(0) {
+	if c.follow(0) {
 		return nil
 	}
 	return c.err
 }
 
-// goOn takes a place, and tries every continuation from there.
-func (c *choosing) goOn(i int) (proved bool) {
+// follow takes a place, and tries every continuation from there.
+func (c *choosing) follow(i int) (proved bool) {
 	p := c.places[i]
 	if c.looked++; c.taken[p.hash] || c.looked > choicesMax+len(c.places) || c.proofs > proofsMax {
 		return false
@@ -81,10 +81,10 @@ func (c *choosing) goOn(i int) (proved bool) {
 	}
 	if sizeBytes := c.size(p); sizeBytes > 0 {
 		next, is := c.index[p.at+sizeBytes]
-		return is && c.goOn(next)
+		return is && c.follow(next)
 	}
 	for next := c.latest(); next > i; next-- {
-		if c.goOn(next) {
+		if c.follow(next) {
 			return true
 		}
 	}

@@ -19,7 +19,7 @@ const (
 	changeSizeBytesMin    = changeKindSizeBytes + entryKindSizeBytes + 4
 )
 
-// change is one of an entry that holds a balance: an account or a trust line.
+// change is a change of an entry with a balance: an account or a trust line.
 type change struct {
 	kind xdr.LedgerEntryChangeType
 	// balance identifies a balance: the kind of entry, the account, and for a trust line the asset
@@ -28,12 +28,12 @@ type change struct {
 	stroops int64 // the balance after the change; 0 if the entry was removed
 }
 
-// key is the account's.
+// key is the account's key.
 func (c *change) key() [hashSizeBytes]byte {
 	return [hashSizeBytes]byte(c.balance[entryKindSizeBytes+4:])
 }
 
-// change reads the next one.
+// change reads the next change.
 func (s *scanner) change() (c change) {
 	c.kind = xdr.LedgerEntryChangeType(s.uint32())
 	if s.bad {

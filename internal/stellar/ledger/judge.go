@@ -13,9 +13,8 @@ import (
 // the ledger is requested again; a new form stays. Bytes are of a new form only if they have the
 // hash that the ledger names for them; for others it is unknown.
 
-// judgeHeader decides which of the two an unreadable header is. The version of the LedgerCloseMeta
-// and its extension are before all hashed parts: values that are slightly too large are accepted as
-// newer forms.
+// judgeHeader decides whether an unreadable header is damaged or newer. No hash covers the version
+// of the LedgerCloseMeta and its extension, so values that are slightly too large count as newer.
 func (p *prover) judgeHeader(raw []byte, err error) error {
 	if errors.Is(err, ErrNotProved) {
 		return err
@@ -45,8 +44,7 @@ func (p *prover) judgeHeader(raw []byte, err error) error {
 	return notProved(err)
 }
 
-// judge says of a ledger that cannot be read behind its header, which was proved, which of the two
-// it is.
+// judge decides the same for a ledger whose header was proved, and whose rest cannot be read.
 func (p *prover) judge(raw []byte, h provedHeader, err error) error {
 	if h.protocol <= protocolKnown || !errors.Is(err, errUnknownForm) ||
 		!p.provesPrefix(h.setHash, raw[h.setAt:]) {
@@ -62,7 +60,7 @@ func notProved(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotProved, err)
 }
 
-// provesPrefix reports whether what these bytes begin with has the hash.
+// provesPrefix reports whether a prefix of these bytes has the hash.
 func (p *prover) provesPrefix(claimed xdr.Hash, raw []byte) bool {
 	digest := sha256.New()
 	var sum xdr.Hash

@@ -18,7 +18,7 @@ type Raw struct {
 	Hash     string
 	XDR      []byte
 
-	verified *opened // once Verify has passed it
+	verified *opened // set by Verify
 }
 
 // Header holds a ledger's own description. Hashes are 64 lowercase hex characters.
@@ -40,12 +40,11 @@ type Extractor struct {
 	moves      bool // ledgers return balance moves
 }
 
-// GiveMoves has ledgers give the balance moves in them, from now on. Until a ledger is let go of,
-// its bytes are kept for that; nothing is read of them before they are asked for. It is called
-// before anything is read.
+// GiveMoves makes ledgers return their balance moves. A ledger then keeps its bytes in memory, and
+// reads the moves when they are requested. Call it before the first read.
 func (e *Extractor) GiveMoves() { e.moves = true }
 
-// NewExtractor makes an extractor for the network with this passphrase.
+// NewExtractor returns an extractor for the network with this passphrase.
 func NewExtractor(passphrase string) (*Extractor, error) {
 	if strings.TrimSpace(passphrase) == "" {
 		return nil, errors.New("ledger: the network passphrase is empty: set the passphrase of the " +
@@ -58,8 +57,8 @@ func NewExtractor(passphrase string) (*Extractor, error) {
 	return &Extractor{passphrase: passphrase, contracts: contracts}, nil
 }
 
-// Extract reads one LedgerCloseMeta. It fails when the ledger as a whole cannot
-// be read; a caller must then stop, never skip it.
+// Extract reads one LedgerCloseMeta. It fails if the ledger as a whole cannot be read. The caller
+// must then stop, and never skip the ledger.
 func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	parts, err := open(raw, e.passphrase, believing)
 	if err != nil {
@@ -69,7 +68,7 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	return e.extract(parts), nil
 }
 
-// Read returns the content of a ledger, whatever form its source uses.
+// Read returns the content of a ledger.
 func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
 	defer guard(&err)
 	if raw.verified != nil {
@@ -81,7 +80,7 @@ func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
 }
 
 // guard turns a panic into an error: a bug in reading one source's ledger must not end the process.
-// Reading shares nothing that the panic could leave half changed.
+// Reading changes no shared state.
 func guard(err *error) {
 	if cause := recover(); cause != nil {
 		*err = fmt.Errorf("ledger: this program panicked in reading it, which is a mistake in it: %v\n%s",

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// operations says what changed balances: the operations of the transaction at hand, and the
+// operations explains changes of balances: by the operations of the current transaction, and by the
 // ledger's payments.
 type operations struct {
 	payments []domain.Payment
@@ -20,7 +20,7 @@ type operations struct {
 	source   party          // the transaction's
 }
 
-// explain says what kind a move is, and which payments are in it.
+// explain sets the kind of a move and its payments.
 func (o *operations) explain(m *domain.BalanceMove, tx *transaction, at *step) {
 	switch at.name {
 	case stepFee, stepAfter, stepRefund:
@@ -46,7 +46,7 @@ func (o *operations) explain(m *domain.BalanceMove, tx *transaction, at *step) {
 	}
 }
 
-// read reads the operations of a transaction. Those before a form that is not known are kept.
+// read reads the operations of a transaction up to an unknown form.
 func (o *operations) read(tx *transaction) {
 	if o.tx == tx {
 		return
@@ -76,7 +76,7 @@ func (o *operations) read(tx *transaction) {
 	}
 }
 
-// paid gives the income in an operation to the wallet and in the asset of a move.
+// paid returns the income of an operation for the wallet and in the asset of a move.
 func (o *operations) paid(m *domain.BalanceMove, at *step) (ids []string, stroops int64) {
 	if o.places == nil {
 		o.places = make(map[uint64]int, len(o.payments))
@@ -107,7 +107,7 @@ func operationOf(paymentID string) uint64 {
 	number, _, _ := strings.Cut(paymentID, "-")
 	toid, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return 0 // of no operation: the extractor writes none such
+		return 0 // the extractor writes no such identifier
 	}
 	return toid
 }

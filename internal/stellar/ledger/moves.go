@@ -17,9 +17,9 @@ import (
 
 var (
 	errChanges = errors.New("the changes of its entries cannot be read")
-	errBefore  = errors.New("a change of a balance in it does not say what was before")
-	errPartly  = errors.New("it holds a form that this program does not know, so that not all " +
-		"changes of balances in it can be read: a newer lumenhook may")
+	errBefore  = errors.New("a change of a balance in it has no earlier value")
+	errPartly  = errors.New("it has a form that this version does not know, so not all changes of " +
+		"balances in it can be read: upgrade lumenhook")
 )
 
 // The three rounds of a ledger, in order.
@@ -67,7 +67,7 @@ type moving struct {
 	listFrom int // where the list's moves begin
 }
 
-// movesOf reads the balance moves of the wallets that are watched. It fails only as watched does.
+// movesOf reads the balance moves of watched wallets. It fails only if watched fails.
 func movesOf(
 	parts *opened, payments []domain.Payment, watched func(wallet string) (bool, error),
 ) (domain.LedgerMoves, error) {
@@ -109,7 +109,7 @@ func (m *moving) each(do func(*transaction)) {
 	}
 }
 
-// note says once for each transaction that not all of it could be read.
+// note records, once per transaction, that a part of it could not be read.
 func (m *moving) note(err error) {
 	if m.unread[m.step.order] {
 		return
@@ -180,7 +180,7 @@ func (m *moving) changes(at step, s *scanner) {
 	}
 }
 
-// wallet gives the address of a key, if it is watched. Each is asked for once.
+// wallet returns the address of a watched key, and calls watched once per key.
 func (m *moving) wallet(key [hashSizeBytes]byte) string {
 	wallet, known := m.wallets[key]
 	if known || m.failure != nil {

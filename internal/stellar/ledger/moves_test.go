@@ -535,7 +535,7 @@ func TestMovesThatCannotBeReadAreNamed(t *testing.T) {
 	x.meta = metaOf(4, append(lumens(receiver, 1, 6), updated(accountEntry(sender, 3))))
 	got := movesOf(t, passphrase, closeLedger(t, 2, x), everyWallet)
 	if len(got.Unread) != 1 || got.Unread[0].Order != 1 ||
-		!strings.Contains(got.Unread[0].Reason, "what was before") {
+		!strings.Contains(got.Unread[0].Reason, "no earlier value") {
 		t.Errorf("%+v", got.Unread)
 	}
 	got.Unread = nil
@@ -545,7 +545,7 @@ func TestMovesThatCannotBeReadAreNamed(t *testing.T) {
 	raw := makeUnknown(t, closeLedger(t, 2, unknown, x), unknown, 1)
 	got = movesOf(t, passphrase, raw, everyWallet)
 	if len(got.Moves) != 1 || len(got.Unread) != 2 ||
-		!strings.Contains(got.Unread[0].Reason, "newer lumenhook") {
+		!strings.Contains(got.Unread[0].Reason, "upgrade lumenhook") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -335,15 +335,15 @@ func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement,
 		merge, _ := tr.GetAccountMergeResult()
 		if merge.SourceAccountBalance == nil {
 			return movement{}, errors.New("its transaction succeeded, but its result is not that of a " +
-				"merge that did")
+				"successful merge")
 		}
 		return movement{"account_merge", op.MustDestination(), native, *merge.SourceAccountBalance}, nil
 	}
 	o := op.MustPathPaymentStrictSendOp()
 	send, _ := tr.GetPathPaymentStrictSendResult()
 	if send.Success == nil {
-		return movement{}, errors.New("its transaction succeeded, but its result is not that of a path " +
-			"payment that did")
+		return movement{}, errors.New("its transaction succeeded, but its result is not that of a " +
+			"successful path payment")
 	}
 	sent := send.Success.Last.Amount
 	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, sent}, nil

@@ -47,7 +47,7 @@ func succeeded(result xdr.TransactionResultView) (bool, error) {
 type results struct {
 	scanner
 	count int
-	next  int // which one the scanner is at
+	next  int // the index of the result at the scanner's position
 }
 
 func resultsOf(result []byte) (r results) {
@@ -61,7 +61,7 @@ func resultsOf(result []byte) (r results) {
 	return r
 }
 
-// of gives the result at index i. They are asked for in order.
+// of returns the result at index i. Indexes must not decrease.
 func (r *results) of(i int) []byte {
 	for ; r.next < i; r.next++ {
 		over[xdr.OperationResultView](&r.scanner)
@@ -86,15 +86,15 @@ func (r *results) amountOf(o *operation, i int) error {
 	if o.kind == xdr.OperationTypeAccountMerge {
 		merge, _ := tr.GetAccountMergeResult()
 		if merge.SourceAccountBalance == nil {
-			return errors.New("its transaction succeeded, but its result is not that of a merge that did")
+			return errors.New("its transaction succeeded, but its result is not that of a successful merge")
 		}
 		o.amount = int64(*merge.SourceAccountBalance)
 		return nil
 	}
 	send, _ := tr.GetPathPaymentStrictSendResult()
 	if send.Success == nil {
-		return errors.New("its transaction succeeded, but its result is not that of a path payment " +
-			"that did")
+		return errors.New("its transaction succeeded, but its result is not that of a successful " +
+			"path payment")
 	}
 	o.amount = int64(send.Success.Last.Amount)
 	return nil

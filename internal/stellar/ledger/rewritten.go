@@ -101,8 +101,8 @@ func (p *prover) formerForms(e encodedEvent) rewritable {
 	return r
 }
 
-// issuedBy gives, as a topic, the issuer of the asset that an event names last, if it has one and
-// the event is of its contract on this network.
+// issuedBy returns, as a topic, the issuer of the asset that an event's last topic names, if the
+// event comes from that asset's contract on this network.
 func (p *prover) issuedBy(e encodedEvent) (issuing []byte, ok bool) {
 	asset, ok := parseAsset(textOf(e.topics[len(e.topics)-1], xdr.ScValTypeScvString))
 	if !ok || asset.IsNative() {
@@ -189,5 +189,5 @@ var transferTopic = func() []byte {
 	return encodedTopic(xdr.ScVal{Type: xdr.ScValTypeScvSymbol, Sym: &symbol})
 }()
 
-// encodedTopic is a value that was made here or decoded, so that it has a form.
+// encodedTopic encodes a value that was created here or decoded before, so that it cannot fail.
 func encodedTopic(v xdr.ScVal) []byte { return must(v.MarshalBinary()) }

@@ -184,8 +184,8 @@ func (s *salvager) envelope() error {
 	return nil
 }
 
-// delimit finds the end of an envelope of an unknown form: signatures follow
-// the bytes whose hash is listed further on.
+// delimit finds the end of an envelope of an unknown form: signatures follow the bytes whose hash
+// is listed later in the ledger.
 func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
 	if len(s.rest()) < 8 {
 		return hash, 0, false
@@ -220,7 +220,7 @@ func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
 	return c.at, !c.bad
 }
 
-// listed reports whether the ledger holds this hash after the envelope.
+// listed reports whether the ledger has this hash after the envelope.
 func (s *salvager) listed(hash xdr.Hash, from int) bool {
 	if s.prefixes == nil {
 		s.prefixes = map[uint64]struct{}{}
@@ -287,7 +287,7 @@ func (s *salvager) places() (places []place, err error) {
 	return places, nil
 }
 
-// transaction reads one of them. Only the last may have bytes of something else after it. It
+// transaction reads an applied transaction. Only the last may be followed by other bytes. It
 // returns an error for damage, but not for an unknown form.
 func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, error) {
 	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash], call: s.calls[p.hash]}
@@ -318,9 +318,8 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	return unread, nil
 }
 
-// findBeginning finds the result and where the meta begins when its end is of an unknown form. What
-// payments need of the meta, the events of an operation, is read from its beginning, or not at
-// all.
+// findBeginning finds the result, and the beginning of a meta whose end has an unknown form. The
+// events that payments need are read from that beginning.
 func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	var pair xdr.TransactionResultPairView
 	tx.partly = true
@@ -349,8 +348,8 @@ func (s *salvager) resultOffset() int {
 	return hashSizeBytes
 }
 
-// failed reads a result's code, which comes first whatever its form. When in
-// doubt the transaction succeeded: then it is named.
+// failed reads a result's code, which precedes any unknown form. If there is no code, the
+// transaction counts as successful, so that it is reported.
 func failed(result []byte) bool {
 	c := scanner{raw: result}
 	c.take(8) // the fee

@@ -15,8 +15,8 @@ const (
 // listed is the smallest size of an element of a list.
 const listed = 4
 
-// scanner steps through XDR of plain forms. When it meets anything else, or the end, it becomes bad
-// and stays so. Its results are then invalid.
+// scanner steps through XDR. When it meets an unexpected form, or the end, it becomes bad and stays
+// so. Its results are then invalid.
 type scanner struct {
 	raw []byte
 	at  int
@@ -47,14 +47,14 @@ func (s *scanner) uint64() uint64 {
 	return 0
 }
 
-// must asks for a number: the form that is plain.
+// must reads a number, which must be this one.
 func (s *scanner) must(want uint32) {
 	if s.uint32() != want {
 		s.bad = true
 	}
 }
 
-// option reads whether something optional is there.
+// option reads whether an optional value is present.
 func (s *scanner) option() bool {
 	there := s.uint32()
 	if there > 1 {
@@ -110,7 +110,7 @@ type known interface {
 	Raw() ([]byte, error)
 }
 
-// over steps over something as the SDK does, and gives it.
+// over steps over a value that the SDK can delimit, and returns it.
 func over[V known](s *scanner) []byte {
 	if s.bad {
 		return nil
@@ -123,7 +123,7 @@ func over[V known](s *scanner) []byte {
 	return s.take(len(raw))
 }
 
-// empty steps over an empty list or the first of several forms, which holds nothing.
+// empty steps over an empty list, or over an empty first form of several.
 func (s *scanner) empty() bool {
 	if s.bad || len(s.raw)-s.at < 4 || binary.BigEndian.Uint32(s.raw[s.at:]) != 0 {
 		return false
@@ -183,7 +183,7 @@ func (s *scanner) account() party {
 	return party{key: s.take(hashSizeBytes)}
 }
 
-// memo is one as it is in the ledger.
+// memo is a transaction's memo.
 type memo struct {
 	kind xdr.MemoType
 	text []byte // or the hash
@@ -205,7 +205,7 @@ func (s *scanner) memo() (m memo) {
 	return m
 }
 
-// asset reads one, and gives it as it is in the ledger.
+// asset reads an asset and returns its XDR.
 func (s *scanner) asset() []byte {
 	from := s.at
 	switch xdr.AssetType(s.uint32()) {
@@ -232,14 +232,14 @@ func (s *scanner) path() {
 	}
 }
 
-// operation is one, as far as payments are made of it: for others only kind is set.
+// operation holds the parts of an operation that payments need. Other operations have only a kind.
 type operation struct {
 	kind     xdr.OperationType
 	source   party // without a key: the transaction's
 	to       party
 	asset    []byte // nil: native
 	amount   int64
-	byResult bool // the amount is known from the result
+	byResult bool // the result has the amount
 }
 
 // stepOverBody skips an operation that is not a payment, after its kind.

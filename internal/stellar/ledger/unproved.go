@@ -23,7 +23,7 @@ const (
 	eventsSizeBytesMax  = envelopeSizeBytesMax
 	feesSizeBytesMax    = 16 << 10 // changes of the entries that pay a fee
 	changesSizeBytesMax = 1 << 20  // changes of entries in a call
-	placeSizeBytes      = 256      // what looking at a place counts for
+	placeSizeBytes      = 256      // the cost of trying a place
 )
 
 // checkUnknownResults continues from a result of an unknown form: it ends before bytes that can be
@@ -81,9 +81,8 @@ func (p *prover) pairEnds(rest []byte) func(yield func(end int) bool) {
 	}
 }
 
-// mayFollowResult reports whether these bytes can be the changes by a fee and a meta, and whether
-// all of them then are a transaction's: after the meta may come changes by what of the fee was
-// given back.
+// mayFollowResult reports whether these bytes can begin with the changes by a fee and a meta, and
+// whether the rest fits too: the changes by a refund of the fee, or nothing.
 func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
 	changes, err := xdr.LedgerEntryChangesView(rest[:min(len(rest), feesSizeBytesMax)]).Raw()
 	if err != nil || len(rest) < len(changes)+4 ||
@@ -96,7 +95,7 @@ func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
 	}
 	meta, err := xdr.TransactionMetaView(rest).Raw()
 	if view, ok := errors.AsType[*xdr.ViewError](err); ok {
-		p.spend(int(view.Offset)) // so far it was read
+		p.spend(int(view.Offset)) // the SDK has read up to there
 	}
 	if err != nil || !p.spend(len(meta)) {
 		return true, false
@@ -108,9 +107,8 @@ func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
 	return true, err == nil && len(refunds) == len(rest)
 }
 
-// provesUnknown looks for events and a return value, some of an unknown form, that have the
-// hash. found reports whether it knows where they begin: if not, it is something that no hash
-// covers that is not known.
+// provesUnknown looks for events and a return value, some of an unknown form, that have the hash.
+// found reports whether it knows where they begin. If not, a part that no hash covers is unknown.
 func (p *prover) provesUnknown(
 	claimed xdr.Hash, meta xdr.TransactionMetaView, operations int,
 ) (proved, found bool) {
@@ -181,7 +179,7 @@ func valueAfter(rest []byte) (value []byte, ok bool) {
 	return c.rest(), true
 }
 
-// valueSizes gives the sizes that a value at the beginning of these bytes may have.
+// valueSizes yields the sizes that a value at the beginning of these bytes may have.
 func valueSizes(value []byte) func(yield func(size int) bool) {
 	return func(yield func(size int) bool) {
 		if known, err := xdr.ScValView(value).Raw(); err == nil {

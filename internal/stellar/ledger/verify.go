@@ -19,11 +19,11 @@ import (
 // envelope, and the result of a contract call contains the hash of its return value and events.
 // Payments are derived from only these bytes: docs/decisions/verified-ledgers.md.
 
-// ErrNotProved is why a ledger is not believed: it is damaged or false, and another answer, or
-// another source, may give it as it is.
+// ErrNotProved means that a ledger is damaged or false. Another response, or another source, may
+// return the right one.
 var ErrNotProved = errors.New("the ledger is not what its hashes say")
 
-// Mismatch says that bytes of a ledger do not have the hash that the ledger gives for them.
+// Mismatch means that bytes of a ledger do not have the hash that the ledger claims.
 type Mismatch struct {
 	What              string // whose hash it is
 	Claimed, Computed xdr.Hash
@@ -165,8 +165,8 @@ func compare(what string, claimed, computed xdr.Hash) error {
 	return nil
 }
 
-// checkSet holds the transaction set against its hash. A set that the network replaced by an empty
-// one (CAP-83) is named by zeros.
+// checkSet checks the transaction set against its hash. The hash is zero if the network replaced
+// the set by an empty one (CAP-83).
 func (l located) checkSet() error {
 	var claimed xdr.Hash
 	var form xdr.StellarValueType
@@ -187,7 +187,7 @@ func (l located) checkSet() error {
 	return compare("the transaction set", claimed, l.setHash())
 }
 
-// checkResults holds the results against their hash.
+// checkResults checks the results against their hash.
 func (l located) checkResults(p *prover) error {
 	claimed, err := xdr.Try(func() xdr.Hash {
 		return l.header.MustHeader().MustTxSetResultHash().MustValue()
@@ -202,8 +202,8 @@ func (l located) checkResults(p *prover) error {
 	return compare("the results", claimed, xdr.Hash(digest.Sum(nil)))
 }
 
-// checkEvents holds the events of each contract call of a transaction against the hash in its
-// result. What cannot be computed around an unknown form is a fault of the transaction.
+// checkEvents checks the events of each contract call of a transaction against the hash in its
+// result. If an unknown form prevents that, the transaction has a fault.
 func (t *transaction) checkEvents(p *prover) error {
 	if t.failed || t.fault != nil || !t.calls {
 		return nil
@@ -231,7 +231,7 @@ func (t *transaction) checkEvents(p *prover) error {
 	return nil
 }
 
-// named says whose fault it is.
+// named adds the transaction to an error.
 func (t *transaction) named(err error) error {
 	if err == nil {
 		return nil
@@ -239,14 +239,14 @@ func (t *transaction) named(err error) error {
 	return fmt.Errorf("transaction %s: %w", t.hexHash(), err)
 }
 
-// call is one that succeeded: the operation's index, and the hash of its events.
+// call is a contract call that succeeded: the operation's index, and the hash of its events.
 type call struct {
 	index, operations int
 	claimed           xdr.Hash
 }
 
-// checkCall holds the events of a call against their hash. In ledgers of the first protocols
-// with contracts they may have been rewritten.
+// checkCall checks the events of a call against their hash. In ledgers of protocols 20 to 22, a
+// source may have rewritten them.
 func (t *transaction) checkCall(c call, p *prover) error {
 	var returned, events []byte
 	err := xdr.TryVoid(func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// hashSizeMax bounds what of a source's words is repeated.
+// hashSizeMax bounds how much of a source's claimed hash an error repeats.
 const hashSizeMax = 64
 
 // chain is the last ledger that was returned, so that the next one can be checked against it. Its
@@ -58,16 +58,16 @@ func (p *Poll) check(
 	}
 	if c.hash != "" && c.sequence+1 == due && c.hash != header.PreviousHash {
 		return raw, fmt.Errorf("%w: ledger %d from %s follows %s, but ledger %d was read with hash %s: "+
-			"set the address of a source of the network that was followed, or begin anew with data and "+
-			"topics of their own",
+			"set the address of a source of that network, or start again with an empty data folder "+
+			"and other topics",
 			domain.ErrForked, due, from, header.PreviousHash, c.sequence, c.hash)
 	}
 	return raw, nil
 }
 
-// Fitting cuts a page to the ledgers that follow each other, and the one that was read
-// last, from due on. It fails when the first does not fit: what does not fit later is
-// the first of the next page. from names the source.
+// Fitting returns the leading ledgers of a page that follow each other and the last ledger read. It
+// fails if the first does not fit. A later one is tried again as the first of the next page. from
+// names the source.
 func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
 	c := p.chain
 	for i := range page {
@@ -93,8 +93,8 @@ type Trust struct {
 	OnRefused func() // may be nil
 }
 
-// Anchor is a ledger whose hash is known from elsewhere. That ledger must have it, and the one
-// after it must follow it. The zero value asks nothing.
+// Anchor is a ledger whose hash is known from elsewhere. That ledger must have this hash, and the
+// next one must follow it. The zero value requires nothing.
 type Anchor struct {
 	Sequence uint32
 	Hash     string // 64 lowercase hex characters
@@ -117,7 +117,7 @@ func ParseAnchor(text string) (a Anchor, err error) {
 	return Anchor{Sequence: uint32(n), Hash: strings.ToLower(hash)}, nil
 }
 
-// check holds a ledger's header against the anchor.
+// check checks a ledger's header against the anchor.
 func (a Anchor) check(h ledger.Header) error {
 	switch {
 	case a.Hash == "":

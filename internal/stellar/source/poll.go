@@ -24,8 +24,8 @@ const finalAnswersMin = 4
 // unavailable. It logs each state of the server once. It must be used by one goroutine.
 type Poll struct {
 	Kind   string // of the source, as a log names it: rpc
-	Name   string // as people do: the Stellar RPC
-	Server string // the one that is asked now; without secrets
+	Name   string // for users: the Stellar RPC
+	Server string // without secrets
 
 	Passphrase string // of the network whose ledgers they are
 	Trust      Trust
@@ -50,7 +50,7 @@ func NewPoll(p Poll) (*Poll, error) {
 	return &p, nil
 }
 
-// Continue says which ledger was read last: the next must follow it.
+// Continue sets which ledger was read last: the next must follow it.
 func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence, hash} }
 
 // Next polls until there is a page of matching ledgers, or finalAnswersMin polls in a row return a
@@ -76,7 +76,7 @@ func (p *Poll) Next(
 		case finals == finalAnswersMin:
 			return nil, err
 		case err != nil:
-			p.Report("down", slog.LevelWarn, p.Name+" cannot be used; trying again until it can",
+			p.Report("down", slog.LevelWarn, p.Name+" cannot be used; retrying",
 				"ledger", sequence, "err", err)
 			err = waits.Wait(ctx, err)
 		default:
@@ -89,8 +89,7 @@ func (p *Poll) Next(
 	}
 }
 
-// Refuse reports a ledger that is not what its hashes say: once in the log, however often it
-// is asked for again.
+// Refuse reports a ledger that does not match its hashes. It logs each ledger once.
 func (p *Poll) Refuse(why error, sequence uint32) {
 	if p.Trust.OnRefused != nil {
 		p.Trust.OnRefused()

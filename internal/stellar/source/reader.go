@@ -11,16 +11,15 @@ import (
 // paymentsAtOnce bounds the payments of one answer, except those of its last ledger.
 const paymentsAtOnce = 10_000
 
-// Reader gives the ledgers of a source with the payments in them. It is for one
-// goroutine, as its source is.
+// Reader returns the ledgers of a source with their payments. One goroutine may use it.
 type Reader struct {
 	Source
 	extractor  *ledger.Extractor
 	passphrase string
-	page       []ledger.Raw // what of the source's last page is still to be read
+	page       []ledger.Raw // the unread rest of the source's last page
 }
 
-// NewReader makes a reader of ledgers of the network with this passphrase.
+// NewReader returns a reader of ledgers of the network with this passphrase.
 func NewReader(s Source, passphrase string) (*Reader, error) {
 	extractor, err := ledger.NewExtractor(passphrase)
 	if err != nil {
@@ -29,17 +28,17 @@ func NewReader(s Source, passphrase string) (*Reader, error) {
 	return &Reader{Source: s, extractor: extractor, passphrase: passphrase}, nil
 }
 
-// GiveMoves makes the ledgers give the balance moves in them. Call it before the first read.
+// GiveMoves makes ledgers return their balance moves. Call it before the first read.
 func (r *Reader) GiveMoves() { r.extractor.GiveMoves() }
 
-// Continue says which ledger was read last: the next must follow it.
+// Continue sets which ledger was read last: the next must follow it.
 func (r *Reader) Continue(sequence uint32, hash string) {
 	r.page = nil
 	r.Source.Continue(sequence, hash)
 }
 
-// Next waits for a ledger and returns it and those after it that are there too. It
-// fails only where waiting does not help, with a domain.LedgerError.
+// Next waits for a ledger and returns it and the available ones after it. It fails only where
+// waiting does not help, with a domain.LedgerError.
 func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledger, err error) {
 	if len(r.page) == 0 || r.page[0].Sequence != sequence {
 		if r.page, err = r.Source.Next(ctx, sequence); err != nil {
@@ -49,7 +48,7 @@ func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledge
 	for payments := 0; len(r.page) > 0 && payments < paymentsAtOnce; {
 		l, err := r.read(r.page[0])
 		if err != nil && len(read) > 0 {
-			break // it is the first of the next answer
+			break // the next call returns the error
 		}
 		if err != nil {
 			return nil, err
@@ -61,7 +60,7 @@ func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledge
 }
 
 func (r *Reader) read(raw ledger.Raw) (domain.Ledger, error) {
-	raw, err := ledger.Verify(raw, r.passphrase) // sources have done so
+	raw, err := ledger.Verify(raw, r.passphrase) // no work if the source has verified it
 	var l domain.Ledger
 	if err == nil {
 		l, err = r.extractor.Read(raw)

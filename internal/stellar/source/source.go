@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// Source is where ledgers come from; the packages below this one are such. It is
-// used by one goroutine at a time.
+// Source is where ledgers come from. The packages below this one implement it. It is used by one
+// goroutine at a time.
 type Source interface {
 	// Check asks once whether the source serves the network; if it serves another,
 	// the error is a domain.ErrWrongNetwork.
@@ -23,8 +23,8 @@ type Source interface {
 	// Continue sets which ledger was read last: the next must contain its hash as its previous one.
 	// An empty hash accepts any.
 	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and returns it and those after it that are there
-	// too. It fails only where waiting does not help (see IsPermanent).
+	// Next waits for a ledger and returns it and the available ones after it. It fails only where
+	// waiting does not help (see IsPermanent).
 	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
@@ -51,8 +51,7 @@ type Reporter interface {
 	Report(ctx context.Context) (Report, error)
 }
 
-// IsPermanent reports whether a source's error is one that waiting does not help
-// against.
+// IsPermanent reports whether a source's error is one that waiting does not help against.
 func IsPermanent(err error) bool {
 	_, permanent := errors.AsType[domain.LedgerError](err)
 	return permanent
@@ -71,7 +70,7 @@ type Alone struct {
 	newest atomic.Uint32
 }
 
-// NewAlone names a source that is read alone.
+// NewAlone returns a source that is read alone, with a name for reports.
 func NewAlone(name string, s Source) *Alone { return &Alone{Source: s, name: name} }
 
 // Next is the source's Next.
@@ -83,7 +82,7 @@ func (a *Alone) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, err
 }
 
-// Standings say which ledger it gave last.
+// Standings returns the ledger that it returned last.
 func (a *Alone) Standings() domain.SourceStandings {
 	newest := a.newest.Load()
 	return domain.SourceStandings{

@@ -51,7 +51,7 @@ type Source struct {
 	kept   []ledger.Raw // of the file read last, those not yet given
 }
 
-// fetched is a file's ledgers, by the first sequence that its name gives.
+// fetched holds the ledgers of a file.
 type fetched struct {
 	ledgers []ledger.Raw
 	err     error // for the part after these ledgers
@@ -154,9 +154,8 @@ func (s *Source) Report(ctx context.Context) (source.Report, error) {
 // Continue sets which ledger was read last: the next must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits until the ledger with this sequence is there and returns it
-// and those after it in its file, at most 64. It fails only for what waiting does
-// not help.
+// Next waits for the ledger with this sequence and returns it and those after it in its file, at
+// most 64. It fails only where waiting does not help.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
 }
@@ -232,14 +231,13 @@ func (s *Source) missing(ctx context.Context, sequence uint32) error {
 		s.config.Store, latest, sequence)
 }
 
-// file gives the ledgers of the file that holds this one, and has those after it
-// fetched meanwhile.
+// file returns the ledgers of the file that has this one, and requests the next files.
 func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	first, last := s.layout.rangeOf(sequence)
 	for have := range s.ahead {
 		if have < first ||
 			uint64(have) > uint64(first)+uint64(s.config.FilesAhead)*uint64(s.layout.LedgersPerFile) {
-			delete(s.ahead, have) // its result goes nowhere
+			delete(s.ahead, have) // nobody reads its result
 		}
 	}
 	this, ok := s.ahead[first]

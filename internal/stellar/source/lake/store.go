@@ -15,7 +15,7 @@ import (
 type Store interface {
 	// Get reads a file of at most this size. A missing file is fs.ErrNotExist.
 	Get(ctx context.Context, key string, sizeBytesMax int64) ([]byte, error)
-	// First gives the first names in the order of their bytes, at most this many.
+	// First returns the first names in the order of their bytes, at most this many.
 	First(ctx context.Context, limit int) ([]string, error)
 	// String names the store in messages, without secrets.
 	String() string
@@ -33,7 +33,7 @@ func OpenFolder(path string) (Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("lake: the folder of the lake: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("lake: %s is no folder", path)
+		return nil, fmt.Errorf("lake: %s is not a folder", path)
 	}
 	return folder{path}, nil
 }

@@ -86,7 +86,7 @@ func NewCore(config Config) (*Core, error) {
 	return c, nil
 }
 
-// Continue says which ledger was read last: the next must follow it.
+// Continue sets which ledger was read last: the next must follow it.
 func (c *Core) Continue(sequence uint32, hash string) {
 	if c.before == (chain{sequence, hash}) {
 		return
@@ -102,7 +102,7 @@ func (c *Core) Continue(sequence uint32, hash string) {
 	}
 }
 
-// Step says what to do for the ledger that is due. A page counts as given.
+// Step returns what to do for the ledger that is due. A returned page counts as read.
 func (c *Core) Step(due uint32) (next Step) {
 	for _, m := range c.members {
 		m.forget(due)
@@ -201,7 +201,7 @@ func (c *Core) waits(m *member, due uint32) {
 	m.final = nil
 	m.until = c.config.Now().Add(c.config.Interval)
 	if m.reason == reasonAway || m.reason == reasonLate || m.reason == reasonBehind {
-		c.well(m, due)
+		c.restore(m, due)
 		m.until = c.config.Now().Add(c.config.Interval)
 	}
 	for _, other := range c.members {

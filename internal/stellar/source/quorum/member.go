@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Reasons why a source is left alone, as OnLeft is given them.
+// Reasons why a source is excluded, as OnLeft receives them.
 const (
 	reasonAway      = "away"              // it does not answer, or not with a ledger
 	reasonLate      = "late"              // it takes longer to answer than Config.Late
@@ -24,7 +24,7 @@ const (
 	reasonUnknown   = "unknown"           // its ledger is of an unknown form, or of another network
 )
 
-// Reasons are all of them.
+// Reasons returns all reasons.
 func Reasons() []string {
 	return []string{
 		reasonAway, reasonLate, reasonRefused, reasonForked, reasonDisagrees, reasonBehind,
@@ -120,14 +120,14 @@ func (c *Core) report(
 		return
 	}
 	m.reason = reason
-	if reason == reasonBehind && c.config.Need == 1 { // as was to be expected
+	if reason == reasonBehind && c.config.Need == 1 { // expected of a lake or a server's retention
 		return
 	}
 	if c.config.OnLeft != nil {
 		c.config.OnLeft(m.Name, reason)
 	}
 	if reason == reasonLate {
-		c.config.Log.Warn("a source of ledgers is late: the others are not kept waiting", "source",
+		c.config.Log.Warn("a source of ledgers is late; querying the others", "source",
 			m.Name, "ledger", sequence, "late", c.config.Late)
 		return
 	}
@@ -135,8 +135,8 @@ func (c *Core) report(
 	if isLie(reason) {
 		level = slog.LevelError
 	}
-	c.config.Log.Log(context.Background(), level, "a source of ledgers is left alone for a while, "+
-		"and then asked again", "source", m.Name, "reason", reason, "ledger", sequence, "err", why,
+	c.config.Log.Log(context.Background(), level, "a source of ledgers is excluded for a while, "+
+		"and then queried again", "source", m.Name, "reason", reason, "ledger", sequence, "err", why,
 		"wait", wait)
 }
 
@@ -146,17 +146,17 @@ func (c *Core) report(
 func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	m.counted = max(m.counted, sequence)
 	if m.reason == "" || sequence == page[len(page)-1].Sequence {
-		c.well(m, sequence)
+		c.restore(m, sequence)
 	}
 }
 
-// well says that it is counted on again.
-func (c *Core) well(m *member, sequence uint32) {
+// restore makes a member count again.
+func (c *Core) restore(m *member, sequence uint32) {
 	m.until = time.Time{}
 	m.alone.Reset()
 	m.again.Reset()
 	if m.reason != "" && (m.reason != reasonBehind || c.config.Need > 1) {
-		c.config.Log.Info("a source of ledgers is counted on again", "source", m.Name, "ledger", sequence)
+		c.config.Log.Info("a source of ledgers counts again", "source", m.Name, "ledger", sequence)
 	}
 	m.reason = ""
 }

@@ -111,7 +111,7 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	return latest[s.config.Need-1], nil
 }
 
-// each asks all members at once, and gives the answers in their order: at least Need.
+// each queries all members at once, and returns at least Need answers in their order.
 func each[T any](
 	ctx context.Context, s *Source, ask func(context.Context, *member) (T, error),
 ) (answers []T, err error) {
@@ -234,8 +234,8 @@ func (s *Source) await(ctx context.Context) {
 	}
 }
 
-// Next waits until Need sources agree on a ledger and gives it, and those after it on which they
-// agree too. It fails only for what waiting does not help against: see domain.LedgerError.
+// Next waits until Need sources agree on a ledger, and returns it and the ones after it on which
+// they agree too. It fails only where waiting does not help: see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	s.drain(sequence)
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// agreed gives the ledgers from the due one on for which enough sources name the same hash, and
-// leaves those alone that name another.
+// agreed returns the ledgers from the due one on for which enough sources report the same hash, and
+// excludes sources that report another.
 func (c *Core) agreed(due uint32) (page []ledger.Raw) {
 	for next := due; len(page) < pageSizeMax; next++ {
 		l, found := c.choose(next)
@@ -44,7 +44,7 @@ func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 		if _, has := whole[vote.Hash]; !has {
 			whole[vote.Hash] = vote
 			if c.config.Need == 1 {
-				c.gives(m, sequence)
+				c.logGiver(m, sequence)
 				return vote, true
 			}
 		}
@@ -60,8 +60,8 @@ func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	return l, found && enough == 1
 }
 
-// gives logs where ledgers come from, when it changes.
-func (c *Core) gives(m *member, sequence uint32) {
+// logGiver logs where ledgers come from, when it changes.
+func (c *Core) logGiver(m *member, sequence uint32) {
 	if c.giver != m.Name {
 		c.giver = m.Name
 		c.config.Log.Info("ledgers are being read", "source", m.Name, "ledger", sequence)
@@ -117,8 +117,8 @@ func (c *Core) logShortage(due uint32) {
 		return
 	}
 	c.told = due
-	c.config.Log.Error("fewer sources of ledgers agree on the next ledger than are needed: it is "+
-		"waited for, and nothing is skipped", "ledger", due, "needed", c.config.Need, "sources",
+	c.config.Log.Error("fewer sources of ledgers agree on the next ledger than are needed; waiting, "+
+		"and skipping nothing", "ledger", due, "needed", c.config.Need, "sources",
 		c.standing(due))
 }
 

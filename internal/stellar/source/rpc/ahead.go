@@ -57,9 +57,8 @@ func (s *Source) drop() {
 	s.ahead, s.depth = nil, 1
 }
 
-// page waits for a page and holds each of its ledgers against the one before it. It answers with
-// those up to the first that does not fit, unless that is the first. Meanwhile the pages after it
-// are fetched.
+// page waits for a page, and returns its ledgers up to the first that does not follow the one
+// before it. It fails if that is the first of the page. It requests the next pages meanwhile.
 func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
 	select {
 	case <-f.done:
@@ -77,7 +76,7 @@ func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
 		sizeBytes += len(l.XDR)
 	}
 	if len(page) == 0 {
-		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
+		return nil, fmt.Errorf("the Stellar RPC at %s reports ledger %d, but returns no ledger",
 			s.host, f.first)
 	}
 	if f.got.Latest > 0 {

@@ -22,10 +22,10 @@ const (
 	pageSizeBytesMax    = 8 << 20
 	ledgerSizeBytesMax  = 32 << 20
 	refusalSizeBytesMax = 4 << 10
-	detailSizeBytesMax  = 200 // of a server's own words in our errors
+	detailSizeBytesMax  = 200 // of a server's message in our errors
 
 	scratchKeptSizeBytesMax  = 4 << 20  // of the memory that a ledger is decoded in, for the next one
-	scratchFreedSizeBytesMin = 12 << 20 // that is given back to the system at once
+	scratchFreedSizeBytesMin = 12 << 20 // memory of this size is released to the system at once
 )
 
 // retryAfterMax bounds the wait that a server may ask for.
@@ -143,8 +143,7 @@ func (c *client) refusal(resp *http.Response) error {
 	return err
 }
 
-// streamed is an answer that reads itself out of JSON as it comes. Pages are such: they weigh
-// megabytes, nearly all of it base64.
+// streamed is an answer that decodes itself as it arrives, such as a page: megabytes of base64.
 type streamed interface{ read(body io.Reader) error }
 
 func parse(body io.Reader, result any) error {

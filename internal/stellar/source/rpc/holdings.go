@@ -100,7 +100,7 @@ func (c *client) entriesOfOneLedger(
 				return nil, 0, err
 			}
 			if got.LatestLedger == 0 {
-				return nil, 0, fmt.Errorf("the Stellar RPC at %s does not say of which ledger its entries are",
+				return nil, 0, fmt.Errorf("the Stellar RPC at %s does not name the ledger of its entries",
 					c.host)
 			}
 			same = same && (ledger == 0 || ledger == got.LatestLedger)
@@ -113,11 +113,11 @@ func (c *client) entriesOfOneLedger(
 			return entries, ledger, nil
 		}
 	}
-	return nil, 0, fmt.Errorf("the Stellar RPC at %s closes ledgers faster than it tells of %d "+
+	return nil, 0, fmt.Errorf("the Stellar RPC at %s closes ledgers faster than it returns %d "+
 		"balances: name one asset", c.host, len(keys))
 }
 
-// holdingKey is the key of the entry that has a balance.
+// holdingKey returns the key of the entry that has a balance.
 func holdingKey(wallet, name string) (string, error) {
 	account, err := xdr.AddressToAccountId(wallet)
 	if err != nil {
@@ -165,7 +165,7 @@ func balanceOf(data, key string) (stroops int64, err error) {
 		stroops = int64(entry.TrustLine.Balance)
 	}
 	if stroops < 0 {
-		return 0, fmt.Errorf("the server says that it is %d stroops", stroops)
+		return 0, fmt.Errorf("the server returned a negative balance: %d stroops", stroops)
 	}
 	return stroops, nil
 }

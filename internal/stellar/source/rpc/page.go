@@ -24,7 +24,7 @@ type ledgers struct {
 	Latest uint32 `json:"latestLedger"`
 }
 
-// text is bytes that JSON gives as base64.
+// text is bytes that JSON has as base64.
 type text []byte
 
 // pieceSizeBytes is how much of an answer is read at a time.
@@ -79,7 +79,7 @@ func takeOut(in *bufio.Reader) (short []byte, texts map[int64]text, err error) {
 		short = append(short, piece...)
 		switch {
 		case len(short) > answerSizeBytesMax:
-			return nil, nil, fmt.Errorf("%w: more than %d bytes beside its ledgers", errTooLarge,
+			return nil, nil, fmt.Errorf("%w: more than %d bytes next to its ledgers", errTooLarge,
 				answerSizeBytesMax)
 		case errors.Is(err, io.EOF):
 			return short, texts, nil

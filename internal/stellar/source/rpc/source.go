@@ -20,7 +20,7 @@ import (
 // Bounds and defaults of a source.
 const (
 	pageSizeFirst  = 20
-	pageSizeMax    = 200 // the most that a Stellar RPC server gives
+	pageSizeMax    = 200 // the most that a Stellar RPC server returns
 	idleLooksMax   = 10  // without a new ledger, before the log has it
 	requestTimeout = 30 * time.Second
 )
@@ -180,7 +180,7 @@ func (c *client) health(ctx context.Context) (protocol.GetHealthResponse, error)
 	case health.LatestLedger == 0:
 		err = fmt.Errorf("the Stellar RPC at %s has no ledger yet", c.host)
 	case health.OldestLedger > health.LatestLedger || health.LatestLedger > math.MaxInt32:
-		err = fmt.Errorf("the Stellar RPC at %s says that it keeps ledgers %d to %d", c.host,
+		err = fmt.Errorf("the Stellar RPC at %s reports that it keeps ledgers %d to %d", c.host,
 			health.OldestLedger, health.LatestLedger)
 	}
 	return health, err
