@@ -126,9 +126,9 @@ test-signatures: ## Standard Webhooks libraries in five languages verify what is
 	$(GO) test -tags signatures -count 1 -run LibrariesVerify -timeout 10m ./cmd/lumenhook
 
 # What a kit needs is fetched once, at the versions of its lock file, into its own folder.
-test-receivers: ## the kits of examples/receivers, as processes (good, repeated, tampered, stale, rotated, oversized, killed), and the generated API clients; needs what test-signatures needs
+test-receivers: ## the kits of examples/receivers, as processes (good, repeated, tampered, stale, rotated, oversized, killed), the generated API clients, and the API's samples in Python, Java and Rust; needs what test-signatures needs
 	$(GO) vet -tags receivers ./cmd/lumenhook
-	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClient' -timeout 10m ./cmd/lumenhook
+	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClient|SamplesOfOther' -timeout 10m ./cmd/lumenhook
 
 test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts says; needs both (Debian: zsh, fish)
 	$(GO) vet -tags shells ./cmd/lumenhook

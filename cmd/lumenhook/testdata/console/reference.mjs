@@ -54,7 +54,13 @@ async function read(colorScheme, width) {
   assert.ok(await opens.count() > 100, "answers fold");
   await opens.evaluateAll((all) => all.slice(0, 15).forEach((one) => one.click()));
   await page.locator("caption").first().waitFor();
-  await page.locator('[id="tag/Watches/operation/createWatch"]').scrollIntoViewIfNeeded();
+  const watch = page.locator('[id="tag/Watches/operation/createWatch"]');
+  await watch.scrollIntoViewIfNeeded();
+  for (const language of ["curl", "JavaScript", "Python", "Go", "Java", "Rust"]) {
+    await watch.getByRole("tab", { name: language, exact: true }).click();
+    await watch.getByText("LUMENHOOK_API").waitFor();
+    if (width > 500) await looked(page, `${name}-${language}`, '[id="tag/Watches/operation/createWatch"]');
+  }
   await looked(page, `${name}-open`, ".api-content");
   await page.close();
 }
