@@ -49,7 +49,7 @@ func TestBrowserReadsTheSite(t *testing.T) {
 		"site": server.URL, "chromium": chromium, "pictures": pictures, "pages": []string{
 			"docs/index.html", "index.html", "docs/receiving.html", "docs/analytics.html",
 			"docs/state-machines.html", "docs/start/python.html",
-			"docs/decisions/index.html",
+			"docs/decisions/index.html", "docs/guides/verify.html",
 		},
 		"folder": "file://" + built,
 	})

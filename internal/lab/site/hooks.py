@@ -1,13 +1,16 @@
-"""What MkDocs does not know of this repository: the list of pages, and links to its files."""
+"""What MkDocs does not know of this repository: the list of pages, tabs, and links to its files."""
 
 import os
 import re
+import textwrap
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FORGE = "https://github.com/lumenhook/lumenhook/blob/main/"
 ITEM = re.compile(r"- \[([^\]]+)\]\(([^)]+)\)")
 ITEM_OF_LIST = re.compile(r"(\d+\.|-) +")
+LANGUAGE = re.compile(r"^In (\w+): (.*)\n\n(```[\s\S]*?^```)\n", re.M)
+LANGUAGES = re.compile(rf"(?:{LANGUAGE.pattern}\n?){{2,}}", re.M)
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -50,6 +53,14 @@ def indented(markdown):
     return "\n".join(lines)
 
 
+def tabs(shown):
+    """Code that a page shows in several languages, one after another, as tabs."""
+    return "".join(
+        f'=== "{name}"\n\n' + textwrap.indent(f"{text}\n\n{code}\n\n", "    ")
+        for name, text, code in LANGUAGE.findall(shown[0])
+    )
+
+
 def on_page_markdown(markdown, page, config, files):
     """Links to files that are not on the site lead to the forge, if there is such a file."""
 
@@ -59,4 +70,4 @@ def on_page_markdown(markdown, page, config, files):
             return link[0]
         return link[1] + FORGE + target + link[3]
 
-    return LINK.sub(leads, indented(markdown))
+    return LINK.sub(leads, LANGUAGES.sub(tabs, indented(markdown)))
