@@ -231,8 +231,8 @@ func (e *explanation) conclude() {
 
 var outcomeDetails = map[string]string{
 	outcomeReported: "At least one payment of this transaction has an event.",
-	outcomeNotTaken: "Your account watches a wallet that was paid, and no watch took the payment: " +
-		"`reasons` say why. Correct the watch, then backfill it from this ledger.",
+	outcomeNotTaken: "Your account watches a wallet that was paid, but no watch accepted the " +
+		"payment: see `reasons`. Correct the watch, then backfill it from this ledger.",
 	outcomeNotWatched: "Your account does not watch the wallets that were paid. Create a watch of " +
 		"the wallet, then backfill it from this ledger.",
 	outcomeNotRead: "The service has not read this ledger yet: wait until `readThrough` reaches it.",
@@ -250,7 +250,7 @@ var reasonDetails = map[string]string{
 	string(domain.ReasonAmountMismatch):   "The amount differs from the watch's `amountRule`.",
 	string(domain.ReasonAmountTooLow):     "The amount is below the minimum of the watch.",
 	string(domain.ReasonAmountTooHigh):    "The amount is above the maximum of the watch.",
-	string(domain.ReasonMemoRequired):     "The payment has no memo, and the watch demands one.",
+	string(domain.ReasonMemoRequired):     "The payment has no memo, and the watch requires one.",
 	string(domain.ReasonMemoNotAllowed):   "The payment has a memo, and the watch allows none.",
 	string(domain.ReasonMemoTypeMismatch): "The memo's type differs from the watch's.",
 	string(domain.ReasonMemoMismatch):     "The memo differs from the watch's.",
@@ -258,12 +258,12 @@ var reasonDetails = map[string]string{
 
 	reasonWatchedLater: "The ledger closed before the watch existed: backfill the watch.",
 	reasonNotReported:  "The watch's `eventTypes` leave out this kind of event.",
-	reasonRulesChanged: "The watch was changed after this payment, and takes it now: backfill it.",
+	reasonRulesChanged: "The watch changed after this payment, and accepts it now: backfill it.",
 	reasonPending:      "The event is on its way to the history: ask again in a few seconds.",
 	reasonExpired:      "The ledger closed after the watch's `expiresAt`.",
-	reasonFulfilled:    "The watch is for one payment, and took another.",
-	reasonEndpointDeleted: "The watch's endpoint was deleted: give the watch another one, and " +
-		"backfill it.",
+	reasonFulfilled:    "The watch is for one payment, and accepted another.",
+	reasonEndpointDeleted: "The watch's endpoint was deleted. When you give the watch another " +
+		"one, it delivers this payment.",
 	outcomeNotRead: "The service has not read this ledger yet.",
 }
 

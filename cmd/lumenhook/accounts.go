@@ -391,7 +391,7 @@ password.`,
 		"and operate: no more than the API key may")
 	cli.Offer(c.Flags(), "permissions", "read", "write", "operate")
 	c.Flags().StringVar(&endpoint, "endpoint", "",
-		"the endpoint (ep_…) of which alone the link is (default: all of the account)")
+		"the only endpoint (ep_…) that the link shows (default: all of the account)")
 	cli.DurationWithin(c.Flags(), &lasts, "expires-in", time.Hour, time.Minute, 24*time.Hour,
 		"how long the pages can be used")
 	cli.Require(c, "permissions")

@@ -281,7 +281,7 @@ with 1.`,
 	t.sample.Register(f)
 	f.StringVar(&t.url, "to", "", "address of the receiver")
 	f.IntVar(&t.count, "count", 1, "how many samples, each an event of its own")
-	f.IntVar(&t.repeat, "repeat", 0, "how many times more each event is posted")
+	f.IntVar(&t.repeat, "repeat", 0, "how many more times each event is posted")
 	f.BoolVar(&t.stale, "stale", false, "sign with a timestamp that is too old")
 	f.BoolVar(&t.failSignature, "fail-signature", false, "sign with another secret")
 	cli.Require(c, "to")

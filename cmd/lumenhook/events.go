@@ -201,7 +201,7 @@ service.`,
 	f := c.Flags()
 	f.StringVar(&p.endpointID, "endpoint", "", "id of the endpoint")
 	f.StringVar(&p.file, "to", "", "file that lines are appended to, after the last one in it")
-	f.Int64Var(&p.after, "after", 0, "number of the last event that you had; 0: from the first on")
+	f.Int64Var(&p.after, "after", 0, "number of the last event that you have; 0: begin with the first")
 	f.BoolVar(&p.follow, "follow", false, "wait for more, until it is interrupted")
 	cli.Require(c, "endpoint")
 	return c

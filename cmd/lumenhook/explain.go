@@ -19,8 +19,8 @@ func newExplain() *cobra.Command {
 			return c.ExplainTransaction(ctx, strings.ToLower(args[0]))
 		}, showExplanation)
 	c.Long = `Shows the payments of a transaction. For each watch of the wallet, it shows the event
-or the reason why there is no event, such as a rule that the payment breaks. It also
-says whether the service has read the transaction's ledger.
+or why there is no event, such as a rule that the payment breaks. It also says whether
+the service has read the transaction's ledger.
 
 TX is the transaction's hash, as wallet apps and explorers show it.`
 	c.Example = `  # A customer says that she has paid. Where is the event?

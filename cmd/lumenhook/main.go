@@ -64,16 +64,15 @@ Start with:
   lumenhook devnet account --json       a wallet on its development network
   lumenhook devnet pay --to G… --amount 12.5
 
-On a Kafka cluster and a ClickHouse of yours:
+On your own Kafka cluster and ClickHouse:
 
   lumenhook serve --config lumenhook.yaml
 
-Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
-wins over its variable. A variable LUMENHOOK_… that sets nothing is an error.
+Every flag has a variable: LUMENHOOK_DATA_DIR sets --data-dir. A flag overrides
+its variable. An unknown variable LUMENHOOK_… is an error.
 
-The program ends with 1 when the command failed, with 2 when the command line is
-invalid, and with 3 when a comparison found differences. A value that the service
-refuses as invalid also ends it with 2.`,
+Exit codes: 1 if the command failed, 2 if the command line or a value is invalid,
+3 if a comparison found differences.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       cli.ThisBuild().String(),

@@ -70,7 +70,7 @@ func newDoctor() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "doctor [--config FILE | --data-dir FOLDER] [--only CHECK,…] [--url https://…]",
-		Short: "Check everything that a service needs: what is wrong, and what to do",
+		Short: "Check everything that a service needs, and say how to fix it",
 		Long: `Checks the configuration, the files of secrets, Kafka and ClickHouse. It also checks the
 sources of ledgers, the clock, name servers, the way to receivers, the disk, the limits of
 the process and the mail server. For each problem it says what to do.
@@ -276,7 +276,7 @@ The program ends with its standard input, or at an invalid line or one over 1 Mi
 	m.Register(c.Flags())
 	m.RegisterAPI(c.Flags())
 	c.Flags().StringVar(&m.secretFile, "secret-file", "",
-		"file of an endpoint's signing secrets, one a line, for checks of webhooks; empty: none")
+		"file of an endpoint's signing secrets, one per line, to check webhooks; empty: none")
 	return c
 }
 

@@ -50,7 +50,7 @@ func newServe() *cobra.Command {
 	var s server.Flags
 	c := &cobra.Command{
 		Use:   "serve --roles ROLE,… --kafka-brokers HOST:PORT,…",
-		Short: "Run some roles of the service on a Kafka cluster, a ClickHouse and a network of yours",
+		Short: "Run some roles of the service on your own Kafka cluster and ClickHouse",
 		Long: `Runs any set of the roles in this process. Any number of processes share the work.
 
   api         answers requests.

@@ -25,7 +25,7 @@ func newStatement() *cobra.Command {
 		Use:   "statement --wallet G…",
 		Short: "Show every move of a watched wallet's balances, and what is unexplained",
 		Long: `Shows the balances of a wallet before and after, and every move between them. Payments to
-the wallet have their events, or the reason why no watch took them. Each move begins
+the wallet have their events, or the reason why no watch accepted them. Each move begins
 where the last one ended. If it does not, the difference is unexplained, and the command
 ends with 3.
 

@@ -140,7 +140,7 @@ func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.accept, "accept-loss", nil,
-		"faults that you answer for, by name: "+strings.Join(topology.Names(), ", "))
+		"risks that you accept, by name: "+strings.Join(topology.Names(), ", "))
 	cli.Offer(f, "accept-loss", topology.Names()...)
 }
 

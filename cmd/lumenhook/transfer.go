@@ -154,7 +154,7 @@ type newTopicsFlags struct {
 func (n *newTopicsFlags) register(f *pflag.FlagSet, replicas int16, otherwise string) {
 	f.Int16Var(&n.shape.Replicas, "replication", replicas, "copies of each record"+otherwise)
 	f.StringSliceVar(&n.accept, "accept-loss", nil,
-		"faults of the new topics that you answer for, by name: replication, min.insync.replicas")
+		"risks of the new topics that you accept: replication, min.insync.replicas")
 }
 
 func (n *newTopicsFlags) check() error {

@@ -53,7 +53,7 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 	c.PostRun = func(c *cobra.Command, _ []string) {
 		if twin != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "%s watches this wallet for the same endpoint, too: "+
-				"of a payment that both match there are two events\n", twin)
+				"a payment that matches both makes two events\n", twin)
 		}
 	}
 	c.Example = `  # Every payment in XLM to a wallet
@@ -183,8 +183,8 @@ If you interrupt it, the backfill continues: "lumenhook watches get" shows it.`,
 	f.StringVar(&watchID, "watch", "", "id of the watch")
 	f.Uint32Var(&from, "from", 0, "first ledger to look at")
 	f.Uint32Var(&to, "to", 0,
-		"last ledger to look at; as far as the live ledger was read when not given")
-	f.BoolVar(&noWait, "no-wait", false, "return when the request is taken")
+		"last ledger to look at (default the newest one that was read)")
+	f.BoolVar(&noWait, "no-wait", false, "return as soon as the service accepts the request")
 	cli.Require(c, "watch", "from")
 	return c
 }

@@ -181,8 +181,8 @@ type SecretOut struct{ file string }
 
 // Register adds the flag.
 func (s *SecretOut) Register(f *pflag.FlagSet) {
-	f.StringVar(&s.file, "secret-out", "", "file that the secret is added to, as a line, "+
-		"instead of being shown; made readable by its owner alone")
+	f.StringVar(&s.file, "secret-out", "", "append the secret to this file instead of "+
+		"showing it; only its owner can read the file")
 }
 
 // Check refuses to print the member that is kept off the terminal: the answer lacks it.

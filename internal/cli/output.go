@@ -33,7 +33,7 @@ type Output struct {
 // Register adds the flags.
 func (o *Output) Register(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	f.StringVar(&o.Field, "field", "", "print one member of the JSON alone, such as id or data.0.id")
+	f.StringVar(&o.Field, "field", "", "print only one member of the JSON, such as id or data.0.id")
 	for _, name := range []string{"json", "field"} {
 		annotate(f.Lookup(name), answerKey, "true")
 	}

@@ -30,9 +30,9 @@ const (
 // other flags can be set by a YAML file, and by a folder of secrets. A flag wins over
 // its variable, that over the folder, and that over the file.
 func RegisterConfig(flags *pflag.FlagSet) {
-	flags.String(configFlag, "", "YAML file of settings, named as the flags are: "+
+	flags.String(configFlag, "", "YAML file of settings, named like flags: "+
 		"kafka-brokers, or brokers below kafka")
-	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are: "+
+	flags.String(secretsFlag, "", "folder of secrets, one per file, named like flags: "+
 		"kafka-password, master-key")
 }
 
@@ -216,10 +216,10 @@ func ShareConfig(flags *pflag.FlagSet) {
 	if flags.Lookup(configFlag) != nil {
 		return
 	}
-	flags.String(configFlag, "", "YAML file of lumenhook serve, of which the settings that "+
-		"are flags of this command count")
-	flags.String(secretsFlag, "", "folder of secrets, one a file, named as the flags are; "+
-		"as with --config")
+	flags.String(configFlag, "", "YAML file of lumenhook serve; this command uses the "+
+		"settings that it has flags for")
+	flags.String(secretsFlag, "", "folder of secrets, one per file, named like flags; "+
+		"used like --config")
 	annotate(flags.Lookup(configFlag), sharedKey, "true")
 }
 

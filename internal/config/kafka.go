@@ -34,12 +34,12 @@ func (k *Kafka) Register(f *pflag.FlagSet) {
 		Value("kafka-brokers", &k.Brokers, nil,
 			"HOST:PORT of Kafka brokers, instead of the data folder's"),
 		Value("topic-prefix", &k.Prefix, "lumenhook.",
-			"what the names of topics, groups and transactional ids begin with"),
+			"prefix of the names of topics, groups and transactional ids"),
 		Value("kafka-sasl", &k.sasl.Mechanism, "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "+
 			"OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with --kafka-token-file)").
 			Of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
 		Value("kafka-user", &k.sasl.User, "",
-			"user at --kafka-brokers; without one there is no login by password"),
+			"user at --kafka-brokers; empty: no login by password"),
 		Value("kafka-password", &k.sasl.Password, "", "password at --kafka-brokers (better given as "+
 			"LUMENHOOK_KAFKA_PASSWORD or in a file)").Hidden(),
 		Value("kafka-password-file", &k.sasl.PasswordFile, "",
@@ -47,9 +47,9 @@ func (k *Kafka) Register(f *pflag.FlagSet) {
 		Value("kafka-token-file", &k.sasl.TokenFile, "",
 			"file of the token for OAUTHBEARER; read at each login"),
 		Value("kafka-tls", &k.tls.Enabled, false,
-			"speak TLS with --kafka-brokers; --kafka-ca-file and --kafka-cert-file imply it"),
+			"use TLS with --kafka-brokers; --kafka-ca-file and --kafka-cert-file imply it"),
 		Value("kafka-ca-file", &k.tls.CAFile, "",
-			"PEM file of the authorities that sign the brokers' certificates (default the system's)"),
+			"PEM file of the authorities that sign the brokers' certificates (default: the system's)"),
 		Value("kafka-cert-file", &k.tls.CertFile, "",
 			"PEM file of the client's certificate, for mutual TLS; read at each connection"),
 		Value("kafka-key-file", &k.tls.KeyFile, "", "PEM file of the key of --kafka-cert-file"))

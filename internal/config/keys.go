@@ -29,12 +29,12 @@ type Key struct {
 // Register adds the flags, with a key's default permissions.
 func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
 	new(Flags).Group(f, "", "",
-		Value("name", &k.name, "", "name of the key, for people"),
+		Value("name", &k.name, "", "name of the key"),
 		Value("permissions", &k.permissions, permissions, "read, write, operate").
 			Of("read", "write", "operate"),
 		Value("allow-cidr", &k.cidrs, nil,
-			"networks that the key may be used from; anywhere when not given"),
-		Value("expires-in", &k.expiresIn, 0, "when the key ends, such as 720h; never when not given"),
+			"networks from which the key works (default any)"),
+		Value("expires-in", &k.expiresIn, 0, "when the key expires, such as 720h (default never)"),
 		Value("live", &k.live, false, "a key for the public network (whk_live_)"))
 }
 
@@ -95,7 +95,7 @@ type Secrets struct {
 	File  string // empty: none; -: standard input
 }
 
-const secretFileUsage = "file of the endpoint's signing secrets, one a line; - for standard input"
+const secretFileUsage = "file of the endpoint's signing secrets, one per line; - for standard input"
 
 // Register adds the flags.
 func (s *Secrets) Register(f *pflag.FlagSet) {

@@ -75,15 +75,15 @@ func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 			Of(sourceRPC, sourceLake),
 		Value("ledger-lake", &s.lakeAddress, "", "lake of exported ledgers: a folder, "+
 			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
-			"that the server no longer keeps (default for pubnet, as the source, that of AWS)"),
+			"that the server no longer keeps (default for pubnet with --ledger-source lake: AWS' lake)"),
 		Bounded("ledger-poll-interval", &s.pollInterval, time.Second,
-			"time between looks for the next ledger", time.Millisecond, time.Minute),
-		Value("ledger-quorum", &s.Quorum, 1, "how many servers must name the same hash before a "+
-			"ledger counts; with 2 or more, every server of --stellar-rpc-url and the lake of "+
-			"--ledger-lake take part, whatever --ledger-source is (1 or more)", AtLeast(1)),
-		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that is known from "+
-			"elsewhere; without --start, following begins after it when nothing was followed yet"),
-		Value("start", &s.start, "latest", "where to begin when nothing was followed yet: "+
+			"how often to ask for the next ledger", time.Millisecond, time.Minute),
+		Value("ledger-quorum", &s.Quorum, 1, "how many sources must name the same hash before a "+
+			"ledger counts; from 2 on, all servers of --stellar-rpc-url and the lake take part "+
+			"(1 or more)", AtLeast(1)),
+		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that you know from "+
+			"elsewhere; without --start, a new deployment begins after it"),
+		Value("start", &s.start, "latest", "where a new deployment begins: "+
 			"latest, or a ledger's sequence").Of("latest"))
 }
 
@@ -91,7 +91,7 @@ func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 func (s *Ledgers) RegisterMoves(f *pflag.FlagSet) {
 	s.flags.Group(f, "Ledgers", "api, follower",
 		Value("balance-moves", &s.balanceMoves, false, "record every change of a watched wallet's "+
-			"balances, for statements; turn it on once all processes are of this version"))
+			"balances, for statements; turn it on once all processes run this version"))
 }
 
 // RegisterAccounts adds the flags of a command that asks for accounts of a service's network, and

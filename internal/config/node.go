@@ -47,7 +47,7 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 	s.registerAPI(f)
 	s.ClickHouse.Register(f, "ClickHouse of the history, such as "+
 		"clickhouse://host:9000/lumenhook?secure=true with TLS; without it, \"lumenhook run\" "+
-		"starts one of its own")
+		"starts an embedded one")
 	s.registerDelivery(f)
 	s.registerEgress(f)
 	s.registerHistory(f)
@@ -55,10 +55,10 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 	s.flags.Group(f, "Metrics and traces", "",
 		Value("metrics-listen", &s.MetricsListen, "127.0.0.1:9464", "address of /metrics, for "+
 			"Prometheus, and of /healthz and /readyz; empty: none", Optional(cli.CheckAddress)),
-		Value("traces-endpoint", &s.traces.Endpoint, "", "URL at which a collector takes traces "+
+		Value("traces-endpoint", &s.traces.Endpoint, "", "URL at which a collector receives traces "+
 			"(OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; empty: none",
 			Optional(checkCollector)),
-		Value("traces-ratio", &s.traces.SampleRatio, 1, "part of the events whose traces are kept, "+
+		Value("traces-ratio", &s.traces.SampleRatio, 1, "share of the events to trace, "+
 			"above 0 and at most 1; the same events in every process", checkRatio))
 	s.flags.Group(f, "", "",
 		Value("log-level", new(string), logLevel, "debug, info, warn or error",
@@ -70,11 +70,11 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 	s.flags.Group(f, "API", "api",
 		Value("api-listen", &at.Listen, "127.0.0.1:8080", "address of the API; port 0 picks a free one",
 			cli.CheckAddress),
-		Bounded("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests a second that the "+
-			"API keys of one account may make together, and again its portal links, with bursts of "+
-			"twice as many", 1, 1_000_000),
+		Bounded("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests per second of one "+
+			"account's API keys together, and the same again for its portal links; bursts may be "+
+			"twice as large", 1, 1_000_000),
 		Value("api-tls-cert", &at.CertFile, "", "certificate chain of the API in PEM, "+
-			"which turns TLS on; a renewed file is used without a restart"),
+			"which turns TLS on; you can renew the file without a restart"),
 		Value("api-tls-key", &at.KeyFile, "", "key of that certificate in PEM"),
 		Bounded("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
 			"connections that the API keeps open to one address that is not a trusted proxy",
@@ -85,12 +85,12 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 			func(names []string) error { return ingress.CheckNames(names, nil) }),
 		Value("allowed-origins", &at.Origins, nil, "origins of other web pages that may use the HTTP "+
 			"ports, such as http://localhost:3000", checkOrigins),
-		Value("console-idle", &at.ConsoleIdle, 15*time.Minute, "how long a person may leave the "+
-			"console without being signed out, from 1m to 8h", Between(time.Minute, 8*time.Hour)),
+		Value("console-idle", &at.ConsoleIdle, 15*time.Minute, "after how long an idle "+
+			"console session ends, from 1m to 8h", Between(time.Minute, 8*time.Hour)),
 		Value("portal-frame-ancestors", &at.FrameAncestors, nil, "origins of web pages that may show "+
 			"the portal in a frame, such as https://shop.example (default none)", checkOrigins),
-		Value("api-trusted-proxies", new([]string), nil, "address ranges of proxies before the API "+
-			"(10.1.0.0/16): their X-Forwarded-For says where a key is used from",
+		Value("api-trusted-proxies", new([]string), nil, "address ranges of proxies in front of the "+
+			"API (10.1.0.0/16), whose X-Forwarded-For gives the client's address",
 			Into(&at.TrustedProxies, egress.ParsePrefixes)))
 }
 
@@ -101,8 +101,8 @@ func (s *Node) registerDelivery(f *pflag.FlagSet) {
 			Into(&s.Set.Policy.Schedule, parseSchedule)),
 		Value("honour-retry-after", &s.Set.Policy.HonourRetryAfter, false, "let a receiver's "+
 			"Retry-After lengthen a wait, at most to the next one of the schedule"),
-		Bounded("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter, "events in a "+
-			"row that used up all attempts before an endpoint is disabled; 0: never",
+		Bounded("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter, "failed events "+
+			"in a row that disable an endpoint; 0: never",
 			0, 1_000_000),
 		Bounded("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second, "time that a receiver has for "+
 			"a complete answer", 10*time.Millisecond, time.Hour),

@@ -55,8 +55,8 @@ func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 	f.StringVar(&s.apiURL, "api-url", "", "address of the API, instead of the data folder's")
 	f.StringVar(&s.apiKey, "api-key", "",
 		"API key, instead of the data folder's (better given as LUMENHOOK_API_KEY)")
-	f.StringVar(&s.caFile, "ca-file", "", "PEM file of further authorities that the API's "+
-		"certificate may be of; the data folder's when it is not given")
+	f.StringVar(&s.caFile, "ca-file", "", "PEM file of certificate authorities to trust "+
+		"for the API (default the data folder's)")
 }
 
 // NamesAPI reports whether a flag names the API, and not a data folder.
@@ -312,8 +312,8 @@ type Process struct {
 func (p *Process) Register(f *pflag.FlagSet) {
 	p.Service.Register(f)
 	cli.ShareConfig(f)
-	f.StringVar(&p.listen, "metrics-listen", "127.0.0.1:9464", "where the process serves "+
-		"/readyz, as its own flag says; not given, it is asked where the data folder's service does")
+	f.StringVar(&p.listen, "metrics-listen", "127.0.0.1:9464", "address at which the "+
+		"process serves /readyz; without it, the command uses the data folder's")
 	f.DurationVar(&p.timeout, "timeout", processTimeout, "how long the answer may take (1ms to 1m)")
 	p.flags = f
 }
@@ -416,8 +416,8 @@ type HealthFlags struct {
 // Register adds the flags. Their defaults are read from the files of `lumenhook serve`.
 func (h *HealthFlags) Register(f *pflag.FlagSet) {
 	h.Process.Register(f)
-	f.BoolVar(&h.alive, "alive", false, "ask whether the process answers (/healthz), "+
-		"and not whether its parts do their work")
+	f.BoolVar(&h.alive, "alive", false, "check only whether the process answers (/healthz), "+
+		"not whether its parts work")
 }
 
 // Health is a process's report of its health.

@@ -45,29 +45,28 @@ type Flags struct {
 func (s *Flags) Register(f *pflag.FlagSet) {
 	cli.RegisterConfig(f)
 	s.own.Group(f, "", "",
-		config.Value("roles", new([]string), nil, "what this process does, of "+node.RoleNames(),
+		config.Value("roles", new([]string), nil, "roles of this process: some of "+node.RoleNames(),
 			config.Into(&s.roles, node.ParseRoles)).Of(roleNames(node.Roles())...),
-		config.Value("node-name", &s.nodeName, "", "name of this process in its groups, which it "+
-			"keeps when it is restarted: its partitions wait for it, for 6 s; empty: they move at once",
+		config.Value("node-name", &s.nodeName, "", "name of this process in its groups; after a "+
+			"restart under it, partitions wait for it for 6 s; empty: they move at once",
 			checkNodeName),
-		config.Value(supervisedFlag, &s.supervised, false, "serve in a child process and, when that "+
-			"dies, remove it from its groups at once, so that others take over before its 6 s are over; "+
-			"needs --node-name"),
+		config.Value(supervisedFlag, &s.supervised, false, "serve in a child process; if it dies, "+
+			"remove it from its groups, so that others take over at once; needs --node-name"),
 		config.Bounded("standby-replicas", &s.replicas, 0, "engines that keep an up-to-date copy of "+
 			"each partition, and take over at once when its engine dies",
 			0, maxReplicas),
 		config.Value("rack", &s.rack, "", "rack or zone of this process: copies of its partitions are "+
 			"kept in another, if there is one"),
-		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder of this process' state, which may "+
-			"be lost: the topics bring it back", checkFolder),
-		config.Value("master-key-file", &s.masterKeyFile, "", "the master key, of which all processes "+
-			"have the same; a changed file is followed"),
-		config.Value("signing-keys-file", &s.signingKeysFile, "", "keys of signatures by Ed25519, of "+
-			"which all processes have the same; a changed file is followed; default: "+
+		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder of this process' state; if you "+
+			"lose it, the process restores it from the topics", checkFolder),
+		config.Value("master-key-file", &s.masterKeyFile, "", "file of the master key, the same for all "+
+			"processes; changes are read at once"),
+		config.Value("signing-keys-file", &s.signingKeysFile, "", "file of Ed25519 signing "+
+			"keys, the same for all processes; changes are read at once; default: "+
 			keys.SigningFileName+" next to the master key"),
 		config.Value("partitions", &s.partitions, 0,
-			"partitions that keyed topics must have; 0: as many as they have", config.AtLeast[int32](0)),
-		config.Value("accept-loss", &s.accept, nil, "faults of the cluster to put up with, of "+
+			"number of partitions that keyed topics must have; 0: any", config.AtLeast[int32](0)),
+		config.Value("accept-loss", &s.accept, nil, "risks of the cluster to accept, of "+
 			strings.Join(topology.Names(), ", "), topology.CheckNames).Of(topology.Names()...))
 	s.kafka.Register(f)
 	s.source.Register(f, "pubnet")

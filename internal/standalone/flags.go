@@ -52,7 +52,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 			"address of the embedded ClickHouse, HTTP", cli.CheckAddress))
 	s.own.Group(f, "Demo", "",
 		config.Value("receiver-listen", &s.receiverListen, "127.0.0.1:8444", "address of the demo "+
-			"receiver (HTTPS); 8443 is left to a receiver of yours", cli.CheckAddress),
+			"receiver (HTTPS); 8443 stays free for your own receiver", cli.CheckAddress),
 		config.Value("no-demo", &s.noDemo, false, "no demo receiver, endpoint, watch and payments"),
 		config.Bounded("demo-interval", &s.demoInterval, 15*time.Second, "time between the demo's "+
 			"payments", 10*time.Millisecond, time.Hour))
