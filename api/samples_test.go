@@ -24,7 +24,7 @@ type sample struct {
 	Source string `json:"source"`
 }
 
-// sampled is what a sample sends: its parameters have the examples of the document.
+// sampled is the request of a sample: its parameters have the examples of the document.
 type sampled struct {
 	operation    *openapi3.Operation
 	method, path string
