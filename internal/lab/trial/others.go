@@ -88,7 +88,7 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 }
 
 // goesOn checks that an event whose delivery was cancelled continues at an endpoint that
-// its watch has named, unless the watch has none now.
+// its watch has named, unless the watch now has no endpoint.
 func (w *worker) goesOn(op Op, e eventView, a answer) error {
 	k := w.account.watchOf(e.Data.Watch.ID)
 	named := k != nil && !k.now().gone && k.now().endpoint != nil && !k.now().endpoint.ended()
