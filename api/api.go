@@ -223,6 +223,10 @@ func (a *API) routes() []route {
 			"/v1/endpoints/{id}/rotate-secret", post, write, emptyBody, endpoint,
 			a.rotateSecret, takesIfMatch,
 		},
+		{
+			"/v1/endpoints/{id}/rotate-signing-key", post, write, emptyBody, endpoint,
+			a.rotateSigningKey, takesIfMatch,
+		},
 		{"/v1/endpoints/{id}/test", post, operate, decode.BodyOptional, endpoint, a.testEndpoint, 0},
 		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, bulk},
 		{
@@ -249,6 +253,7 @@ func (a *API) routes() []route {
 		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, keysOnly},
 		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, keysOnly},
 		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, keysOnly},
+		{"/v1/account", get, read, noBody, nil, a.getAccount, keysOnly},
 		{"/v1/portal-links", post, read, jsonBody, nil, a.createPortalLink, keysOnly},
 		{"/v1/transactions/{hash}", get, read, noBody, nil, a.explainTransaction, 0},
 		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, takesQuery},

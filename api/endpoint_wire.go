@@ -48,6 +48,7 @@ func viewEndpoint(e domain.Endpoint, lost []string) client.Endpoint {
 		Signatures:          e.Signatures.Names(),
 		Ordering:            string(e.Ordering),
 		NoticesTo:           e.NoticesTo,
+		SigningKeyRotatedAt: instant(e.SigningKeyRotatedAtMillis),
 		Status:              string(e.Status),
 		DisabledReason:      nullable(e.DisabledReason),
 		DisabledAt:          instant(e.DisabledAtMillis),

@@ -42,11 +42,6 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	if !repeated {
-		if err := a.withinQuota(r, domain.Counts{Endpoints: 1}, domain.Counts{}); err != nil {
-			return reply{}, err
-		}
-	}
 	create := body.create(id, r.caller.accountID)
 	var err error
 	if create.SealedSecret, err = a.newSealedSecret(id); err != nil {
@@ -54,6 +49,12 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	}
 	if create.Headers, err = a.sealHeaders(id, *body.headers, nil); err != nil {
 		return reply{}, err
+	}
+	if !repeated {
+		made := domain.Endpoint{ID: id, EndpointSettings: create.EndpointSettings}
+		if err := a.withinQuota(r, endpointCounts(made), domain.Counts{}); err != nil {
+			return reply{}, err
+		}
 	}
 	answer, shown, err := a.askEndpoint(ctx, r, create)
 	if err != nil {
@@ -214,6 +215,12 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	if r.missing != "" || unjudged {
 		update.IfRevision = decode.NoRevision // it must be a repeat, or have no effect
 	}
+	if !a.mayRepeatChange(r) {
+		then := endpointCounts(r.endpoint.With(update.Change))
+		if err := a.withinQuota(r, then, endpointCounts(r.endpoint)); err != nil {
+			return reply{}, err
+		}
+	}
 	answer, shown, err := a.askEndpoint(ctx, r, update)
 	if err != nil {
 		return reply{}, err
@@ -317,6 +324,15 @@ func (a *API) rotateSecret(ctx context.Context, r *request) (reply, error) {
 		EndpointID:   r.subjectID,
 		IfRevision:   r.ifMatch.Revision(r.endpoint.Revision),
 		SealedSecret: sealed,
+	})
+}
+
+// rotateSigningKey gives the endpoint another Ed25519 key. Of two requests at once, one rotates.
+func (a *API) rotateSigningKey(ctx context.Context, r *request) (reply, error) {
+	return a.changeEndpoint(ctx, r, domain.UpdateEndpoint{
+		EndpointID: r.subjectID,
+		IfRevision: r.ifMatch.Revision(r.endpoint.Revision),
+		Change:     domain.EndpointChange{SigningKey: pointer(r.endpoint.SigningKey + 1)},
 	})
 }
 

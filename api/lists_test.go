@@ -324,7 +324,7 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	if named < 15 || lists != 5 {
+	if named < 15 || lists != 6 {
 		t.Errorf("%d routes with an id, %d lists of %v", named, lists, routes)
 	}
 	for _, query := range []string{

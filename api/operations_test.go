@@ -853,6 +853,21 @@ func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
 	}
 }
 
+// TestAWriteOnlyKeyRevokesNoStrongerOne: it takes away keys that have no more than itself.
+func TestAWriteOnlyKeyRevokesNoStrongerOne(t *testing.T) {
+	w := newWorld(t)
+	writer := w.newKey(account("a"), domain.PermissionWrite)
+	for _, p := range []domain.Permission{domain.PermissionRead, domain.PermissionOperate} {
+		stronger := domain.DeriveID(domain.KeyPrefix, w.newKey(account("a"), domain.PermissionWrite, p))
+		for _, c := range [][2]string{{"DELETE", ""}, {"POST", "/roll"}} {
+			got := w.call(c[0], "/v1/api-keys/"+stronger+c[1], writer, "")
+			wantProblem(t, got, 403, "MISSING_PERMISSION")
+		}
+	}
+	equal := domain.DeriveID(domain.KeyPrefix, w.newKey(account("a"), domain.PermissionWrite))
+	wantStatus(t, w.call("DELETE", "/v1/api-keys/"+equal, writer, ""), 204)
+}
+
 // The repeat of a roll returns the key that it created, but not to a caller that could not
 // have created it.
 func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {

@@ -151,6 +151,23 @@ func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
 	})
 }
 
+// TestPortalEndsWhenIdle: after 15 minutes without a person, as the console does, for the holder of a
+// copied cookie too. Pages that a person opens meanwhile keep it open until the link's time is up.
+func TestPortalEndsWhenIdle(t *testing.T) {
+	w := newWorld(t, withLinks)
+	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)
+	for range 3 {
+		w.now = w.now.Add(15*time.Minute - time.Second)
+		d.open("/portal/events")
+	}
+	d, _ = atThePortal(t, w, `{"permissions":["read"]}`)
+	w.now = w.now.Add(15 * time.Minute)
+	if s := d.get("/portal/events"); s.StatusCode != http.StatusForbidden ||
+		portalCookie(t, s).MaxAge >= 0 {
+		t.Errorf("%d %v", s.StatusCode, s.Cookies())
+	}
+}
+
 // TestPortalEnds: with its link's time, with the key that made the link, and at once also in a page
 // that follows changes. A link opens it for ten minutes, however often. None of it is a 401, which
 // the server delays as a guess of a key, by address: behind a proxy, all merchants have one.
@@ -167,6 +184,7 @@ func TestPortalEnds(t *testing.T) {
 	d, k := atThePortal(t, w, `{"permissions":["read"],"expiresInSeconds":1200}`)
 	path := w.portalPath(k, `{"permissions":["read"],"expiresInSeconds":1200}`)
 	pass(10*time.Minute - time.Second)
+	d.open("/portal/events") // it is not idle when it ends
 	for range 2 {
 		portalCookie(t, newDesk(t, w, asPortal).get(path))
 	}

@@ -43,8 +43,9 @@ type Directory interface {
 	KeyUsedAt(keyID string) (millis int64, err error)
 	// Account returns an account with its keys.
 	Account(id string) (domain.Account, bool, error)
-	// Counts returns what an account has, as far as this node has read.
-	Counts(accountID string) (domain.Counts, error)
+	// Counts returns what an account has, besides its keys, and what it may have, as far as this
+	// node has read.
+	Counts(accountID string) (used, quotas domain.Counts, err error)
 	// Endpoint returns an endpoint of any account. A deleted one is not found, or has that
 	// status.
 	Endpoint(id string) (domain.Endpoint, bool, error)
@@ -192,14 +193,14 @@ type SigningKeys interface {
 	// Published returns the deployment's public keys, with those that sign later, and those that
 	// verify what they signed earlier.
 	Published() []PublicKey
-	// EndpointPublished returns the same of an endpoint.
-	EndpointPublished(endpointID string) ([]PublicKey, error)
+	// EndpointPublished returns the same for a name of an endpoint's key (domain.Endpoint).
+	EndpointPublished(name string) ([]PublicKey, error)
 	// Signs reports whether a key signs now.
 	Signs() bool
 	// Signers returns the deployment's private keys that sign at a time, newest first.
 	Signers(nowMillis int64) ([]domain.Secret, error)
-	// EndpointSigners returns the same of an endpoint.
-	EndpointSigners(endpointID string, nowMillis int64) ([]domain.Secret, error)
+	// EndpointSigners returns the same for a name of an endpoint's key.
+	EndpointSigners(name string, nowMillis int64) ([]domain.Secret, error)
 }
 
 // PublicKey is an Ed25519 key.

@@ -172,8 +172,13 @@ func (a *API) signersOf(
 	if !e.Signatures.Has(domain.StandardWebhooksEd25519) {
 		return secrets, nil, nil
 	}
-	if a.SigningKeys != nil {
-		keys, err = a.SigningKeys.EndpointSigners(e.ID, nowMillis)
+	for _, name := range e.SigningKeyNames(nowMillis) {
+		if a.SigningKeys == nil || err != nil {
+			break
+		}
+		var given []domain.Secret
+		given, err = a.SigningKeys.EndpointSigners(name, nowMillis)
+		keys = append(keys, given...)
 	}
 	if err == nil && len(keys) == 0 {
 		err = errors.New("no key signs now: `lumenhook secrets signing create` makes one")

@@ -1,42 +1,67 @@
 package api
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
 )
-
-// makesRoom says how an account gets below a quota. A watch that takes nothing more counts too: it
-// still takes space.
-var makesRoom = map[string]string{
-	"endpoints": "Delete some",
-	"watches":   "Delete some: fulfilled and expired ones count until you delete them",
-	"senders":   "Delete some, or watches: fulfilled and expired ones count until you delete them",
-	"backfills": "Let one end, or delete its watch",
-}
 
 // withinQuota refuses a write that would exceed a quota of the account. It counts the objects that
 // this node has read, so concurrent requests together may exceed a quota
 // (docs/decisions/quotas.md).
 func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
-	account, _, err := a.Directory.Account(r.caller.accountID)
-	if err != nil {
-		return fmt.Errorf("looking up the quotas of an account: %w", err)
-	}
-	used, err := a.Directory.Counts(account.ID)
+	used, quotas, err := a.Directory.Counts(r.caller.accountID)
 	if err != nil {
 		return fmt.Errorf("counting what an account has: %w", err)
 	}
-	then, quotas := used.Plus(added, taken), account.Quotas.Or(domain.DefaultQuotas())
+	then := used.Plus(added, taken)
 	for _, q := range domain.QuotaList() {
 		most, has := *q.Of(&quotas), *q.Of(&used)
 		if wants := *q.Of(&then); wants > has && wants > most {
-			return problem.New(domain.CodeQuotaExceeded, fmt.Sprintf("Your account has %d %s and may "+
-				"have %d. %s, or ask the operator to raise the quota: "+
-				"`lumenhook accounts update --account %s --quota %s=%d`.",
-				has, q.Name, most, makesRoom[q.Name], account.ID, q.Name, 2*most))
+			return problem.New(domain.CodeQuotaExceeded, q.Exceeded(r.caller.accountID, has, most))
 		}
 	}
 	return nil
+}
+
+// watchCounts returns what a watch counts for, with its size.
+func watchCounts(w domain.Watch) domain.Counts {
+	c := w.CountsOf()
+	if w.Exists() {
+		c.StoredBytes = uint64(len(schemas.MarshalWatch(w)))
+	}
+	return c
+}
+
+// endpointCounts returns what an endpoint counts for, with its size.
+func endpointCounts(e domain.Endpoint) domain.Counts {
+	c := e.CountsOf()
+	if e.Exists() {
+		c.StoredBytes = uint64(len(schemas.EncodeEndpoint(e).Value))
+	}
+	return c
+}
+
+// getAccount shows the caller's account, with what it has and may have.
+func (a *API) getAccount(_ context.Context, r *request) (reply, error) {
+	account, _, err := a.Directory.Account(r.caller.accountID)
+	if err != nil {
+		return reply{}, fmt.Errorf("looking up an account: %w", err)
+	}
+	used, quotas, err := a.Directory.Counts(account.ID)
+	if err != nil {
+		return reply{}, fmt.Errorf("counting what an account has: %w", err)
+	}
+	used.Keys = account.CountsOf(a.Now().UnixMilli()).Keys
+	used.Reads = a.turns.users(r.caller.holder())
+	view := client.Account{ID: account.ID, CreatedAt: at(account.CreatedAtMillis)}
+	for _, q := range domain.QuotaList() {
+		view.Quotas = append(view.Quotas,
+			client.Quota{Name: q.Name, Used: *q.Of(&used), Limit: *q.Of(&quotas)})
+	}
+	return reply{view: view}, nil
 }

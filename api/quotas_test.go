@@ -67,6 +67,9 @@ func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 // TestARefusalSaysWhatMakesRoom: fulfilled and expired watches count until you delete them.
 func TestARefusalSaysWhatMakesRoom(t *testing.T) {
 	for _, q := range domain.QuotaList() {
+		if q.Name == "reads" {
+			continue // nothing makes room but their end: TestReadsOfAnAccountTakeTurns
+		}
 		t.Run(q.Name, func(t *testing.T) {
 			w := newWorld(t)
 			k := w.newKey(account("a"), domain.Permissions()...)
@@ -90,18 +93,25 @@ func TestARefusalSaysWhatMakesRoom(t *testing.T) {
 			switch q.Name {
 			case "endpoints":
 				path, body = "/v1/endpoints", `{"url":"https://b.example"}`
+			case "keys":
+				path, body = "/v1/api-keys", `{"permissions":["read"]}`
 			case "backfills":
 				made := wantStatus(t, w.call("POST", path, k, another), 201)
 				path += "/" + in(t, made.body, "id").(string) + "/backfill"
 				body = `{"from":2}`
 			}
-			got := w.call("POST", path, k, body)
-			wantProblem(t, got, 403, "QUOTA_EXCEEDED")
+			got, code := w.call("POST", path, k, body), "QUOTA_EXCEEDED"
+			if q.Name == "keys" {
+				code = "TOO_MANY_KEYS"
+			}
+			wantProblem(t, got, 403, code)
 			want := map[string]string{
-				"endpoints": "have 1. Delete some, or ask",
-				"watches":   "have 1. Delete some: fulfilled and expired ones count until you delete them, or",
-				"senders":   "or watches: fulfilled and expired ones count until you delete them, or",
-				"backfills": "have 1. Let one end, or delete its watch, or ask",
+				"endpoints":   "have 1. Delete some, or ask",
+				"watches":     "have 1. Delete some: fulfilled and expired ones count until you delete them, or",
+				"senders":     "or watches: fulfilled and expired ones count until you delete them, or",
+				"backfills":   "have 1. Let one end, or delete its watch, or ask",
+				"keys":        "have 1. Revoke some, or ask",
+				"storedBytes": "have 1. Delete endpoints or watches, or ask",
 			}[q.Name]
 			if detail := in(t, got.body, "detail").(string); !strings.Contains(detail, want) {
 				t.Errorf("%q does not say %q", detail, want)
@@ -112,6 +122,72 @@ func TestARefusalSaysWhatMakesRoom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// setQuotas sets quotas as the operator's command does.
+func (w *world) setQuotas(accountID string, quotas domain.Counts) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.accounts[accountID]
+	a.Quotas = quotas
+	w.accounts[accountID] = a
+}
+
+// TestAnAccountShowsItsQuotas: to its keys, but not to its portal links.
+func TestAnAccountShowsItsQuotas(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	w.newKey(account("a"), domain.PermissionRead)
+	w.newEndpoint(w.newKey(account("b"), domain.PermissionWrite))
+	e := w.newEndpoint(k)
+	wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, `,"senderAllowlist":[`+
+		fmt.Sprintf("%q,%q]", keypair.MustRandom().Address(), keypair.MustRandom().Address()))), 201)
+	w.setQuotas(account("a"), domain.Counts{Watches: 7, Reads: 3})
+	used, _, _ := w.Counts(account("a"))
+	got := wantStatus(t, w.call("GET", "/v1/account", k, ""), 200)
+	want := fmt.Sprintf(`[map[limit:10000 name:endpoints used:1] map[limit:7 name:watches used:1] `+
+		`map[limit:1e+06 name:senders used:2] map[limit:100 name:keys used:2] `+
+		`map[limit:3 name:reads used:1] map[limit:1000 name:backfills used:0] `+
+		`map[limit:1.073741824e+09 name:storedBytes used:%d]]`, used.StoredBytes)
+	if quotas := fmt.Sprint(in(t, got.body, "quotas")); quotas != want ||
+		in(t, got.body, "id") != account("a") {
+		t.Errorf("%s\n%s, want\n%s", got.body, quotas, want)
+	}
+	link := w.credential(k, `{"permissions":["read"]}`)
+	wantProblem(t, w.call("GET", "/v1/account", link, ""), 403, "MISSING_PERMISSION")
+	d := newDesk(t, w)
+	d.signIn(k)
+	if text := d.open("/console"); !strings.Contains(text, ">storedBytes<") ||
+		!strings.Contains(text, fmt.Sprintf(">%d<", used.StoredBytes)) {
+		t.Errorf("the console shows no quotas: %s", text)
+	}
+	atPortal, _ := atThePortal(t, w, `{"permissions":["read"]}`)
+	if text := atPortal.open("/portal"); strings.Contains(text, "storedBytes") {
+		t.Errorf("the portal shows quotas: %s", text)
+	}
+}
+
+// TestStoredBytesAreBounded: an account that has all it may store changes nothing to more bytes,
+// and anything to fewer.
+func TestStoredBytesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	watch := in(t, wantStatus(t, w.call("POST", "/v1/watches", k,
+		watchBody(e, `,"label":"seven"`)), 201).body, "id").(string)
+	used, _, _ := w.Counts(account("a"))
+	w.setQuotas(account("a"), domain.Counts{StoredBytes: used.StoredBytes})
+	for _, c := range [][2]string{
+		{"/v1/watches/" + watch, `{"label":"longer"}`},
+		{"/v1/endpoints/" + e, `{"description":"longer"}`},
+		{"/v1/endpoints/" + e, `{"headers":{"X-Key":"value"}}`},
+	} {
+		wantProblem(t, w.call("PATCH", c[0], k, c[1]), 403, "QUOTA_EXCEEDED")
+	}
+	wantStatus(t, w.call("PATCH", "/v1/watches/"+watch, k, `{"label":"four"}`), 200)
+	wantStatus(t, w.call("PATCH", "/v1/endpoints/"+e, k, `{"description":"x"}`), 403)
+	wantStatus(t, w.call("DELETE", "/v1/watches/"+watch, k, ""), 204)
+	wantStatus(t, w.call("PATCH", "/v1/endpoints/"+e, k, `{"description":"longer"}`), 200)
 }
 
 // TestARepeatAtAQuotaGetsItsAnswer: also a portal link of one endpoint gets its first answer again,

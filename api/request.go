@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -121,7 +122,11 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 		return reply{}, err
 	}
 	if rt.takesTurns() {
-		r.turn = turn{of: a.turns, by: r.caller.holder()}
+		_, quotas, err := a.Directory.Counts(r.caller.accountID)
+		if err != nil {
+			return reply{}, fmt.Errorf("looking up the quotas of an account: %w", err)
+		}
+		r.turn = turn{of: a.turns, by: r.caller.holder(), most: quotas.Reads}
 		if err := r.turn.take(r.http.Context()); err != nil {
 			return reply{}, err
 		}

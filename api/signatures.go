@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -35,8 +36,9 @@ func (a *API) getJWKS(context.Context, *request) (reply, error) {
 	return jwks(a.SigningKeys.Published()), nil
 }
 
-// getEndpointJWKS answers with an endpoint's public keys, in advance of their use. It does not look
-// the endpoint up: who asks needs no API key, and does not learn which ids exist.
+// getEndpointJWKS answers with an endpoint's public keys, in advance of their use, and during a
+// rotation with the former ones. Anyone may ask. An id without an endpoint has keys too, so the
+// answer reports rotations only.
 func (a *API) getEndpointJWKS(_ context.Context, r *request) (reply, error) {
 	if !domain.IsID(domain.EndpointPrefix, r.subjectID) {
 		return reply{}, noSuch("endpoint")
@@ -44,8 +46,20 @@ func (a *API) getEndpointJWKS(_ context.Context, r *request) (reply, error) {
 	if a.SigningKeys == nil {
 		return jwks(nil), nil
 	}
-	keys, err := a.SigningKeys.EndpointPublished(r.subjectID)
-	return jwks(keys), err
+	e, _, err := a.Directory.Endpoint(r.subjectID)
+	if err != nil {
+		return reply{}, fmt.Errorf("looking up the keys of an endpoint: %w", err)
+	}
+	e.ID = r.subjectID
+	var keys []PublicKey
+	for _, name := range e.SigningKeyNames(a.Now().UnixMilli()) {
+		published, err := a.SigningKeys.EndpointPublished(name)
+		if err != nil {
+			return reply{}, err
+		}
+		keys = append(keys, published...)
+	}
+	return jwks(keys), nil
 }
 
 func jwks(keys []PublicKey) reply {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -143,4 +144,44 @@ func TestPublishedKeys(t *testing.T) {
 	if got := read("no-store"); got != `{"keys":[]}` {
 		t.Errorf("of a deployment without keys: %s", got)
 	}
+}
+
+// TestAnEndpointPublishesBothKeysOfARotation: until the overlap ends, and by a repeat no third one.
+// The keys of other endpoints, and of ids without an endpoint, stay.
+func TestAnEndpointPublishesBothKeysOfARotation(t *testing.T) {
+	keys := &signingKeys{public: []api.PublicKey{{ID: "-kid", Key: make([]byte, 32)}}, signs: true}
+	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e, other := w.newEndpoint(k), w.newEndpoint(k)
+	path := "/v1/endpoints/" + e + "/rotate-signing-key"
+	published := func(id string) (kids []string) {
+		t.Helper()
+		got := wantStatus(t, w.call("GET", "/.well-known/endpoints/"+id+"/jwks.json", "", ""), 200)
+		for _, key := range in(t, got.body, "keys").([]any) {
+			kids = append(kids, key.(map[string]any)["kid"].(string))
+		}
+		return kids
+	}
+	want := func(id string, names ...string) {
+		t.Helper()
+		if kids := published(id); strings.Join(kids, " ") != strings.Join(names, " ") {
+			t.Errorf("%q are published, want %q", kids, names)
+		}
+	}
+	want(e, e+"-kid")
+	for range 2 {
+		made := wantStatus(t, w.call("POST", path, k, "", "Idempotency-Key", "1"), 200)
+		if in(t, made.body, "signingKeyRotatedAt") == nil {
+			t.Errorf("%s", made.body)
+		}
+	}
+	want(e, e+"/1-kid", e+"-kid")
+	wantProblem(t, w.call("POST", path, k, ""), 409, "TOO_MANY_SECRETS")
+	reader := w.newKey(account("a"), domain.PermissionRead)
+	wantProblem(t, w.call("POST", path, reader, ""), 403, "MISSING_PERMISSION")
+	w.now = w.now.Add(24 * time.Hour)
+	want(e, e+"/1-kid")
+	want(other, other+"-kid")
+	absent := domain.DeriveID(domain.EndpointPrefix, "none")
+	want(absent, absent+"-kid")
 }

@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// maxRunning is how many reads and bulk operations of one account run at once at a node.
-	maxRunning = 8
 	// maxRunningInAll is of all accounts. With the bound of a page it bounds a node's memory.
 	maxRunningInAll = 64
 	// turnMax bounds the wait for a turn. It uses up none of the time for the work.
@@ -37,7 +35,8 @@ type turns struct {
 
 type holderTurns struct {
 	running *semaphore.Weighted
-	users   int // requests that run or wait; with the last one, the entry goes
+	most    uint64 // how many may run: the account's quota
+	users   int    // requests that run or wait; with the last one, the entry goes
 }
 
 func newTurns() *turns {
@@ -51,7 +50,19 @@ func newTurns() *turns {
 type turn struct {
 	of   *turns
 	by   holder
+	most uint64 // how many of the holder may run at once
+	own  *holderTurns
 	held bool
+}
+
+// users returns how many requests of a holder run or wait.
+func (t *turns) users(of holder) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if own, known := t.byHolder[of]; known {
+		return uint64(own.users) // #nosec G115 -- never negative
+	}
+	return 0
 }
 
 // take waits for a turn.
@@ -60,11 +71,12 @@ func (t *turn) take(ctx context.Context) error {
 	defer cancel()
 	t.of.mu.Lock()
 	own, known := t.of.byHolder[t.by]
-	if !known {
-		own = &holderTurns{running: semaphore.NewWeighted(maxRunning)}
+	if !known || own.most != t.most { // after a change of the quota, earlier requests end on their own
+		own = &holderTurns{running: semaphore.NewWeighted(int64(t.most)), most: t.most} // #nosec G115
 		t.of.byHolder[t.by] = own
 	}
 	own.users++
+	t.own = own
 	t.of.mu.Unlock()
 	err := own.running.Acquire(ctx, 1)
 	if err == nil {
@@ -79,7 +91,7 @@ func (t *turn) take(ctx context.Context) error {
 		t.leave(own)
 		return problem.New(problem.CodeRateLimited, fmt.Sprintf("%d reads and bulk operations of your "+
 			"account run at once at a node, and this one got no turn in time. Send fewer at once.",
-			maxRunning)).RetryAfter(turnRetrySeconds).Because(err)
+			t.most)).RetryAfter(turnRetrySeconds).Because(err)
 	}
 	return nil
 }
@@ -90,18 +102,15 @@ func (t *turn) end() {
 		return
 	}
 	t.held = false
-	t.of.mu.Lock()
-	own := t.of.byHolder[t.by]
-	t.of.mu.Unlock()
 	t.of.all.Release(1)
-	own.running.Release(1)
-	t.leave(own)
+	t.own.running.Release(1)
+	t.leave(t.own)
 }
 
 func (t *turn) leave(own *holderTurns) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
-	if own.users--; own.users == 0 {
+	if own.users--; own.users == 0 && t.of.byHolder[t.by] == own {
 		delete(t.of.byHolder, t.by)
 	}
 }

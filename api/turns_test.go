@@ -43,8 +43,12 @@ func (g *gated) Watches(
 // TestReadsOfAnAccountTakeTurns: of 64 lists by the keys of an account 8 run at once and the others
 // wait, also those by another key. Another account waits for none of them.
 func TestReadsOfAnAccountTakeTurns(t *testing.T) {
+	t.Run("of the default quota", func(t *testing.T) { readsTakeTurns(t, 8, domain.Counts{}) })
+	t.Run("of its own quota", func(t *testing.T) { readsTakeTurns(t, 3, domain.Counts{Reads: 3}) })
+}
+
+func readsTakeTurns(t *testing.T, atOnce int32, quotas domain.Counts) {
 	synctest.Test(t, func(t *testing.T) {
-		const atOnce = 8
 		g := &gated{account: account("a"), pass: make(chan struct{})}
 		w := assemble(t, withLinks, func(c *api.Config) {
 			g.Directory, c.Directory = c.Directory, g
@@ -59,6 +63,7 @@ func TestReadsOfAnAccountTakeTurns(t *testing.T) {
 		keys := []string{
 			w.newKey(account("a"), domain.PermissionRead), w.newKey(account("a"), domain.PermissionRead),
 		}
+		w.setQuotas(account("a"), quotas)
 		neighbour := w.newKey(account("b"), domain.PermissionRead)
 		var flood sync.WaitGroup
 		for i := range 64 {

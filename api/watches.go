@@ -29,7 +29,7 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 	}
 	watch.ID, watch.AccountID = id, r.caller.accountID
 	if !repeated {
-		if err := a.withinQuota(r, watch.CountsOf(), domain.Counts{}); err != nil {
+		if err := a.withinQuota(r, watchCounts(watch), domain.Counts{}); err != nil {
 			return reply{}, err
 		}
 	}
@@ -133,10 +133,9 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		IfRevision: r.watchRevision(),
 		Change:     patch.WatchChange,
 	}
-	if patch.SenderAllowlist != nil && !a.mayRepeatChange(r) {
-		then := r.watch
-		then.Rules.SenderAllowlist = *patch.SenderAllowlist
-		if err := a.withinQuota(r, then.CountsOf(), r.watch.CountsOf()); err != nil {
+	if !a.mayRepeatChange(r) {
+		then := watchCounts(r.watch.With(patch.WatchChange))
+		if err := a.withinQuota(r, then, watchCounts(r.watch)); err != nil {
 			return reply{}, err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // world is everything behind the API, in memory: the domain's own Decide and Evolve behind
@@ -486,21 +487,25 @@ func (w *world) Account(id string) (domain.Account, bool, error) {
 	return a, found && w.seen[id] >= a.Version, nil
 }
 
-// Counts counts what an account has.
-func (w *world) Counts(accountID string) (c domain.Counts, err error) {
+// Counts counts what an account has, with the bytes of its rows.
+func (w *world) Counts(accountID string) (c, quotas domain.Counts, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	add := func(of domain.Counts, row []byte) {
+		of.StoredBytes = uint64(len(row))
+		c = c.Plus(of, domain.Counts{})
+	}
 	for _, e := range w.endpoints {
-		if e.AccountID == accountID {
-			c = c.Plus(e.CountsOf(), domain.Counts{})
+		if e.AccountID == accountID && !e.Deleted() {
+			add(e.CountsOf(), schemas.EncodeEndpoint(e).Value)
 		}
 	}
 	for _, x := range w.watches {
-		if x.AccountID == accountID {
-			c = c.Plus(x.CountsOf(), domain.Counts{})
+		if x.AccountID == accountID && !x.Deleted() {
+			add(x.CountsOf(), schemas.MarshalWatch(x))
 		}
 	}
-	return c, nil
+	return c, w.accounts[accountID].Quotas.Or(domain.DefaultQuotas()), nil
 }
 
 func (w *world) Endpoint(id string) (domain.Endpoint, bool, error) {

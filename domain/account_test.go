@@ -134,6 +134,11 @@ func TestAccountCommands(t *testing.T) {
 			ownAccount, roll, domain.CodeKeyRolled, nil,
 		},
 		"roll, full": {full(0), ownAccount, roll, domain.CodeTooManyKeys, nil},
+		"key, at the quota": {
+			givenAccount(domain.AccountCreated{AccountID: ownAccount, Updated: true,
+				Quotas: domain.Counts{Keys: 1}}), ownAccount,
+			domain.CreateKey{Key: asked}, domain.CodeTooManyKeys, nil,
+		},
 		"roll, unknown": {
 			givenAccount(), ownAccount, domain.RollKey{KeyID: "key_9", Key: asked},
 			domain.CodeNotFound, nil,

@@ -36,7 +36,7 @@ const (
 	CodeTooManyMoves = "TOO_MANY_MOVES"
 	// CodeTooManySecrets: 409. The endpoint has as many valid secrets as it may.
 	CodeTooManySecrets = "TOO_MANY_SECRETS"
-	// CodeTooManyKeys: 409. The account has as many keys as it may.
+	// CodeTooManyKeys: 403. The account has as many keys as it may.
 	CodeTooManyKeys = "TOO_MANY_KEYS"
 	// CodeKeyRolled: 409. The key was rolled before and has a successor.
 	CodeKeyRolled = "KEY_ROLLED"

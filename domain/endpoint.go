@@ -94,10 +94,13 @@ type Endpoint struct {
 	// move it
 	Revision uint64
 	EndpointSettings
-	Secrets          []SealedSecret // newest first
-	Status           EndpointStatus
-	DisabledReason   DisabledReason
-	DisabledAtMillis int64 // 0: not disabled
+	Secrets []SealedSecret // newest first
+	// SigningKey counts the rotations of its Ed25519 key.
+	SigningKey                uint32
+	SigningKeyRotatedAtMillis int64 // 0: never
+	Status                    EndpointStatus
+	DisabledReason            DisabledReason
+	DisabledAtMillis          int64 // 0: not disabled
 	// runs that ended FAILED in a row while active, since the last success or enabling
 	ConsecutiveFailures int
 	Trouble             Trouble
@@ -139,7 +142,7 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 	asked, _ := c.Body.(EndpointCommand)
 	switch body := asked.(type) {
 	case UpdateEndpoint:
-		return decideUpdateEndpoint(state, body)
+		return decideUpdateEndpoint(state, body, nowMillis)
 	case DisableEndpoint:
 		return decideDisable(state, body)
 	case EnableEndpoint:
@@ -183,6 +186,7 @@ type EndpointChange struct {
 	Signatures         *Signatures
 	Ordering           *Ordering
 	NoticesTo          *string
+	SigningKey         *uint32 // above the endpoint's: rotates its Ed25519 key once
 }
 
 // wellFormed bounds the settings: [Command.WellFormed].
@@ -271,8 +275,12 @@ func (c EndpointChange) since(e Endpoint) EndpointChange {
 		Signatures:         differing(c.Signatures, e.Signatures),
 		Ordering:           differing(c.Ordering, e.Ordering),
 		NoticesTo:          differing(c.NoticesTo, e.NoticesTo),
+		SigningKey:         e.nextSigningKey(c.SigningKey),
 	}
 }
+
+// With returns the endpoint as a change leaves it.
+func (e Endpoint) With(c EndpointChange) Endpoint { return c.completed(e).to(e) }
 
 func (c EndpointChange) to(e Endpoint) Endpoint {
 	replace(&e.URL, c.URL)
@@ -282,11 +290,21 @@ func (c EndpointChange) to(e Endpoint) Endpoint {
 	replace(&e.Signatures, c.Signatures)
 	replace(&e.Ordering, c.Ordering)
 	replace(&e.NoticesTo, c.NoticesTo)
+	replace(&e.SigningKey, c.SigningKey)
 	return e
 }
 
-func decideUpdateEndpoint(state Endpoint, c UpdateEndpoint) ([]FactBody, *Rejection) {
+func decideUpdateEndpoint(
+	state Endpoint, c UpdateEndpoint, nowMillis int64,
+) ([]FactBody, *Rejection) {
 	change := c.Change.completed(state).since(state)
+	if change.SigningKey != nil && len(state.SigningKeyNames(nowMillis)) > 1 {
+		return nil, &Rejection{
+			Code: CodeTooManySecrets,
+			Detail: "the endpoint's former Ed25519 key still signs; it ends 24 hours after it was rotated, " +
+				"so try again later",
+		}
+	}
 	if change == (EndpointChange{}) {
 		return unlessRevised(state.Revision, c.IfRevision)
 	}
@@ -352,6 +370,9 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 		state.CreatedAtMillis = f.AtMillis
 	case EndpointUpdated:
 		state = body.Change.to(state)
+		if body.Change.SigningKey != nil {
+			state.SigningKeyRotatedAtMillis = f.AtMillis
+		}
 	case SecretRotated:
 		state.Secrets = rotated(state.Secrets, body.Secret, f.AtMillis)
 	case SecretsResealed:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// MaxKeys bounds the unexpired keys of an account: all of them are in its one row, which
-// every node that authenticates stores.
+// MaxKeys bounds the unexpired keys of an account, whatever its quota: all of them are in its one
+// row, which every node that authenticates stores.
 const MaxKeys = 100
 
 // Key is an API key as it is stored: its hash, never the key.
@@ -166,12 +166,9 @@ func roomForKey(state Account, k Key, nowMillis int64) *Rejection {
 			Detail: "the key exists; its creation was answered before and that answer is forgotten",
 		}
 	}
-	if len(unexpired(state.Keys, nowMillis)) >= MaxKeys {
-		return &Rejection{
-			Code: CodeTooManyKeys,
-			Detail: fmt.Sprintf("the account has %d keys, which is the most; revoke one that is not needed",
-				MaxKeys),
-		}
+	most := min(state.Quotas.Or(DefaultQuotas()).Keys, MaxKeys)
+	if has := state.CountsOf(nowMillis).Keys; has >= most {
+		return &Rejection{Code: CodeTooManyKeys, Detail: quotaOfKeys.Exceeded(state.ID, has, most)}
 	}
 	return nil
 }

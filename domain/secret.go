@@ -63,6 +63,31 @@ func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []Sea
 	return next
 }
 
+// SigningKeyNames returns the names of the Ed25519 keys that sign at that time, newest first: the
+// deployment's keys lead to one key for each name. The first key has the endpoint's id as its name.
+func (e Endpoint) SigningKeyNames(nowMillis int64) []string {
+	name := func(rotations uint32) string {
+		if rotations == 0 {
+			return e.ID
+		}
+		return fmt.Sprintf("%s/%d", e.ID, rotations)
+	}
+	names := []string{name(e.SigningKey)}
+	if e.SigningKey > 0 && nowMillis < e.SigningKeyRotatedAtMillis+SecretOverlapMillis {
+		names = append(names, name(e.SigningKey-1))
+	}
+	return names
+}
+
+// nextSigningKey returns what a requested rotation leads to; nil: it has happened.
+func (e Endpoint) nextSigningKey(want *uint32) *uint32 {
+	if want == nil || *want <= e.SigningKey {
+		return nil
+	}
+	next := e.SigningKey + 1
+	return &next
+}
+
 // decideReseal replaces the seals of values. Only values whose seal is still the one that
 // was opened are replaced: what was rotated, changed or removed meanwhile stays as it is.
 // The plaintexts do not change.

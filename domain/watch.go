@@ -98,6 +98,9 @@ func (c WatchChange) since(w Watch) WatchChange {
 	}
 }
 
+// With returns the watch as a change leaves it.
+func (w Watch) With(c WatchChange) Watch { return c.to(w) }
+
 func (c WatchChange) to(w Watch) Watch {
 	replace(&w.Label, c.Label)
 	replace(&w.EndpointID, c.EndpointID)

@@ -51,7 +51,8 @@ func (c UpdateAccount) wellFormed() error {
 	if c.Quotas != (Counts{}) {
 		least = 0
 	}
-	return errors.Join(within("email", len(c.Email), least, maxNameBytes), moreEmails(c.MoreEmails))
+	return errors.Join(within("email", len(c.Email), least, maxNameBytes), moreEmails(c.MoreEmails),
+		c.Quotas.wellFormed())
 }
 
 func moreEmails(emails []string) error {

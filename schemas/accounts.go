@@ -44,19 +44,25 @@ func countsOut(c domain.Counts) *kafka.Counts {
 		return nil
 	}
 	return &kafka.Counts{
-		Endpoints: c.Endpoints,
-		Watches:   c.Watches,
-		Senders:   c.Senders,
-		Backfills: c.Backfills,
+		Endpoints:   c.Endpoints,
+		Watches:     c.Watches,
+		Senders:     c.Senders,
+		Keys:        c.Keys,
+		Reads:       c.Reads,
+		Backfills:   c.Backfills,
+		StoredBytes: c.StoredBytes,
 	}
 }
 
 func countsIn(c *kafka.Counts) domain.Counts {
 	return domain.Counts{
-		Endpoints: c.GetEndpoints(),
-		Watches:   c.GetWatches(),
-		Senders:   c.GetSenders(),
-		Backfills: c.GetBackfills(),
+		Endpoints:   c.GetEndpoints(),
+		Watches:     c.GetWatches(),
+		Senders:     c.GetSenders(),
+		Keys:        c.GetKeys(),
+		Reads:       c.GetReads(),
+		Backfills:   c.GetBackfills(),
+		StoredBytes: c.GetStoredBytes(),
 	}
 }
 

@@ -36,6 +36,7 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 		Url:                 e.URL,
 		Description:         e.Description,
 		Secrets:             mapped(e.Secrets, secretOut),
+		SigningKey:          e.SigningKey,
 		Status:              string(e.Status),
 		ConsecutiveFailures: uint32(e.ConsecutiveFailures),
 		CreatedAtMillis:     e.CreatedAtMillis,
@@ -52,6 +53,8 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 		Signatures:          uint32(e.Signatures),
 		Ordering:            string(e.Ordering),
 		NoticesTo:           e.NoticesTo,
+
+		SigningKeyRotatedAtMillis: e.SigningKeyRotatedAtMillis,
 	}
 }
 
@@ -62,6 +65,7 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		Version:             e.GetVersion(),
 		EndpointSettings:    endpointSettingsIn(e),
 		Secrets:             mapped(e.GetSecrets(), secretIn),
+		SigningKey:          e.GetSigningKey(),
 		Status:              domain.EndpointStatus(e.GetStatus()),
 		ConsecutiveFailures: int(e.GetConsecutiveFailures()),
 		CreatedAtMillis:     e.GetCreatedAtMillis(),
@@ -75,6 +79,8 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		Sequence:            e.GetSequence(),
 		Log:                 logIn(e.GetLog()),
 		Trouble:             troubleIn(e.GetTrouble()),
+
+		SigningKeyRotatedAtMillis: e.GetSigningKeyRotatedAtMillis(),
 	}
 }
 
@@ -113,7 +119,7 @@ func endpointChangeOut(c domain.EndpointChange) *kafka.EndpointChange {
 	if c.Ordering != nil {
 		out.Ordering = pointer(string(*c.Ordering))
 	}
-	out.NoticesTo = c.NoticesTo
+	out.NoticesTo, out.SigningKey = c.NoticesTo, c.SigningKey
 	return out
 }
 
@@ -135,7 +141,7 @@ func endpointChangeIn(c *kafka.EndpointChange) domain.EndpointChange {
 	if c.Ordering != nil {
 		in.Ordering = pointer(domain.Ordering(c.GetOrdering()))
 	}
-	in.NoticesTo = c.NoticesTo
+	in.NoticesTo, in.SigningKey = c.NoticesTo, c.SigningKey
 	return in
 }
 

@@ -19,6 +19,7 @@ type Endpoint struct {
 	Signatures          []string          `json:"signatures,omitempty"`
 	Ordering            string            `json:"ordering,omitempty"`
 	NoticesTo           string            `json:"noticesTo,omitempty"`
+	SigningKeyRotatedAt *time.Time        `json:"signingKeyRotatedAt,omitempty"`
 	Status              string            `json:"status"`
 	DisabledReason      *string           `json:"disabledReason"`
 	DisabledAt          *time.Time        `json:"disabledAt"`
@@ -171,6 +172,13 @@ func (c *Client) RotateSecret(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "rotate-secret"), nil, o)
+}
+
+// RotateSigningKey gives an endpoint a new Ed25519 key. The former one signs too for 24 hours.
+func (c *Client) RotateSigningKey(
+	ctx context.Context, endpointID string, o ...Option,
+) (Endpoint, error) {
+	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "rotate-signing-key"), nil, o)
 }
 
 // TestEndpoint sends a test and waits for its first attempt.

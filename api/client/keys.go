@@ -7,6 +7,25 @@ import (
 
 const keys = "/v1/api-keys"
 
+// Account is the account of an API key, with what it has and may have.
+type Account struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+	Quotas    []Quota   `json:"quotas"`
+}
+
+// Quota is how much an account has of something, and how much it may have.
+type Quota struct {
+	Name  string `json:"name"`
+	Used  uint64 `json:"used"`
+	Limit uint64 `json:"limit"`
+}
+
+// GetAccount reads the account of the API key.
+func (c *Client) GetAccount(ctx context.Context) (Account, error) {
+	return ask[Account](ctx, c, get, "/v1/account", nil, nil)
+}
+
 // Key is an API key. Its text is set after creation and rolling only.
 type Key struct {
 	ID           string     `json:"id"`

@@ -71,7 +71,7 @@ type Config struct {
 	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.
 	DisableAfter int
 	Schedule     domain.Schedule // of attempts; empty: one is made
-	IdleMax      time.Duration   // after which a session of the console ends; 0: 15 minutes
+	IdleMax      time.Duration   // without a person, after which a session ends; 0: 15 minutes
 	// LookEvery is how often an open page's changes are looked for; 0: 2 seconds.
 	LookEvery time.Duration
 }

@@ -31,6 +31,7 @@ type overviewView struct {
 	Attempts  ratesView
 	Ledger    *ledgerView
 	Parts     []partView // of the service
+	Quotas    []client.Quota
 }
 
 func (x *Console) overview(v *visit) (page, error) {
@@ -51,6 +52,11 @@ func (x *Console) overview(v *visit) (page, error) {
 	// Likewise without this: a node that answers shows what it can.
 	if ready, err := v.api.GetReadiness(v.r.Context()); err == nil {
 		view.Parts = partsOf(ready)
+	}
+	if !x.isPortal() { // a link gives no access to the account
+		if account, err := v.api.GetAccount(v.r.Context()); err == nil {
+			view.Quotas = account.Quotas
+		}
 	}
 	if view.Attempts, err = x.rates(v, ""); err != nil {
 		trouble := x.trouble(v.r, err)

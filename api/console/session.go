@@ -97,10 +97,9 @@ func (x *Console) open(text, purpose string) (s session, ok bool) {
 	return s, true
 }
 
-// hasEnded reports whether a session was signed out at any node, or was idle for too long. Sessions
-// of the portal last as long as their link says, however idle.
+// hasEnded reports whether a session was signed out at any node, or was idle for too long.
 func (x *Console) hasEnded(s session) (bool, error) {
-	if !x.isPortal() && x.idle(s) >= x.IdleMax || x.ended.has(s) {
+	if x.idle(s) >= x.IdleMax || x.ended.has(s) {
 		return true, nil
 	}
 	until, err := x.Keys.KeyUsedAt(s.row())
@@ -118,7 +117,7 @@ func (x *Console) end(ctx context.Context, s session) error {
 // seen records that a user is active. Requests of a page's own script do not count.
 func (x *Console) seen(w http.ResponseWriter, r *http.Request, s session) error {
 	mode := r.Header.Get("Sec-Fetch-Mode") // empty: a browser without it, or no TLS
-	if x.isPortal() || x.idle(s) < x.IdleMax/15 || mode != "" && mode != "navigate" {
+	if x.idle(s) < x.IdleMax/15 || mode != "" && mode != "navigate" {
 		return nil
 	}
 	s.SeenSec = x.Now().Unix()

@@ -118,7 +118,7 @@ var kinds = map[string]kind{
 		http.StatusConflict, "The event was moved to another endpoint too often",
 	},
 	domain.CodeTooManySecrets: {http.StatusConflict, "The endpoint has too many valid secrets"},
-	domain.CodeTooManyKeys:    {http.StatusConflict, "The account has too many API keys"},
+	domain.CodeTooManyKeys:    {http.StatusForbidden, "The account has too many API keys"},
 	domain.CodeQuotaExceeded:  {http.StatusForbidden, "The account has as much as it may"},
 	domain.CodeKeyRolled:      {http.StatusConflict, "The API key was rolled before"},
 	domain.CodeTooManyRanges: {

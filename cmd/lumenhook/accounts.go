@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/mail"
 	"slices"
 	"time"
@@ -25,7 +24,7 @@ func newAccounts() *cobra.Command {
 	c := &cobra.Command{Use: "accounts", Short: "Open, list and update accounts of a running service"}
 	r.register(c)
 	r.RegisterKafka(c.PersistentFlags())
-	c.AddCommand(newAccountsCreate(&r), newAccountsList(&r), newAccountsUpdate(&r))
+	c.AddCommand(newAccountsCreate(&r), newAccountsList(&r), newAccountsGet(&r), newAccountsUpdate(&r))
 	c.Example = examplesOf(c, "create", "list")
 	return c
 }
@@ -107,10 +106,32 @@ endpoints. It reads them from the brokers: no API key sees another account.`,
 	return c
 }
 
+func newAccountsGet(r *apiFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get",
+		Short: "Show the account of an API key, and its quotas",
+		Example: `  # Each quota, and its use.
+  lumenhook accounts get`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := r.API()
+			if err != nil {
+				return err
+			}
+			account, err := c.GetAccount(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return r.Print(cmd.OutOrStdout(), account, func(w io.Writer) {
+				apicli.ShowAccount(w, account)
+			})
+		},
+	}
+}
+
 func newAccountsUpdate(r *apiFlags) *cobra.Command {
 	var account string
 	var emails []string
-	var quotas map[string]int
+	var quotas map[string]int64
 	c := &cobra.Command{
 		Use:   "update",
 		Short: "Change an account's addresses and quotas",
@@ -118,9 +139,11 @@ func newAccountsUpdate(r *apiFlags) *cobra.Command {
 up to 10, replace the present ones; each gets its own mail. Notices that were not sent yet are
 sent to the new addresses.
 
-A quota is how much the account may have: endpoints, watches, senders (of all its watches
-together) and backfills (in progress). A request beyond it gets 403 QUOTA_EXCEEDED.
-Fulfilled and expired watches count until you delete them.`,
+Quotas are endpoints, watches, senders, keys, reads, backfills and storedBytes. senders are
+those of all watches. reads run at once at a node, with bulk operations. storedBytes are those
+of endpoints and watches. A write beyond a quota gets 403 QUOTA_EXCEEDED or TOO_MANY_KEYS.
+Reads beyond theirs wait, then get 429. Fulfilled and expired watches count until you delete
+them. accounts get shows how much the account has.`,
 		Example: `  # Notices go to another address from now on
   lumenhook accounts update --account acc_… --email ops@shop.example
 
@@ -155,7 +178,7 @@ Fulfilled and expired watches count until you delete them.`,
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
 	c.Flags().StringArrayVar(&emails, "email", nil,
 		"an address from now on; may be repeated, 10 times at most")
-	c.Flags().StringToIntVar(&quotas, "quota", nil,
+	c.Flags().StringToInt64Var(&quotas, "quota", nil,
 		"how much the account may have, such as watches=500,senders=20000")
 	r.Changes(c)
 	c.MarkFlagsOneRequired("email", "quota")
@@ -163,19 +186,19 @@ Fulfilled and expired watches count until you delete them.`,
 }
 
 // readQuotas reads quotas by their names.
-func readQuotas(given map[string]int) (c domain.Counts, err error) {
+func readQuotas(given map[string]int64) (c domain.Counts, err error) {
 	known := domain.QuotaList()
 	for name, value := range given {
 		i := slices.IndexFunc(known, func(q domain.Quota) bool { return q.Name == name })
 		if i < 0 {
-			return c, cli.Usage(fmt.Errorf("unknown quota %q for --quota: use endpoints, watches, senders "+
-				"or backfills", name))
+			return c, cli.Usage(fmt.Errorf("unknown quota %q for --quota: use endpoints, watches, senders, "+
+				"keys, reads, backfills or storedBytes", name))
 		}
-		if value < 1 || value > math.MaxInt32 {
+		if value < 1 || uint64(value) > known[i].Most {
 			return c, cli.Usage(fmt.Errorf("invalid value %d for --quota %s: use 1 to %d", value, name,
-				math.MaxInt32))
+				known[i].Most))
 		}
-		*known[i].Of(&c) = uint32(value)
+		*known[i].Of(&c) = uint64(value)
 	}
 	return c, nil
 }

@@ -204,7 +204,7 @@ func (s *testService) accountsAndKeys() {
 	s.cli(&other, "accounts", "create", "--email", "b@example.com")
 	s.cli(nil, "accounts", "update", "--account", other.AccountID, "--email", "c@example.com",
 		"--email", "d@example.com")
-	s.cli(nil, "accounts", "update", "--account", other.AccountID, "--quota", "watches=5")
+	s.cli(nil, "accounts", "update", "--account", other.AccountID, "--quota", "watches=5,reads=2")
 	s.eventually("another email of an account", func() bool {
 		var accounts apicli.Accounts
 		s.cli(&accounts, "accounts", "list")
@@ -215,6 +215,11 @@ func (s *testService) accountsAndKeys() {
 			accounts.Data[i].Quotas["watches"] == 5 && accounts.Data[i].Quotas["endpoints"] == 10_000
 	})
 	b := s.client(other.Key)
+	mine, err := b.GetAccount(ctx)
+	if reads := mine.Quotas[4]; err != nil || mine.ID != other.AccountID ||
+		reads != (client.Quota{Name: "reads", Used: 1, Limit: 2}) {
+		t.Errorf("%v %+v", err, mine)
+	}
 	if list, err := b.ListKeys(ctx, client.Page{}); err != nil || len(list.Data) != 1 {
 		t.Fatalf("%v %+v", err, list)
 	}
@@ -235,7 +240,7 @@ func (s *testService) accountsAndKeys() {
 	if _, err := reader.ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
 		t.Error(err)
 	}
-	_, err := reader.CreateKey(ctx, client.KeyCreate{Permissions: []string{"read"}})
+	_, err = reader.CreateKey(ctx, client.KeyCreate{Permissions: []string{"read"}})
 	s.wantCode(err, "MISSING_PERMISSION")
 	s.eventually("the last use of a key", func() bool {
 		k, err := b.GetKey(ctx, narrow.KeyID)

@@ -16,7 +16,7 @@ func newEndpoints() *cobra.Command {
 	a.register(c)
 	c.AddCommand(
 		newEndpointsCreate(&a), newEndpointsList(&a), newEndpointsUpdate(&a),
-		newEndpointsReplay(&a), newEndpointsRotate(&a), newEndpointsTest(&a),
+		newEndpointsReplay(&a), newEndpointsRotate(&a), newEndpointsRotateKey(&a), newEndpointsTest(&a),
 		newEndpointsHistory(&a),
 		getting(&a, apicli.Endpoints, "Show an endpoint",
 			`  # Its state: failures in a row, and why it is disabled
@@ -88,6 +88,16 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
   lumenhook endpoints rotate-secret ep_… --secret-out hook.secret`
 	keep.Register(c.Flags())
 	cli.Before(c, func() error { return keep.Check(a.Field) })
+	return c
+}
+
+func newEndpointsRotateKey(a *apiFlags) *cobra.Command {
+	c := changing(a, "rotate-signing-key ENDPOINT_ID", "Give an endpoint a new Ed25519 key",
+		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
+			return c.RotateSigningKey(ctx, args[0])
+		}, apicli.ShowEndpoint)
+	c.Example = `  # The former key also signs for 24 hours.
+  lumenhook endpoints rotate-signing-key ep_…`
 	return c
 }
 

@@ -81,6 +81,7 @@ func aLaterDay() []scene {
 		{command: "ledger check", only: "upgrade"},
 		{command: "ledger reset", code: cli.ExitFailure}, // the network was not reset
 		{command: "endpoints rotate-secret"},
+		{command: "endpoints rotate-signing-key"},
 		{command: "endpoints disable"},
 		{command: "endpoints replay"},
 		{command: "endpoints enable"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -204,6 +205,20 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 	r := sent()
 	r.wantStandard(t, s.endpointKeys(e.ID), rotated.Secret, e.Secret)
 	r.verify(t, rotated.Secret, e.Secret)
+
+	// The key of this endpoint alone rotates: who has kept the former one verifies by it.
+	kept := s.endpointKeys(e.ID)
+	if _, err := s.tryCLI("endpoints", "rotate-signing-key", e.ID); err != nil {
+		t.Fatal(err)
+	}
+	both := s.endpointKeys(e.ID)
+	if n := bytes.Count(both, []byte(`"kid"`)); n != 2 {
+		t.Errorf("%d keys are published: %s", n, both)
+	}
+	during := sent()
+	if old, all := during.verifiedBy(t, kept), during.verifiedBy(t, both); old != 1 || all != 2 {
+		t.Errorf("%d signatures verify by the former key, and %d by both", old, all)
+	}
 
 	if _, err := s.tryCLI("endpoints", "update", e.ID, "--signature", ""); err != nil {
 		t.Fatal(err)

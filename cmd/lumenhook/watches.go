@@ -141,7 +141,7 @@ func newBackfill() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backfill --watch WATCH_ID --from LEDGER [--to LEDGER]",
 		Short: "Find and deliver payments of the past for a watch",
-		Long: `Matches every ledger of a range against a watch as it is now, and delivers the
+		Long: `Matches every ledger of a range against a watch as it is now. Delivers the
 payments that have no event of this watch yet. Use it for payments from before the
 watch was created, and after you corrected its rules or extended its expiry. It does
 not deliver an event again. Without --to, the range ends at the live ledger. The watch

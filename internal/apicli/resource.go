@@ -91,7 +91,7 @@ type Account struct {
 	Keys      int       `json:"keys"`   // that are there, expired ones included
 	CreatedAt time.Time `json:"createdAt"`
 
-	Quotas map[string]uint32 `json:"quotas"` // how much it may have
+	Quotas map[string]uint64 `json:"quotas"` // how much it may have
 }
 
 // Accounts are a list of them.
@@ -110,7 +110,7 @@ func ViewAccounts(all []domain.Account) Accounts {
 
 // ViewAccount returns an account as it is shown.
 func ViewAccount(a domain.Account) Account {
-	quotas, counts := make(map[string]uint32), a.Quotas.Or(domain.DefaultQuotas())
+	quotas, counts := make(map[string]uint64), a.Quotas.Or(domain.DefaultQuotas())
 	for _, q := range domain.QuotaList() {
 		quotas[q.Name] = *q.Of(&counts)
 	}
@@ -132,6 +132,16 @@ func (l Accounts) Show(w io.Writer) {
 	cli.Row(w, "ID", "EMAILS", "KEYS", "CREATED")
 	for _, a := range l.Data {
 		cli.Row(w, a.ID, strings.Join(a.Emails, " "), a.Keys, a.CreatedAt)
+	}
+}
+
+// ShowAccount prints the account of a key, with its quotas.
+func ShowAccount(w io.Writer, a client.Account) {
+	cli.Row(w, "account", a.ID)
+	cli.Row(w, "created", a.CreatedAt)
+	cli.Row(w, "QUOTA", "USED", "LIMIT")
+	for _, q := range a.Quotas {
+		cli.Row(w, q.Name, q.Used, q.Limit)
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 		Value("allowed-origins", &at.Origins, nil, "origins of other web pages that may use the HTTP "+
 			"ports, such as http://localhost:3000", checkOrigins),
 		Value("console-idle", &at.ConsoleIdle, 15*time.Minute, "after how long an idle "+
-			"console session ends, from 1m to 8h", Between(time.Minute, 8*time.Hour)),
+			"console or portal session ends, from 1m to 8h", Between(time.Minute, 8*time.Hour)),
 		Value("portal-frame-ancestors", &at.FrameAncestors, nil, "origins of web pages that may show "+
 			"the portal in a frame, such as https://shop.example (default none)", checkOrigins),
 		Value("api-trusted-proxies", new([]string), nil, "address ranges of proxies in front of the "+

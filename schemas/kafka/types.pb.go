@@ -760,10 +760,13 @@ func (x *Account) GetQuotas() *Counts {
 // Counts count what an account has, or may have at most.
 type Counts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Endpoints     uint32                 `protobuf:"varint,1,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
-	Watches       uint32                 `protobuf:"varint,2,opt,name=watches,proto3" json:"watches,omitempty"`
-	Senders       uint32                 `protobuf:"varint,3,opt,name=senders,proto3" json:"senders,omitempty"`     // of all its watches
-	Backfills     uint32                 `protobuf:"varint,4,opt,name=backfills,proto3" json:"backfills,omitempty"` // in progress
+	Endpoints     uint64                 `protobuf:"varint,1,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
+	Watches       uint64                 `protobuf:"varint,2,opt,name=watches,proto3" json:"watches,omitempty"`
+	Senders       uint64                 `protobuf:"varint,3,opt,name=senders,proto3" json:"senders,omitempty"`                            // of all its watches
+	Backfills     uint64                 `protobuf:"varint,4,opt,name=backfills,proto3" json:"backfills,omitempty"`                        // in progress
+	Keys          uint64                 `protobuf:"varint,5,opt,name=keys,proto3" json:"keys,omitempty"`                                  // API keys that have not expired
+	Reads         uint64                 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`                                // reads and bulk operations at once, at a node
+	StoredBytes   uint64                 `protobuf:"varint,7,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"` // of the rows of its endpoints and watches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,30 +801,51 @@ func (*Counts) Descriptor() ([]byte, []int) {
 	return file_types_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Counts) GetEndpoints() uint32 {
+func (x *Counts) GetEndpoints() uint64 {
 	if x != nil {
 		return x.Endpoints
 	}
 	return 0
 }
 
-func (x *Counts) GetWatches() uint32 {
+func (x *Counts) GetWatches() uint64 {
 	if x != nil {
 		return x.Watches
 	}
 	return 0
 }
 
-func (x *Counts) GetSenders() uint32 {
+func (x *Counts) GetSenders() uint64 {
 	if x != nil {
 		return x.Senders
 	}
 	return 0
 }
 
-func (x *Counts) GetBackfills() uint32 {
+func (x *Counts) GetBackfills() uint64 {
 	if x != nil {
 		return x.Backfills
+	}
+	return 0
+}
+
+func (x *Counts) GetKeys() uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
+func (x *Counts) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *Counts) GetStoredBytes() uint64 {
+	if x != nil {
+		return x.StoredBytes
 	}
 	return 0
 }
@@ -960,13 +984,15 @@ type Endpoint struct {
 	DeletedAtMillis     int64                  `protobuf:"varint,18,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"`            // 0: not deleted
 	Sequence            uint64                 `protobuf:"varint,19,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                   // of the delivery that was created last; 0: none has one
 	// Signatures besides the specification's. 1: standard-webhooks, 2: standard-webhooks-ed25519
-	Signatures    uint32      `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
-	Ordering      string      `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"`                    // "wallet"; empty: none
-	Log           *AttemptLog `protobuf:"bytes,26,opt,name=log,proto3" json:"log,omitempty"`                              // of its attempts, in states only; absent: there is none
-	NoticesTo     string      `protobuf:"bytes,27,opt,name=notices_to,json=noticesTo,proto3" json:"notices_to,omitempty"` // the endpoint that is told of it; empty: none
-	Trouble       *Trouble    `protobuf:"bytes,28,opt,name=trouble,proto3" json:"trouble,omitempty"`                      // in states only; absent: there is none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Signatures                uint32      `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
+	Ordering                  string      `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"`                                                                           // "wallet"; empty: none
+	Log                       *AttemptLog `protobuf:"bytes,26,opt,name=log,proto3" json:"log,omitempty"`                                                                                     // of its attempts, in states only; absent: there is none
+	NoticesTo                 string      `protobuf:"bytes,27,opt,name=notices_to,json=noticesTo,proto3" json:"notices_to,omitempty"`                                                        // the endpoint that is told of it; empty: none
+	Trouble                   *Trouble    `protobuf:"bytes,28,opt,name=trouble,proto3" json:"trouble,omitempty"`                                                                             // in states only; absent: there is none
+	SigningKey                uint32      `protobuf:"varint,29,opt,name=signing_key,json=signingKey,proto3" json:"signing_key,omitempty"`                                                    // how often its Ed25519 key was rotated
+	SigningKeyRotatedAtMillis int64       `protobuf:"varint,30,opt,name=signing_key_rotated_at_millis,json=signingKeyRotatedAtMillis,proto3" json:"signing_key_rotated_at_millis,omitempty"` // 0: never
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -1165,6 +1191,20 @@ func (x *Endpoint) GetTrouble() *Trouble {
 		return x.Trouble
 	}
 	return nil
+}
+
+func (x *Endpoint) GetSigningKey() uint32 {
+	if x != nil {
+		return x.SigningKey
+	}
+	return 0
+}
+
+func (x *Endpoint) GetSigningKeyRotatedAtMillis() int64 {
+	if x != nil {
+		return x.SigningKeyRotatedAtMillis
+	}
+	return 0
 }
 
 // Trouble is what has happened at an endpoint since its last success.
@@ -1432,6 +1472,7 @@ type EndpointChange struct {
 	Signatures         *uint32                `protobuf:"varint,8,opt,name=signatures,proto3,oneof" json:"signatures,omitempty"`
 	Ordering           *string                `protobuf:"bytes,9,opt,name=ordering,proto3,oneof" json:"ordering,omitempty"`
 	NoticesTo          *string                `protobuf:"bytes,10,opt,name=notices_to,json=noticesTo,proto3,oneof" json:"notices_to,omitempty"`
+	SigningKey         *uint32                `protobuf:"varint,11,opt,name=signing_key,json=signingKey,proto3,oneof" json:"signing_key,omitempty"` // of Endpoint.signing_key
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1513,6 +1554,13 @@ func (x *EndpointChange) GetNoticesTo() string {
 		return *x.NoticesTo
 	}
 	return ""
+}
+
+func (x *EndpointChange) GetSigningKey() uint32 {
+	if x != nil && x.SigningKey != nil {
+		return *x.SigningKey
+	}
+	return 0
 }
 
 // WatchChange holds what changes; what is absent stays.
@@ -3219,19 +3267,22 @@ const file_types_proto_rawDesc = "" +
 	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\x12\x1f\n" +
 	"\vmore_emails\x18\x06 \x03(\tR\n" +
 	"moreEmails\x122\n" +
-	"\x06quotas\x18\a \x01(\v2\x1a.lumenhook.kafka.v1.CountsR\x06quotas\"x\n" +
+	"\x06quotas\x18\a \x01(\v2\x1a.lumenhook.kafka.v1.CountsR\x06quotas\"\xc5\x01\n" +
 	"\x06Counts\x12\x1c\n" +
-	"\tendpoints\x18\x01 \x01(\rR\tendpoints\x12\x18\n" +
-	"\awatches\x18\x02 \x01(\rR\awatches\x12\x18\n" +
-	"\asenders\x18\x03 \x01(\rR\asenders\x12\x1c\n" +
-	"\tbackfills\x18\x04 \x01(\rR\tbackfills\"~\n" +
+	"\tendpoints\x18\x01 \x01(\x04R\tendpoints\x12\x18\n" +
+	"\awatches\x18\x02 \x01(\x04R\awatches\x12\x18\n" +
+	"\asenders\x18\x03 \x01(\x04R\asenders\x12\x1c\n" +
+	"\tbackfills\x18\x04 \x01(\x04R\tbackfills\x12\x12\n" +
+	"\x04keys\x18\x05 \x01(\x04R\x04keys\x12\x14\n" +
+	"\x05reads\x18\x06 \x01(\x04R\x05reads\x12!\n" +
+	"\fstored_bytes\x18\a \x01(\x04R\vstoredBytes\"~\n" +
 	"\fSealedSecret\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12*\n" +
 	"\x11created_at_millis\x18\x02 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
 	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\"4\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealed\"\x8d\a\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealed\"\xf0\a\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3261,7 +3312,10 @@ const file_types_proto_rawDesc = "" +
 	"\x03log\x18\x1a \x01(\v2\x1e.lumenhook.kafka.v1.AttemptLogR\x03log\x12\x1d\n" +
 	"\n" +
 	"notices_to\x18\x1b \x01(\tR\tnoticesTo\x125\n" +
-	"\atrouble\x18\x1c \x01(\v2\x1b.lumenhook.kafka.v1.TroubleR\atrouble\"\\\n" +
+	"\atrouble\x18\x1c \x01(\v2\x1b.lumenhook.kafka.v1.TroubleR\atrouble\x12\x1f\n" +
+	"\vsigning_key\x18\x1d \x01(\rR\n" +
+	"signingKey\x12@\n" +
+	"\x1dsigning_key_rotated_at_millis\x18\x1e \x01(\x03R\x19signingKeyRotatedAtMillis\"\\\n" +
 	"\aTrouble\x12!\n" +
 	"\fsince_millis\x18\x01 \x01(\x03R\vsinceMillis\x12\x1a\n" +
 	"\battempts\x18\x02 \x01(\rR\battempts\x12\x12\n" +
@@ -3278,7 +3332,7 @@ const file_types_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x19.lumenhook.kafka.v1.AssetR\x04list\" \n" +
 	"\n" +
 	"StringList\x12\x12\n" +
-	"\x04list\x18\x01 \x03(\tR\x04list\"\x87\x03\n" +
+	"\x04list\x18\x01 \x03(\tR\x04list\"\xbd\x03\n" +
 	"\x0eEndpointChange\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x12%\n" +
 	"\vdescription\x18\x02 \x01(\tH\x01R\vdescription\x88\x01\x01\x128\n" +
@@ -3290,13 +3344,16 @@ const file_types_proto_rawDesc = "" +
 	"\bordering\x18\t \x01(\tH\x04R\bordering\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"notices_to\x18\n" +
-	" \x01(\tH\x05R\tnoticesTo\x88\x01\x01B\x06\n" +
+	" \x01(\tH\x05R\tnoticesTo\x88\x01\x01\x12$\n" +
+	"\vsigning_key\x18\v \x01(\rH\x06R\n" +
+	"signingKey\x88\x01\x01B\x06\n" +
 	"\x04_urlB\x0e\n" +
 	"\f_descriptionB\x18\n" +
 	"\x16_rate_limit_per_secondB\r\n" +
 	"\v_signaturesB\v\n" +
 	"\t_orderingB\r\n" +
-	"\v_notices_to\"\xee\x03\n" +
+	"\v_notices_toB\x0e\n" +
+	"\f_signing_key\"\xee\x03\n" +
 	"\vWatchChange\x12\x19\n" +
 	"\x05label\x18\x01 \x01(\tH\x00R\x05label\x88\x01\x01\x12$\n" +
 	"\vendpoint_id\x18\x02 \x01(\tH\x01R\n" +

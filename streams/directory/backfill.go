@@ -41,7 +41,7 @@ func unadmittedOf(w domain.Watch) [][]byte {
 func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 	listed := unadmittedOf(after)
 	if len(listed) > 0 && after.MissedSince != 0 {
-		e, err := readRow(batch, endpoints, after.EndpointID, endpointOf)
+		e, _, err := readRow(batch, endpoints, after.EndpointID, endpointOf)
 		if err != nil {
 			return err
 		}

@@ -200,23 +200,32 @@ func TestWhatAnAccountHasIsCounted(t *testing.T) {
 			ID: id, AccountID: "acc_1", Status: status,
 		}))
 	}
-	expect := func(want domain.Counts) {
+	quotas := domain.DefaultQuotas()
+	expect := func(want domain.Counts, rows ...kafka.Record) {
 		t.Helper()
-		if got, err := d.Counts("acc_1"); err != nil || got != want {
+		for _, r := range rows {
+			want.StoredBytes += uint64(len(r.Value))
+		}
+		got, may, err := d.Counts("acc_1")
+		if err != nil || got != want || may != quotas {
 			t.Fatalf("counted %+v (%v), want %+v", got, err, want)
 		}
 	}
 	as := func(*domain.Watch) {}
 	busy := func(w *domain.Watch) { w.Backfill = domain.Backfill{Request: 2, From: 5, Next: 5} }
 	expect(domain.Counts{})
-	applyAll(t, s, endpoint("ep_1", domain.StatusActive), endpoint("ep_2", domain.StatusDisabled),
-		watch("wat_1", "acc_1", 3, as), watch("wat_2", "acc_1", 4, busy),
-		watch("wat_3", "acc_2", 9, busy))
-	expect(domain.Counts{Endpoints: 2, Watches: 2, Senders: 7, Backfills: 1})
-	applyAll(t, s, watch("wat_1", "acc_1", 1, busy), watch("wat_2", "acc_1", 4, as))
-	expect(domain.Counts{Endpoints: 2, Watches: 2, Senders: 5, Backfills: 1})
+	e1, e2 := endpoint("ep_1", domain.StatusActive), endpoint("ep_2", domain.StatusDisabled)
+	w1, w2 := watch("wat_1", "acc_1", 3, as), watch("wat_2", "acc_1", 4, busy)
+	applyAll(t, s, e1, e2, w1, w2, watch("wat_3", "acc_2", 9, busy))
+	expect(domain.Counts{Endpoints: 2, Watches: 2, Senders: 7, Backfills: 1}, e1, e2, w1, w2)
+	w1, w2 = watch("wat_1", "acc_1", 1, busy), watch("wat_2", "acc_1", 4, as)
+	quotas.Watches, quotas.Reads = 5, 2
+	applyAll(t, s, w1, w2, row(accounts.topic, "acc_1", schemas.EncodeAccount(domain.Account{
+		ID: "acc_1", Quotas: domain.Counts{Watches: 5, Reads: 2},
+	})))
+	expect(domain.Counts{Endpoints: 2, Watches: 2, Senders: 5, Backfills: 1}, e1, e2, w1, w2)
 	applyAll(t, s, endpoint("ep_1", domain.StatusDeleted), tombstone(endpoints.topic, "ep_1"),
 		tombstone(watches.topic, "wat_1"),
 		watch("wat_2", "acc_1", 4, func(w *domain.Watch) { w.DeletedAtMillis = 7 }))
-	expect(domain.Counts{Endpoints: 1})
+	expect(domain.Counts{Endpoints: 1}, e2)
 }

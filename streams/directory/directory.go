@@ -21,7 +21,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another format is refilled.
-	format = 9
+	format = 10
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20

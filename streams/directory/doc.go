@@ -39,7 +39,7 @@
 //	0x18 key id                when the key was last used
 //	0x19 account, 0x00, id     empty: watches with a backfill in progress or an open part
 //	0x1a watch id              empty: watches without a first live ledger
-//	0x1b account id            what the account has, of each quota 4 bytes
+//	0x1b account id            what the account has, then its quotas: of each 8 bytes
 //
 // A record that is not a row of its table is logged and skipped; the previous row stays. A row of a
 // newer schema version ends Run, because its content must not be missed.

@@ -48,10 +48,11 @@ func (d *Directory) Account(id string) (domain.Account, bool, error) {
 	return get(d, accounts, id, accountOf)
 }
 
-// Counts returns what an account has.
-func (d *Directory) Counts(accountID string) (domain.Counts, error) {
+// Counts returns what an account has, besides its keys, and what it may have.
+func (d *Directory) Counts(accountID string) (used, quotas domain.Counts, err error) {
 	value, err := d.store.Get(countsKey(accountID))
-	return countsOf(value), err
+	used, quotas = countsOf(value)
+	return used, quotas.Or(domain.DefaultQuotas()), err
 }
 
 // Endpoint returns an endpoint's row. It is shared: callers must not change what it points to.

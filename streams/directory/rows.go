@@ -115,7 +115,7 @@ func apply(batch *store.Batch, rec kafka.Record) (change, error) {
 }
 
 func applyAccount(batch *store.Batch, id string, rec kafka.Record) (change, error) {
-	before, err := readRow(batch, accounts, id, accountOf)
+	before, _, err := readRow(batch, accounts, id, accountOf)
 	if err != nil {
 		return change{}, err
 	}
@@ -133,11 +133,11 @@ func applyAccount(batch *store.Batch, id string, rec kafka.Record) (change, erro
 		c.hashes = append(c.hashes, string(k.Hash))
 		err = errors.Join(err, batch.Set(hashKey(k.Hash), []byte(id)))
 	}
-	return c, err
+	return c, errors.Join(err, setQuotas(batch, id, after.Quotas))
 }
 
 func applyEndpoint(batch *store.Batch, id string, rec kafka.Record) (change, error) {
-	before, err := readRow(batch, endpoints, id, endpointOf)
+	before, was, err := readRow(batch, endpoints, id, endpointOf)
 	if err != nil {
 		return change{}, err
 	}
@@ -145,13 +145,14 @@ func applyEndpoint(batch *store.Batch, id string, rec kafka.Record) (change, err
 		func(e domain.Endpoint) string { return e.ID })
 	if err == nil {
 		err = errors.Join(relist(batch, placesOfEndpoint(before), placesOfEndpoint(after)),
-			count(batch, cmp.Or(after.AccountID, before.AccountID), after.CountsOf(), before.CountsOf()))
+			count(batch, cmp.Or(after.AccountID, before.AccountID), stored(after.CountsOf(), len(rec.Value)),
+				stored(before.CountsOf(), was)))
 	}
 	return change{table: endpoints, id: id}, err
 }
 
 func applyWatch(batch *store.Batch, id string, rec kafka.Record) (change, error) {
-	before, err := readRow(batch, watches, id, watchOf)
+	before, was, err := readRow(batch, watches, id, watchOf)
 	if err != nil {
 		return change{}, err
 	}
@@ -169,12 +170,21 @@ func applyWatch(batch *store.Batch, id string, rec kafka.Record) (change, error)
 			return c, err
 		}
 	}
-	err = count(batch, cmp.Or(after.AccountID, before.AccountID), after.CountsOf(), before.CountsOf())
+	err = count(batch, cmp.Or(after.AccountID, before.AccountID),
+		stored(after.CountsOf(), len(rec.Value)), stored(before.CountsOf(), was))
 	return c, errors.Join(err, indexUnadmitted(batch, before, after))
 }
 
 func countsKey(accountID string) []byte {
 	return append(append(make([]byte, 0, 1+len(accountID)), spaceCounts), accountID...)
+}
+
+// stored adds the size of its row to what an object counts for.
+func stored(c domain.Counts, rowBytes int) domain.Counts {
+	if c != (domain.Counts{}) {
+		c.StoredBytes = uint64(rowBytes) // #nosec G115 -- a length
+	}
+	return c
 }
 
 // count adds to what an account has, and takes away from it.
@@ -186,32 +196,57 @@ func count(batch *store.Batch, accountID string, added, taken domain.Counts) err
 	if err != nil {
 		return err
 	}
-	now := countsOf(value).Plus(added, taken)
-	value = nil
-	for _, q := range domain.QuotaList() {
-		value = binary.BigEndian.AppendUint32(value, *q.Of(&now))
-	}
-	return batch.Set(countsKey(accountID), value)
+	used, quotas := countsOf(value)
+	return batch.Set(countsKey(accountID), packCounts(used.Plus(added, taken), quotas))
 }
 
-func countsOf(value []byte) (c domain.Counts) {
-	for i, q := range domain.QuotaList() {
-		if len(value) >= 4*(i+1) {
-			*q.Of(&c) = binary.BigEndian.Uint32(value[4*i:])
+// setQuotas stores an account's quotas with its counts: a request that checks both reads one short
+// entry, and not the account's row with all its keys.
+func setQuotas(batch *store.Batch, accountID string, quotas domain.Counts) error {
+	value, err := batch.Get(countsKey(accountID))
+	if err != nil {
+		return err
+	}
+	used, before := countsOf(value)
+	if quotas == before {
+		return nil
+	}
+	return batch.Set(countsKey(accountID), packCounts(used, quotas))
+}
+
+func packCounts(used, quotas domain.Counts) (value []byte) {
+	for _, c := range []*domain.Counts{&used, &quotas} {
+		for _, q := range domain.QuotaList() {
+			value = binary.BigEndian.AppendUint64(value, *q.Of(c))
 		}
 	}
-	return c
+	return value
 }
 
+func countsOf(value []byte) (used, quotas domain.Counts) {
+	for _, c := range []*domain.Counts{&used, &quotas} {
+		for _, q := range domain.QuotaList() {
+			if len(value) >= 8 {
+				*q.Of(c), value = binary.BigEndian.Uint64(value), value[8:]
+			}
+		}
+	}
+	return used, quotas
+}
+
+// readRow returns a row and how many bytes it has; no row is the zero value.
 func readRow[T any](
 	batch *store.Batch, t table, id string, decode func([]byte) (T, error),
-) (T, error) {
+) (value T, size int, err error) {
 	row, err := batch.Get(t.rowKey(id))
 	if err != nil {
-		var none T
-		return none, err
+		return value, 0, err
 	}
-	return decode(row)
+	if len(row) > 0 {
+		size = max(0, len(row)-1-int(row[0]))
+	}
+	value, err = decode(row)
+	return value, size, err
 }
 
 // unreadable is the error of a record that is not a row. Nothing of it was written.

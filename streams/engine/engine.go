@@ -43,7 +43,7 @@ type Config struct {
 	Unseal func(sealed []byte, boundTo string) (domain.Secret, error)
 	// SigningKeys returns an endpoint's private Ed25519 keys that sign at that time, newest first,
 	// for endpoints that ask for such a signature; nil: no keys.
-	SigningKeys func(endpointID string, nowMillis int64) ([]domain.Secret, error)
+	SigningKeys func(name string, nowMillis int64) ([]domain.Secret, error)
 	// AttemptsInFlight bounds the attempts in flight for each partition,
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int

@@ -21,7 +21,7 @@ const cachedSecrets = 4096
 
 func newSecrets(
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error),
-	keys func(endpointID string, nowMillis int64) ([]domain.Secret, error),
+	keys func(name string, nowMillis int64) ([]domain.Secret, error),
 ) *secrets {
 	return &secrets{unseal: unseal, keys: keys, opened: newCache[domain.Secret](cachedSecrets)}
 }
@@ -32,9 +32,16 @@ func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, 
 	var keys []domain.Secret
 	err := errors.New("this engine has no signing key that signs now: make one with " +
 		"`lumenhook secrets signing create`, or bring the file of the others here")
-	if s.keys != nil {
-		if given, keysErr := s.keys(e.ID, nowMillis); keysErr != nil || len(given) > 0 {
-			keys, err = given, keysErr
+	for _, name := range e.SigningKeyNames(nowMillis) {
+		if s.keys == nil {
+			break
+		}
+		given, keysErr := s.keys(name, nowMillis)
+		if keysErr != nil || len(given) > 0 {
+			keys, err = append(keys, given...), keysErr
+		}
+		if keysErr != nil {
+			break
 		}
 	}
 	if err != nil {

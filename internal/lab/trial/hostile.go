@@ -2,12 +2,17 @@ package trial
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,11 +29,90 @@ const (
 	residentMaxKiB   = 1 << 20          // of the program, without ClickHouse: what the chart gives it
 )
 
-var attacks = []string{"lists", "backfills", "tests", "connections", "keys", "others", "paths"}
+var attacks = []string{"lists", "backfills", "tests", "connections", "keys", "others", "paths", "forge"}
 
 // hostile is the hostile tenant's account, with an endpoint whose receiver hangs, and a watch.
 type hostile struct {
-	key, endpoint, watch string
+	key, endpoint, watch, secret string
+}
+
+// forged is a signed webhook of the hostile tenant's own endpoint.
+type forged struct {
+	id, timestamp, signature string
+	body                     []byte
+}
+
+// toleranceSeconds is how old a webhook may be for the receiver kits.
+const toleranceSeconds = 300
+
+// acceptedBy reports whether a receiver kit with a secret accepts the webhook at a time.
+func (f forged) acceptedBy(secret string, nowSeconds int64) bool {
+	seconds, err := strconv.ParseInt(f.timestamp, 10, 64)
+	if err != nil || max(nowSeconds-seconds, seconds-nowSeconds) > toleranceSeconds {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(mac, "%s.%s", f.timestamp, f.body)
+	want := "v1=" + hex.EncodeToString(mac.Sum(nil))
+	return slices.Contains(strings.Split(f.signature, ","), want)
+}
+
+// checkForged has every receiver of the others look at what the hostile tenant could forward: none
+// accepts it. The hostile tenant's own receiver does, so the check is one.
+func (w *world) checkForged() {
+	for _, f := range w.receivers.forged {
+		seconds, _ := strconv.ParseInt(f.timestamp, 10, 64)
+		if !f.acceptedBy(w.hostile.secret, seconds) {
+			w.violate("HOSTILE", "%s is not signed for its own endpoint: %s", f.id, f.signature)
+		}
+		if f.acceptedBy(w.hostile.secret, seconds+toleranceSeconds+1) {
+			w.violate("HOSTILE", "%s is accepted after the tolerance", f.id)
+		}
+		for _, a := range w.accounts {
+			for slot, e := range a.endpoints {
+				for _, s := range e.secrets {
+					if f.acceptedBy(s.text, seconds) {
+						w.violate("HOSTILE", "%s of the hostile tenant is accepted at %s", f.id, slot)
+					}
+				}
+			}
+		}
+	}
+}
+
+// attackForge gets signed webhooks of its own endpoint, by a test and by a pull, to forward them.
+// A pulled event is signed for the time of its creation, so that it ages.
+func (w *worker) attackForge(ctx context.Context, op Op) error {
+	at := "/v1/endpoints/" + w.hostile.endpoint
+	_, err := w.call(ctx, request{method: "POST", path: at + "/test", key: w.hostile.key})
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Data []struct {
+			Headers map[string]string
+			Body    string
+		}
+	}
+	got, err := w.call(ctx, request{method: "GET", path: at + "/events", key: w.hostile.key})
+	if err != nil || got.status != http.StatusOK {
+		return err // the history may be away
+	}
+	if err := got.into(&page); err != nil {
+		return err
+	}
+	for _, one := range page.Data {
+		f := forged{one.Headers["Webhook-Id"], one.Headers["Webhook-Timestamp"],
+			one.Headers["Webhook-Signature"], []byte(one.Body)}
+		w.receivers.forge(f)
+		var event struct{ CreatedAt time.Time }
+		if err := json.Unmarshal(f.body, &event); err != nil ||
+			fmt.Sprint(event.CreatedAt.Unix()) != f.timestamp {
+			w.violate("HOSTILE", "%s: %s, created at %s, is pulled with the timestamp %q", op, f.id,
+				event.CreatedAt, f.timestamp)
+		}
+	}
+	return nil
 }
 
 func (w *world) openHostile(ctx context.Context) error {
@@ -37,7 +121,7 @@ func (w *world) openHostile(ctx context.Context) error {
 		return err
 	}
 	w.hostile.key = a.key
-	var made struct{ ID string }
+	var made struct{ ID, Secret string }
 	create := func(path string, body any, into *string) error {
 		got, err := w.call(ctx, request{method: "POST", path: path, key: a.key, body: body})
 		if err == nil {
@@ -51,6 +135,7 @@ func (w *world) openHostile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.hostile.secret = made.Secret
 	var senders []string
 	for n := range 50 {
 		senders = append(senders, w.walletOf(fmt.Sprint("hostile", n)).Address())
@@ -85,6 +170,8 @@ func (w *worker) attack(ctx context.Context, op Op) error {
 		connect(info, until)
 	case "keys":
 		err = w.attackKeys(ctx, op)
+	case "forge":
+		err = w.attackForge(ctx, op)
 	case "others":
 		err = w.attackOthers(ctx, op)
 	default:

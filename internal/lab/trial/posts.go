@@ -19,6 +19,7 @@ const signedMargin = 500 * time.Millisecond
 // checkPosts compares each post with the others of its id, and its signature with the
 // secrets of its endpoint.
 func (b *observed) checkPosts() {
+	b.checkForged()
 	for id, posts := range b.posts {
 		if _, known := b.events[id]; !known {
 			b.violate("POSTS", "%s was posted to %s and is in no list", id, posts[0].endpoint)

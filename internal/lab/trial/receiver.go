@@ -44,9 +44,11 @@ type receivers struct {
 	mu    sync.Mutex
 	modes map[string]string // by endpoint's slot
 	posts []*post
-	urls  map[string]string // by server: h2, h1, closed, badtls
-	stops []func()
-	woken chan struct{} // closed at the next post
+	// forged has the webhooks of the hostile tenant's endpoint, which it could send to the others.
+	forged []forged
+	urls   map[string]string // by server: h2, h1, closed, badtls
+	stops  []func()
+	woken  chan struct{} // closed at the next post
 }
 
 func newReceivers() *receivers {
@@ -113,7 +115,9 @@ func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if in.URL.Path == "/hostile" { // its owner wants to use up attempts
+	if in.URL.Path == "/hostile" { // its owner wants to use up attempts, and keeps what it gets
+		r.forge(forged{in.Header.Get("Webhook-Id"), in.Header.Get("Webhook-Timestamp"),
+			in.Header.Get("Webhook-Signature"), body})
 		r.hang(in)
 	}
 	slot, _, _ := strings.Cut(strings.TrimPrefix(in.URL.Path, "/hook/"), "/")
@@ -127,6 +131,14 @@ func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
 		mime:      in.Header.Get("Content-Type"),
 	})
 	r.behave(p, out, in)
+}
+
+func (r *receivers) forge(f forged) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.forged) < 1000 {
+		r.forged = append(r.forged, f)
+	}
 }
 
 func (r *receivers) record(p *post) *post {
