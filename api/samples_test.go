@@ -24,7 +24,7 @@ type sample struct {
 	Source string `json:"source"`
 }
 
-// sampled is the request of a sample: its parameters have the examples of the document.
+// sampled is the request of a sample. Its parameters have the examples of the document.
 type sampled struct {
 	operation    *openapi3.Operation
 	method, path string
@@ -100,7 +100,8 @@ func (s sampled) curl() string {
 	return "curl -sS --fail-with-body " + either(s.method != "GET", "-X "+s.method+" ") +
 		`"$LUMENHOOK_API` + s.path + `"` +
 		either(s.key, " \\\n  -H \"Authorization: Bearer $LUMENHOOK_KEY\"") +
-		either(s.body != nil, " \\\n  -H \"Content-Type: application/json\" \\\n  -d '"+s.json("  ")+"'") +
+		either(s.body != nil, " \\\n  -H \"Content-Type: application/json\"") +
+		either(s.body != nil, " \\\n  -d '"+s.json("  ")+"'") +
 		"\n"
 }
 
@@ -135,8 +136,10 @@ import java.net.http.HttpResponse;
 
 public class Example {
   public static void main(String[] args) throws Exception {
-    var request = HttpRequest.newBuilder(URI.create(System.getenv("LUMENHOOK_API") + "` + s.path + "\"))\n" +
-		either(s.key, "        .header(\"Authorization\", \"Bearer \" + System.getenv(\"LUMENHOOK_KEY\"))\n") +
+    var request = HttpRequest.newBuilder(URI.create(System.getenv("LUMENHOOK_API") + "` +
+		s.path + "\"))\n" +
+		either(s.key, "        .header(\"Authorization\", "+
+			"\"Bearer \" + System.getenv(\"LUMENHOOK_KEY\"))\n") +
 		either(s.body != nil, "        .header(\"Content-Type\", \"application/json\")\n") +
 		"        .method(\"" + s.method + "\", HttpRequest.BodyPublishers." +
 		either(s.body == nil, "noBody()") +
@@ -156,7 +159,8 @@ public class Example {
 func (s sampled) rust() string {
 	send := ".call()?"
 	if s.body != nil {
-		send = ".header(\"Content-Type\", \"application/json\")\n        .send(r#\"" + s.json("        ") + "\"#)?"
+		send = ".header(\"Content-Type\", \"application/json\")\n        .send(r#\"" +
+			s.json("        ") + "\"#)?"
 	} else if s.method == "POST" {
 		send = ".send_empty()?"
 	}
@@ -164,10 +168,15 @@ func (s sampled) rust() string {
 use std::env;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
     let mut response = agent
-        .` + strings.ToLower(s.method) + "(format!(\"{}" + s.path + "\", env::var(\"LUMENHOOK_API\")?))\n" +
-		either(s.key, "        .header(\"Authorization\", format!(\"Bearer {}\", env::var(\"LUMENHOOK_KEY\")?))\n") +
+        .` + strings.ToLower(s.method) + "(format!(\"{}" + s.path +
+		"\", env::var(\"LUMENHOOK_API\")?))\n" +
+		either(s.key, "        .header(\"Authorization\", "+
+			"format!(\"Bearer {}\", env::var(\"LUMENHOOK_KEY\")?))\n") +
 		"        " + send + `;
     let text = response.body_mut().read_to_string()?;
     if !response.status().is_success() {

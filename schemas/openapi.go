@@ -23,7 +23,7 @@ var OpenAPIJSON []byte
 var SignatureVectors []byte
 
 // Docs are the files of the API's reference: docs.html, and what it loads from docs/: Redoc
-// (docs/LICENSE), and our script and style. docs/openapi.js, which defines openapi, is not among them.
+// (docs/LICENSE), and our script and style. The API makes docs/openapi.js, which defines openapi.
 //
 //go:embed docs.html docs/*.js docs/*.css
 var Docs embed.FS
