@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -56,6 +57,16 @@ func viewEndpoint(e domain.Endpoint, lost []string) client.Endpoint {
 		CreatedAt:           at(e.CreatedAtMillis),
 		UpdatedAt:           at(e.UpdatedAtMillis),
 	}
+}
+
+// previousSecretUntil returns until when a secret that was rotated away signs, which may be in the
+// past; nil: there is none.
+func previousSecretUntil(secrets []domain.SealedSecret) *time.Time {
+	var until int64
+	for _, s := range secrets {
+		until = max(until, s.ExpiresAtMillis)
+	}
+	return instant(until)
 }
 
 // endpointBody is the body of a request to create or change an endpoint. Fields that a change does

@@ -14,7 +14,9 @@ import (
 )
 
 func (a *API) showEndpoint(e domain.Endpoint) client.Endpoint {
-	return viewEndpoint(e, a.lostHeaders(e))
+	view := viewEndpoint(e, a.lostHeaders(e))
+	view.SecretsUntil = previousSecretUntil(e.Secrets)
+	return view
 }
 
 // forgotten returns the problem of a repeat whose answer cannot be opened: the key that
@@ -61,6 +63,7 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	shown.Warnings = a.warnings.settle(r, answer.replayed, warnings)
+	shown.WarningDetails = client.WarningDetails(shown.Warnings)
 	answer.view = shown
 	answer.status, answer.location = http.StatusCreated, "/v1/endpoints/"+id
 	return answer, nil
@@ -178,6 +181,7 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		Object: encoded(a.showEndpoint(r.endpoint)),
 		Changing: []string{
 			"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings",
+			"warningDetails", "previousSecretUntil",
 		},
 		Repeated: a.mayRepeatChange(r),
 	})
@@ -226,6 +230,7 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	shown.Warnings = a.warnings.settle(r, answer.replayed, warnings)
+	shown.WarningDetails = client.WarningDetails(shown.Warnings)
 	answer.view = shown
 	return answer, nil
 }
@@ -379,6 +384,8 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 		DurationMs:  shown.DurationMs,
 		Error:       shown.Error,
 		ErrorDetail: shown.ErrorDetail,
+
+		ResponseBody: shown.ResponseBody,
 	}}
 	return reply{view: view, replayed: result.Replayed}, nil
 }

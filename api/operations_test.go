@@ -193,7 +193,7 @@ func TestTestReplayAndResend(t *testing.T) {
 	path := "/v1/endpoints/" + e
 	test := wantStatus(t, w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"), 200)
 	event := in(t, test.body, "eventId").(string)
-	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null,"errorDetail":null}}`,
+	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null,"errorDetail":null,"responseBody":""}}`,
 		event); string(test.body) != want {
 		t.Errorf("%s", test.body)
 	}
@@ -283,7 +283,8 @@ func TestAWatchsLife(t *testing.T) {
 		201)
 	path := "/v1/watches/" + in(t, made.body, "id").(string)
 	read := wantStatus(t, w.call("GET", path, k, ""), 200)
-	want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"]`, "", 1)
+	want := strings.Replace(string(made.body), `,"warnings":["ACCOUNT_NOT_FOUND"],"warningDetails":[`+
+		`"The wallet's account does not exist yet: it must exist before it can receive."]`, "", 1)
 	if string(read.body) != want || read.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s\n%s", read.body, want)
 	}

@@ -16,6 +16,7 @@ import (
 // changeByThemselves are the read-only fields whose value is ignored in a PATCH.
 var changeByThemselves = []string{
 	"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings", "backfill",
+	"warningDetails", "previousSecretUntil",
 }
 
 // TestWhatWasReadCanBeSentBack: an object can be read, changed and sent as a whole, in whatever
@@ -78,7 +79,7 @@ func (w *world) sendsBack(k, path string) {
 		if object["updatedAt"] == now["updatedAt"] {
 			w.t.Errorf("%s: the test changes nothing", answer.body)
 		}
-		object["warnings"] = now["warnings"]
+		object["warnings"], object["warningDetails"] = now["warnings"], now["warningDetails"]
 		if object["consecutiveFailures"] != nil {
 			object["consecutiveFailures"] = 17
 		}

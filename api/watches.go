@@ -34,7 +34,10 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		}
 	}
 	answer, made, warnings, err := a.askWatch(ctx, r, domain.CreateWatch{Watch: watch},
-		func() []string { return a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets) })
+		func() []string {
+			found := a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets)
+			return append(found, a.twinOf(watch)...)
+		})
 	if err != nil {
 		return reply{}, err
 	}
@@ -44,7 +47,7 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		status = watchExpired
 	}
 	view := viewWatch(*made, status)
-	view.Warnings = warnings
+	view.Warnings, view.WarningDetails = warnings, client.WarningDetails(warnings)
 	answer.view = view
 	return answer, nil
 }
@@ -118,7 +121,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	}
 	patch, faults := decodeWatchPatch(r.body, r.watch, decode.Shown{
 		Object:   encoded(shown),
-		Changing: []string{"updatedAt", "backfill", "warnings"},
+		Changing: []string{"updatedAt", "backfill", "warnings", "warningDetails"},
 		Repeated: a.mayRepeatChange(r),
 	})
 	unjudged, err := a.judgeNewEndpoint(ctx, r, patch.EndpointID, faults)
@@ -153,15 +156,35 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		if r.missing != "" {
 			return []string{} // there is no wallet to look up
 		}
-		return a.Wallets.Warnings(ctx, r.watch.WalletAddress, assets)
+		found := a.Wallets.Warnings(ctx, r.watch.WalletAddress, assets)
+		if patch.EndpointID == nil {
+			return found
+		}
+		moved := r.watch
+		moved.EndpointID = *patch.EndpointID
+		return append(found, a.twinOf(moved)...)
 	})
 	if err != nil {
 		return reply{}, err
 	}
 	view, err := a.showWatch(r, *watch)
-	view.Warnings = warnings
+	view.Warnings, view.WarningDetails = warnings, client.WarningDetails(warnings)
 	answer.view = view
 	return answer, err
+}
+
+// twinOf returns a warning if another watch of the account has the same wallet and endpoint. Two
+// are valid, but usually the second is a mistake.
+func (a *API) twinOf(w domain.Watch) []string {
+	page, _, err := a.Directory.Watches(readmodel.WatchFilter{
+		AccountID: w.AccountID, WalletAddress: w.WalletAddress, EndpointID: w.EndpointID,
+	}, nil, 2)
+	for _, other := range page {
+		if err == nil && other.ID != w.ID {
+			return []string{"TWIN_WATCH:" + other.ID}
+		}
+	}
+	return nil
 }
 
 // judgeNewEndpoint checks whether a watch may get another endpoint. For a repeat, the

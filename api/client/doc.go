@@ -24,6 +24,7 @@
 //	listen.go     an endpoint's events as they come, for who has no public address
 //	keys.go       API keys, likewise, and links to the account's pages
 //	history.go    facts of an endpoint, a watch or an event, with the state after each
+//	warnings.go   what warnings mean
 //	explain.go    why a transaction has an event, or none
 //	statement.go  what moved a wallet's balances
 //	service.go    health, readiness, which ledgers were read, and what the service is

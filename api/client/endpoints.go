@@ -27,7 +27,10 @@ type Endpoint struct {
 	CreatedAt           time.Time         `json:"createdAt"`
 	UpdatedAt           time.Time         `json:"updatedAt"`
 	Secret              string            `json:"secret,omitzero"`
-	Warnings            []string          `json:"warnings,omitzero"`
+	// SecretsUntil is until when the secret before the last rotation signs too; nil: it does not.
+	SecretsUntil   *time.Time `json:"previousSecretUntil,omitempty"`
+	Warnings       []string   `json:"warnings,omitzero"`
+	WarningDetails []string   `json:"warningDetails,omitzero"` // the warnings in words
 	// Health is set when an endpoint was read, unless HealthUnavailable is the code of why not.
 	Health            *EndpointHealth `json:"health,omitzero"`
 	HealthUnavailable string          `json:"healthUnavailable,omitzero"`
@@ -107,6 +110,8 @@ type TestAttempt struct {
 	DurationMs  int64   `json:"durationMs"`
 	Error       *string `json:"error"`
 	ErrorDetail *string `json:"errorDetail"` // stage and cause of Error
+
+	ResponseBody string `json:"responseBody"` // its beginning
 }
 
 // CreateEndpoint creates an endpoint. Its secret is returned here only.

@@ -28,6 +28,7 @@ type Watch struct {
 	CreatedAt       time.Time   `json:"createdAt"`
 	UpdatedAt       time.Time   `json:"updatedAt"`
 	Warnings        []string    `json:"warnings,omitzero"`
+	WarningDetails  []string    `json:"warningDetails,omitzero"` // the warnings in words
 
 	ETag string `json:"-"` // of the answer, where it has one
 }

@@ -90,7 +90,7 @@ func (x *Console) createEndpoint(v *visit) (string, *page, error) {
 	if !f.Wrong() {
 		made, err := v.api.CreateEndpoint(v.r.Context(), e, v.once())
 		if err == nil {
-			view := secretView{made.ID, made.URL, made.Secret, true, made.Warnings}
+			view := secretView{made.ID, made.URL, made.Secret, true, made.WarningDetails}
 			return "", &page{"secret", "The endpoint was made", "endpoints", view}, nil
 		}
 		if err := f.refused(err, pointersOf(e)); err != nil {

@@ -87,6 +87,7 @@ func (x *Console) listEndpoints(v *visit) (page, error) {
 type endpointView struct {
 	endpointRow
 	HeaderNames []string
+	OldSecret   *moment // until when the secret before the last rotation signs too
 	Attempts    ratesView
 	Recent      []eventRow
 	History     *troubleView // in place of the attempts and events
@@ -101,6 +102,7 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 	view := endpointView{
 		endpointRow: x.endpointRow(e),
 		HeaderNames: headersOf(e),
+		OldSecret:   x.moment(e.SecretsUntil),
 		Live:        v.live("/endpoints/" + url.PathEscape(e.ID) + "/live"),
 	}
 	if err := x.lookBack(v, &view); err != nil {

@@ -120,27 +120,15 @@ var silenceWords = map[string]string{
 	"PENDING":          "its event is still on its way",
 }
 
-var warningMeanings = map[string]string{
-	"DNS":               "The host name does not resolve yet: nothing can be delivered until it does.",
-	"ACCOUNT_NOT_FOUND": "The wallet's account does not exist yet: it must before it can receive.",
-	"NO_TRUSTLINE":      "The wallet does not trust an asset yet, and cannot receive it: ",
-	"LOOKUP_FAILED":     "The wallet could not be looked up: whether it can receive is unknown.",
-}
-
-var assetCodeForm = regexp.MustCompile(`^[0-9A-Za-z]{1,12}$`)
+var warningForm = regexp.MustCompile(`^[A-Z_]+(:[0-9A-Za-z_-]{1,64})?$`)
 
 // warningWords returns the meaning of a warning of the API, or "" if it is unknown: addresses may
 // hold any text.
 func warningWords(warning string) string {
-	code, of, more := strings.Cut(warning, ":")
-	meaning := warningMeanings[code]
-	switch {
-	case !more:
-		return strings.TrimSuffix(meaning, ": ")
-	case code != "NO_TRUSTLINE" || !assetCodeForm.MatchString(of):
-		return ""
+	if detail := client.WarningDetail(warning); warningForm.MatchString(warning) && detail != warning {
+		return detail
 	}
-	return meaning + of + "."
+	return ""
 }
 
 // partWords are the parts of the service that /readyz reports.

@@ -243,10 +243,10 @@ func (s *testService) tellsOfATwin() {
 		"watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID, "--field", "id",
 	}
 	first, said, err := s.command(create...)
-	if err != nil || strings.Contains(said, "too") {
+	if err != nil || strings.Contains(said, "two events") {
 		s.t.Errorf("the first watch: %v, %s", err, said)
 	}
-	want := strings.TrimSpace(first) + " watches this wallet for the same endpoint, too"
+	want := "The watch " + strings.TrimSpace(first) + " has the same wallet and endpoint"
 	if _, said, err := s.command(create...); err != nil || !strings.Contains(said, want) {
 		s.t.Errorf("the second watch: %v, %s", err, said)
 	}

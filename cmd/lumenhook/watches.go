@@ -37,7 +37,7 @@ func newWatches() *cobra.Command {
 
 func newWatchesCreate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
-	var twin string
+	var warnings []string
 	c := changing(a, "create --wallet G… --endpoint ep_…", "Watch a wallet",
 		func(ctx context.Context, c *client.Client, _ []string) (client.Watch, error) {
 			body, err := f.Create()
@@ -45,15 +45,14 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 				return client.Watch{}, err
 			}
 			made, err := c.CreateWatch(ctx, body)
-			if err == nil {
-				twin = apicli.Twin(ctx, c, made)
-			}
+			warnings = made.WarningDetails
 			return made, err
 		}, apicli.ShowWatch)
 	c.PostRun = func(c *cobra.Command, _ []string) {
-		if twin != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "%s watches this wallet for the same endpoint, too: "+
-				"a payment that matches both makes two events\n", twin)
+		for _, warning := range warnings {
+			if a.Field != "" { // else they are printed
+				fmt.Fprintln(c.ErrOrStderr(), warning)
+			}
 		}
 	}
 	c.Example = `  # Every payment in XLM to a wallet

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -23,7 +24,8 @@ import (
 
 // ShowEndpoint prints an endpoint, one field per line.
 func ShowEndpoint(w io.Writer, e client.Endpoint) {
-	cli.ShowFields(w, e, "headers", "lostHeaders", "health", "healthUnavailable", "warnings", "secret")
+	cli.ShowFields(w, e, "headers", "lostHeaders", "health", "healthUnavailable", "warnings",
+		"warningDetails", "secret")
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		cli.Row(w, "header", name+": "+e.Headers[name])
 	}
@@ -101,6 +103,9 @@ func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
 	cli.Row(w, "error", t.Attempt.Error)
 	cli.Row(w, "detail", t.Attempt.ErrorDetail)
+	if t.Attempt.ResponseBody != "" {
+		cli.Row(w, "answer", t.Attempt.ResponseBody)
+	}
 }
 
 // CheckTest returns the error of a test that the receiver did not accept.
@@ -118,12 +123,20 @@ func CheckTest(t client.TestResult) error {
 	if r.Succeeded() {
 		return nil
 	}
-	whole := ""
-	if t.Attempt.StatusCode != nil {
-		whole = fmt.Sprintf(" (`lumenhook events get %s` shows its whole answer)", t.EventID)
+	return fmt.Errorf("the receiver did not take the test: %s: %s. This test is tried again, as "+
+		"every event is", r.Answer(), remedyOf(r))
+}
+
+// remedyOf says what to do about a test that failed.
+func remedyOf(r domain.AttemptResult) string {
+	switch {
+	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
+		return "most receivers answer so when they have another secret than this endpoint: compare it " +
+			"with the receiver's, or make a new one with `lumenhook endpoints rotate-secret`"
+	case r.StatusCode != 0:
+		return "correct the receiver, or the endpoint's URL"
 	}
-	return fmt.Errorf("the receiver did not take the test: %s: correct the receiver, or the "+
-		"endpoint's URL. This test is tried again, as every event is%s", r.Answer(), whole)
+	return "`lumenhook doctor --only dns,egress --url URL` checks the way to the receiver step by step"
 }
 
 // CheckURL refuses the address of a receiver on this machine without TLS, which no service may post

@@ -17,7 +17,7 @@ import (
 
 // ShowWatch prints a watch, one field per line.
 func ShowWatch(w io.Writer, x client.Watch) {
-	cli.ShowFields(w, x, "backfill", "warnings")
+	cli.ShowFields(w, x, "backfill", "warnings", "warningDetails")
 	if x.Backfill != nil {
 		cli.Row(w, "backfill", backfillText(x.Backfill))
 	}
@@ -26,7 +26,7 @@ func ShowWatch(w io.Writer, x client.Watch) {
 
 func showWarnings(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
-		cli.Row(w, "warning", warningText(warning))
+		cli.Row(w, "warning", warning+": "+client.WarningDetail(warning))
 	}
 }
 
@@ -259,42 +259,4 @@ func backfillText(b *client.Backfill) string {
 	done, left := b.Next-b.From, max(int64(*b.To)-int64(b.Next)+1, 0)
 	return fmt.Sprintf("ledgers %d to %d: %s %d to go",
 		b.From, *b.To, cli.Bar(done, uint32(left)), left)
-}
-
-// Twin returns the id of another watch with the same wallet and endpoint; empty: no such watch, or
-// it could not be queried. Two are valid, but usually the second is a mistake.
-func Twin(ctx context.Context, c *client.Client, made client.Watch) string {
-	found, err := c.ListWatches(ctx, client.WatchFilter{
-		WalletAddress: made.WalletAddress,
-		EndpointID:    made.EndpointID,
-	}, client.Page{Limit: 2})
-	if err != nil {
-		return ""
-	}
-	for _, other := range found.Data {
-		if other.ID != made.ID {
-			return other.ID
-		}
-	}
-	return ""
-}
-
-// warnings are the texts of the API's codes.
-var warnings = map[string]string{
-	"DNS":               "the host name does not resolve yet; nothing can be delivered until it does",
-	"ACCOUNT_NOT_FOUND": "the wallet's account does not exist yet; it must before it can receive",
-	"NO_TRUSTLINE":      "the wallet does not trust this asset yet, and cannot receive it",
-	"LOOKUP_FAILED":     "the wallet could not be looked up, so whether it can receive is unknown",
-	"HEADER_DROPPED": "the URL has another host or port, so that " +
-		"the value of a header was dropped; set it again",
-}
-
-// warningText returns a warning of the API with what it means. A code may have a value
-// behind it, such as NO_TRUSTLINE:USDC.
-func warningText(warning string) string {
-	code, _, _ := strings.Cut(warning, ":")
-	if text, known := warnings[code]; known {
-		return warning + ": " + text
-	}
-	return warning
 }

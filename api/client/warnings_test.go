@@ -1,0 +1,24 @@
+package client_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+func TestAWarningIsExplained(t *testing.T) {
+	for warning, want := range map[string]string{
+		"DNS":               "The host name does not resolve yet",
+		"NO_TRUSTLINE:USDC": "The wallet has no trustline for USDC",
+		"ACCOUNT_NOT_FOUND": "The wallet's account does not exist",
+		"LOOKUP_FAILED":     "The wallet could not be looked up",
+		"TWIN_WATCH:wat_1":  "The watch wat_1 has the same wallet",
+		"HEADER_DROPPED:X":  "The URL moved to another host or port, so the value of the header X",
+		"OF_A_LATER_API:7":  "OF_A_LATER_API:7",
+	} {
+		if got := client.WarningDetail(warning); !strings.HasPrefix(got, want) {
+			t.Errorf("%s means %q", warning, got)
+		}
+	}
+}
