@@ -23,6 +23,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/keys"
@@ -546,8 +547,7 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {
 		t.Errorf("run.json: %+v", s.file)
 	}
-	// At another address the demo starts again: what it watched before reports
-	// nothing twice.
+	// At another address the demo's endpoint follows: there is one, and nothing is reported twice.
 	receiver := s.file.Receiver.URL
 	s.interrupt()
 	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
@@ -556,6 +556,11 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	}
 	s.eventually("three deliveries",
 		func() bool { return strings.Count(s.output.String(), "delivered ") >= 3 })
+	var endpoints client.List[client.Endpoint]
+	s.call("GET", "/v1/endpoints", nil, &endpoints)
+	if len(endpoints.Data) != 1 || endpoints.Data[0].URL != s.file.Receiver.URL {
+		t.Errorf("endpoints after the move: %+v, want one at %s", endpoints.Data, s.file.Receiver.URL)
+	}
 	s.interrupt()
 	if observed, matched := strings.Count(s.output.String(), "observed "),
 		strings.Count(s.output.String(), "matched "); matched > observed {

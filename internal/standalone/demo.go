@@ -111,7 +111,7 @@ func (d *demo) save() error {
 // startReceiver returns the port that the receiver listens on.
 func (d *demo) startReceiver() (port string, err error) {
 	r, err := receiver.New(receiver.Config{
-		Listen:         d.v.address("receiver-listen", d.v.flags.receiverListen),
+		Listen:         d.v.addresses["receiver-listen"],
 		GetCertificate: d.v.ca.GetCertificate,
 		Secrets: func() []domain.Secret {
 			if s := d.secret.Load(); s != nil {
@@ -143,15 +143,33 @@ func (d *demo) startReceiver() (port string, err error) {
 // untilAnswered repeats a request that the service cannot answer yet.
 var untilAnswered = retry.Policy{First: 200 * time.Millisecond, If: client.MayPass}
 
-// prepare creates the objects that the demo needs and does not have yet. A receiver at another
-// address gets a new wallet too: the watch of the former address still exists, and would report
-// each payment a second time, to an address where nothing listens.
+// prepare creates the objects that the demo needs and does not have yet. When the receiver's address
+// has changed, the endpoint follows it.
 func (d *demo) prepare(ctx context.Context) error {
 	url := d.v.file.Receiver.URL
 	if d.state.EndpointURL == url && d.state.WatchID != "" {
 		return nil
 	}
-	if d.state.WalletSeed == "" || d.state.EndpointURL != "" {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	api, err := client.New(d.v.file.APIURL, d.v.file.APIKey, nil)
+	if err != nil {
+		return err
+	}
+	if d.state.WatchID != "" {
+		_, err := retry.Value(ctx, untilAnswered, func() (client.Endpoint, error) {
+			return api.UpdateEndpoint(ctx, d.state.EndpointID, client.Patch{"url": url})
+		})
+		if err == nil {
+			d.state.EndpointURL = url
+			return d.save()
+		}
+		if _, refused := errors.AsType[*client.Problem](err); !refused {
+			return fmt.Errorf("move the endpoint: %w", err)
+		}
+		d.state.WalletSeed = "" // it was deleted: its watch must not report to nobody
+	}
+	if d.state.WalletSeed == "" {
 		_, seed, err := d.client.CreateAccount(ctx, d.v.ids.DemoAsset())
 		if err != nil {
 			return err
@@ -167,12 +185,6 @@ func (d *demo) prepare(ctx context.Context) error {
 	}
 	// A start that was interrupted here repeats the same request.
 	key := "demo " + url + " " + wallet.Address()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	api, err := client.New(d.v.file.APIURL, d.v.file.APIKey, nil)
-	if err != nil {
-		return err
-	}
 	described := client.EndpointCreate{URL: url, Description: DemoEndpoint}
 	endpoint, err := retry.Value(ctx, untilAnswered, func() (client.Endpoint, error) {
 		return api.CreateEndpoint(ctx, described, client.IdempotencyKey(key))

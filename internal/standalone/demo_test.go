@@ -45,6 +45,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	if v.ca, err = keys.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)
 	}
+	v.addresses = flags.listens()
 	if err := v.startDemoReceiver(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@
 //
 //	flags.go       the flags of `lumenhook run`
 //	standalone.go  the service: its steps, its node
+//	addresses.go   where it listens, and that a folder keeps that
 //	parts.go       broker, development network, ClickHouse, and their addresses
 //	history.go     a history that starts later; updates of run.json
 //	demo.go        the demo

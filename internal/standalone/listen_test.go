@@ -2,6 +2,8 @@ package standalone
 
 import (
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,9 +13,32 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A default port that is in use is replaced. That is printed at once, and again with the addresses,
-// because the output in between hides it.
-func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
+// startOn decides the addresses of a start on a folder, of which the API's default is this one.
+func startOn(t *testing.T, dir *runfile.Folder, api string, args ...string) (
+	v *service, out *testkit.Buffer, err error,
+) {
+	t.Helper()
+	var flags Flags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags.Register(set)
+	for _, flag := range []string{
+		"kafka", "stellar", "receiver", "metrics", "clickhouse-native", "clickhouse-http",
+	} {
+		args = append(args, "--"+flag+"-listen", "127.0.0.1:0")
+	}
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	flags.node.Set.API.Server.Listen = api
+	out = &testkit.Buffer{}
+	v = &service{flags: &flags, out: &narrator{out: out}, dir: dir}
+	return v, out, v.settleAddresses(t.Context())
+}
+
+// The first start of a demo replaces a default that is taken, says so twice, because the output in
+// between hides it, and the folder keeps the address. Nobody else gets another one silently: the
+// shop's URLs would lead to the program that took it.
+func TestAFolderKeepsItsAddresses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -24,25 +49,61 @@ func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	var out testkit.Buffer
-	var flags Flags
-	flags.Register(pflag.NewFlagSet("run", pflag.ContinueOnError))
-	v := &service{
-		flags: &flags,
-		out:   &narrator{out: &out},
-		dir:   dir,
+
+	v, out, err := startOn(t, dir, taken.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := v.addresses["api-listen"]
+	note := taken.Addr().String() + " is taken: --api-listen is " + at + " in this folder"
+	if at == taken.Addr().String() || !strings.Contains(out.String(), note) {
+		t.Errorf("it listens on %s and printed\n%s", at, out)
 	}
 	v.file.KafkaBrokers, v.file.APIKey = []string{"127.0.0.1:9092"}, "the-api-key"
-	at := v.address("api-listen", taken.Addr().String())
-	note := taken.Addr().String() + " is taken: --api-listen is " + at + " this time"
-	if said := out.String(); at == taken.Addr().String() || !strings.Contains(said, note) {
-		t.Errorf("it listens on %s and printed\n%s", at, said)
-	}
 	v.sayAddresses()
 	if said := out.String(); strings.Count(said, note) != 2 ||
 		!strings.Contains(said, "/console   (sign in with the key)") ||
 		!strings.Contains(said, "key in "+dir.Join("secrets", "api-key")) ||
 		strings.Contains(said, v.file.APIKey) {
 		t.Errorf("with the addresses it printed\n%s", said)
+	}
+
+	if v, _, err = startOn(t, dir, taken.Addr().String()); err != nil ||
+		v.addresses["api-listen"] != at {
+		t.Errorf("the second start: %v, on %s, and not %s", err, v.addresses["api-listen"], at)
+	}
+	stranger, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	_, _, err = startOn(t, dir, taken.Addr().String())
+	want := "--api-listen: " + at + " is taken by standalone.test (process " +
+		strconv.Itoa(os.Getpid()) + ")"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with a stranger at the folder's address: %v, want %s", err, want)
+	}
+	asked := "127.0.0.1:4040"
+	if v, _, err = startOn(t, dir, asked, "--api-listen", asked); err != nil ||
+		v.addresses["api-listen"] != asked {
+		t.Errorf("by a flag: %v, on %s", err, v.addresses["api-listen"])
+	}
+}
+
+// A service for a network of others chooses no address, not even the first time.
+func TestAnotherNetworkGetsNoOtherPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir, err := runfile.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	_, _, err = startOn(t, dir, taken.Addr().String(), "--network", "testnet")
+	if err == nil || !strings.Contains(err.Error(), "--api-listen: "+taken.Addr().String()) {
+		t.Errorf("a taken port: %v", err)
 	}
 }

@@ -2,13 +2,10 @@ package standalone
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/devnet"
@@ -37,7 +34,7 @@ func (v *service) startBroker(ctx context.Context) error {
 	}
 	b, err := broker.Start(broker.Config{
 		Dir:      v.dir.Join("broker"),
-		Listen:   v.address("kafka-listen", v.flags.kafkaListen),
+		Listen:   v.addresses["kafka-listen"],
 		Sync:     v.flags.brokerSync,
 		User:     v.logins.Kafka.User,
 		Password: v.logins.Kafka.Password,
@@ -86,7 +83,7 @@ func (v *service) startDevnet(context.Context) (err error) {
 	n, err := devnet.Open(devnet.Config{
 		Dir:           v.dir.Join("devnet"),
 		Identities:    v.ids,
-		Listen:        v.address("stellar-listen", v.flags.stellarListen),
+		Listen:        v.addresses["stellar-listen"],
 		Hosts:         sockets.Hosts,
 		Origins:       sockets.Origins,
 		CloseInterval: v.flags.ledgerInterval,
@@ -133,8 +130,8 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 		NobodyHint: nobodyHint,
 		Service:    clickhouse.Login(v.logins.ClickHouse),
 		Reader:     clickhouse.Login(v.logins.Reader),
-		NativeAddr: v.address("clickhouse-native-listen", v.flags.clickhouseNative),
-		HTTPAddr:   v.address("clickhouse-http-listen", v.flags.clickhouseHTTP),
+		NativeAddr: v.addresses["clickhouse-native-listen"],
+		HTTPAddr:   v.addresses["clickhouse-http-listen"],
 		// Its merges come in bursts of several threads, which would delay deliveries. At 10 it gets
 		// so little next to four threads of the service that the history falls behind.
 		Niceness: 7,
@@ -148,39 +145,6 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 		}
 	})
 	return e, nil
-}
-
-// address returns the address to listen on for a flag; a default that is in use is
-// replaced.
-func (v *service) address(flag, address string) string {
-	return freeAddress(address, v.flags.own.Changed(flag), func(from, to string) {
-		note := fmt.Sprintf("%s is taken: --%s is %s this time", from, flag, to)
-		v.out.Say("%s", note)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.moved = append(v.moved, note)
-	})
-}
-
-// freeAddress returns the address to listen on: a default one that is in use is replaced by
-// a free port, one that was set by a flag is left to fail.
-func freeAddress(address string, asked bool, note func(from, to string)) string {
-	l, err := net.Listen("tcp", address)
-	if err == nil {
-		_ = l.Close()
-		return address
-	}
-	if asked || !errors.Is(err, syscall.EADDRINUSE) {
-		return address
-	}
-	host, _, _ := net.SplitHostPort(address)
-	other, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return address
-	}
-	defer other.Close()
-	note(address, other.Addr().String())
-	return other.Addr().String()
 }
 
 // Topics is the broker of a data folder: that of the running service, or one that was started for

@@ -51,8 +51,9 @@ type service struct {
 	node     *node.Node
 	demo     *demo // nil with --no-demo
 
-	person      bool   // the output is a terminal, which no log keeps
-	consoleLink string // signs in, once; only for a terminal
+	addresses   map[string]string // to listen on, by flag
+	person      bool              // the output is a terminal, which no log keeps
+	consoleLink string            // signs in, once; only for a terminal
 
 	mu        sync.Mutex // holds moved, published, and file once that is set
 	moved     []string   // notices of default addresses that were taken
@@ -92,7 +93,7 @@ func (v *service) start(ctx context.Context) error {
 	return nil
 }
 
-func (v *service) openData(context.Context) (err error) {
+func (v *service) openData(ctx context.Context) (err error) {
 	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
 		return err
 	}
@@ -111,7 +112,10 @@ func (v *service) openData(context.Context) (err error) {
 	if err := v.dir.CheckSecrets(); err != nil {
 		return err
 	}
-	return v.readSecrets()
+	if err := v.readSecrets(); err != nil {
+		return err
+	}
+	return v.settleAddresses(ctx)
 }
 
 // readSecrets reads the folder's secrets, or creates them.
@@ -162,7 +166,7 @@ func (v *service) assemble(ctx context.Context) error {
 	}
 	cfg.Sealer, cfg.MasterKey, cfg.SigningKeys = v.sealer, v.keyText, v.signing
 	v.reachDevnet(&cfg.Egress)
-	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.Set.API.Server.Listen)
+	cfg.API.Server.Listen = v.addresses["api-listen"]
 	cfg.History.OneProcess = true
 	cfg.Engine.OnFact, cfg.Follower.OnMatched = v.out.fact, v.out.ledger
 	v.node = node.New(cfg, v.Stack)
@@ -285,11 +289,10 @@ func (v *service) startAPI(ctx context.Context) error {
 }
 
 func (v *service) startMetrics(context.Context) error {
-	listen := v.flags.node.MetricsListen
-	if listen == "" {
+	if v.flags.node.MetricsListen == "" {
 		return nil
 	}
-	address, err := v.node.ServeOperations(v.address("metrics-listen", listen))
+	address, err := v.node.ServeOperations(v.addresses["metrics-listen"])
 	v.file.MetricsURL = "http://" + address + "/metrics"
 	return err
 }

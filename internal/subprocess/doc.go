@@ -4,5 +4,6 @@
 //
 //	cmd.SysProcAttr = subprocess.Killed()
 //
-// File map: attr_linux.go and attr_other.go (Killed), freeport.go (ListenFree), lock.go (Lock).
+// File map: attr_linux.go and attr_other.go (Killed), freeport.go (ListenFree), listener.go
+// (Listener), lock.go (Lock).
 package subprocess
