@@ -72,7 +72,9 @@ func buildCommand() (string, error) {
 	return "", errors.New("the Dockerfile builds nothing")
 }
 
-var pinned = regexp.MustCompile(`^[a-z0-9./-]+:v?[0-9]+\.[0-9]+[A-Za-z0-9._-]*$`)
+// pinned is an image of others, by version and digest: a tag can be pointed at other bytes.
+var pinned = regexp.MustCompile(
+	`^[a-z0-9./-]+:v?[0-9]+\.[0-9]+[A-Za-z0-9._-]*@sha256:[0-9a-f]{64}$`)
 
 func TestTheImage(t *testing.T) {
 	stages, err := dockerfile()
@@ -86,7 +88,7 @@ func TestTheImage(t *testing.T) {
 	names := []string{"scratch"}
 	for _, stage := range stages {
 		if !slices.Contains(names, stage.BaseName) && !pinned.MatchString(stage.BaseName) {
-			t.Errorf("FROM %s is not pinned to a version", stage.BaseName)
+			t.Errorf("FROM %s is not pinned to a version and a digest", stage.BaseName)
 		}
 		names = append(names, stage.Name)
 		for _, c := range stage.Commands {

@@ -218,7 +218,7 @@ func roles(t *testing.T) []string {
 	t.Helper()
 	out, _, err := (place{}).run("serve", "--help")
 	words := strings.Join(strings.Fields(out), " ") // lines are wrapped
-	_, after, found := strings.Cut(words, "what this process does, of ")
+	_, after, found := strings.Cut(words, "roles of this process: some of ")
 	if err != nil || !found {
 		t.Fatalf("%v\n%s", err, out)
 	}
