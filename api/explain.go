@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -17,6 +18,7 @@ import (
 // Why a transaction has no event.
 const (
 	outcomeReported      = "REPORTED"
+	outcomeRejected      = "REJECTED"
 	outcomeNotTaken      = "NOT_TAKEN"
 	outcomeNotWatched    = "NOT_WATCHED"
 	outcomeNotRead       = "LEDGER_NOT_READ"
@@ -99,9 +101,9 @@ func (e *explanation) add(paid readmodel.Paid, watches []domain.Watch) error {
 	if p.Memo.Type != domain.MemoNone {
 		shown.MemoType = pointer(string(p.Memo.Type))
 	}
-	took := make(map[string]string, len(paid.Events)) // the event, by watch
+	took := make(map[string]readmodel.PaidEvent, len(paid.Events)) // by watch
 	for _, event := range paid.Events {
-		took[event.WatchID] = event.ID
+		took[event.WatchID] = event
 	}
 	for _, w := range watches {
 		explained, err := e.explainWatch(w, p, took[w.ID])
@@ -112,24 +114,41 @@ func (e *explanation) add(paid readmodel.Paid, watches []domain.Watch) error {
 		shown.Watches = append(shown.Watches, explained)
 	}
 	for _, watchID := range slices.Sorted(maps.Keys(took)) { // deleted ones, and older ones
-		shown.Watches = append(shown.Watches, client.ExplainedWatch{
-			WatchID: watchID, EventID: pointer(took[watchID]), Reasons: []client.ExplainedReason{},
-		})
+		shown.Watches = append(shown.Watches, showEvent(client.ExplainedWatch{WatchID: watchID},
+			took[watchID]))
 	}
 	e.view.Payments = append(e.view.Payments, shown)
 	return nil
 }
 
+// showEvent adds the event that a watch made of a payment.
+func showEvent(v client.ExplainedWatch, event readmodel.PaidEvent) client.ExplainedWatch {
+	v.EventID, v.EventType = &event.ID, pointer(string(event.Type))
+	v.Reasons = reasonsOf(event.Reasons, "")
+	return v
+}
+
+// reasonsOf returns reasons with their words. Those of an amount say what the rule demands.
+func reasonsOf(codes []string, amountRule string) []client.ExplainedReason {
+	reasons := []client.ExplainedReason{}
+	for _, code := range codes {
+		detail := reasonDetails[code]
+		if amountRule != "" && strings.HasPrefix(code, "AMOUNT_") {
+			detail += " It demands " + amountRule + "."
+		}
+		reasons = append(reasons, client.ExplainedReason{Code: code, Detail: detail})
+	}
+	return reasons
+}
+
 // explainWatch says what a watch made of a payment: an event, or why none.
 func (e *explanation) explainWatch(
-	w domain.Watch, p domain.Payment, eventID string,
+	w domain.Watch, p domain.Payment, event readmodel.PaidEvent,
 ) (v client.ExplainedWatch, err error) {
 	v = client.ExplainedWatch{
 		WatchID:        w.ID,
 		EndpointID:     &w.EndpointID,
 		EndpointStatus: pointer(string(domain.StatusDeleted)),
-		EventID:        unlessZero(eventID),
-		Reasons:        []client.ExplainedReason{},
 	}
 	endpoint, found, err := e.api.Directory.Endpoint(w.EndpointID)
 	if err != nil {
@@ -138,8 +157,8 @@ func (e *explanation) explainWatch(
 	if found {
 		v.EndpointStatus = pointer(string(endpoint.Status))
 	}
-	if eventID != "" {
-		return v, nil
+	if event.ID != "" {
+		return showEvent(v, event), nil
 	}
 	match, _ := domain.MatchPayment(w, p)
 	rejected := texts(match.Verification.Reasons)
@@ -152,9 +171,7 @@ func (e *explanation) explainWatch(
 	case reasons[0] == reasonWatchedLater:
 		reasons = append(reasons, rejected...) // which a backfill would meet
 	}
-	for _, code := range reasons {
-		v.Reasons = append(v.Reasons, client.ExplainedReason{Code: code, Detail: reasonDetails[code]})
-	}
+	v.Reasons = reasonsOf(reasons, viewAmountRule(w.Rules.Amount).String())
 	return v, nil
 }
 
@@ -216,9 +233,11 @@ func (e *explanation) conclude() {
 	for _, p := range v.Payments {
 		for _, w := range p.Watches {
 			switch {
-			case w.EventID != nil:
+			case w.EventID != nil && *w.EventType != string(domain.PaymentRejected):
 				v.Outcome = outcomeReported
-			case v.Outcome != outcomeReported:
+			case w.EventID != nil && v.Outcome != outcomeReported:
+				v.Outcome = outcomeRejected
+			case v.Outcome != outcomeReported && v.Outcome != outcomeRejected:
 				v.Outcome = outcomeNotTaken
 			}
 		}
@@ -230,7 +249,10 @@ func (e *explanation) conclude() {
 }
 
 var outcomeDetails = map[string]string{
-	outcomeReported: "At least one payment of this transaction has an event.",
+	outcomeReported: "A payment of this transaction has an event `payment.received`.",
+	outcomeRejected: "A watch rejected a payment of this transaction, and reported that: `reasons` say " +
+		"why. A watch reports a payment once: to accept it after all, create another watch with other " +
+		"rules, and backfill that from this ledger.",
 	outcomeNotTaken: "Your account watches a wallet that was paid, but no watch accepted the " +
 		"payment: see `reasons`. Correct the watch, then backfill it from this ledger.",
 	outcomeNotWatched: "Your account does not watch the wallets that were paid. Create a watch of " +

@@ -74,10 +74,16 @@ func TestATransactionIsExplained(t *testing.T) {
 	if got := reasons(explain("NOT_TAKEN")); got != "AMOUNT_TOO_LOW" {
 		t.Errorf("reasons %q", got)
 	}
-	w.paid[0].Events = []readmodel.PaidEvent{{ID: event, WatchID: strict}}
+	w.paid[0].Events = []readmodel.PaidEvent{{ID: event, WatchID: strict, Type: domain.PaymentReceived}}
 	if got := explain("REPORTED").Payments[0].Watches[0].EventID; got == nil || *got != event {
 		t.Errorf("event %v", got)
 	}
+	w.paid[0].Events[0].Type = domain.PaymentRejected
+	w.paid[0].Events[0].Reasons = []string{"AMOUNT_TOO_LOW"}
+	if got := reasons(explain("REJECTED")); got != "AMOUNT_TOO_LOW" {
+		t.Errorf("a rejected payment: reasons %q", got)
+	}
+	w.paid[0].Events[0].Type, w.paid[0].Events[0].Reasons = domain.PaymentReceived, nil
 	w.paid[0].Events[0].WatchID = domain.DeriveID(domain.WatchPrefix, "deleted")
 	if got := reasons(explain("REPORTED")); got != "AMOUNT_TOO_LOW" {
 		t.Errorf("reasons %q beside the event of a deleted watch", got)

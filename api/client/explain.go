@@ -29,11 +29,12 @@ type ExplainedPayment struct {
 	Watches  []ExplainedWatch `json:"watches"`
 }
 
-// ExplainedWatch is a watch that made an event of a payment, or the reasons why it did not. Its
-// endpoint is nil if the watch was deleted.
+// ExplainedWatch is a watch that made an event of a payment, or the reasons why it did not. A
+// payment.rejected has reasons too. Its endpoint is nil if the watch was deleted.
 type ExplainedWatch struct {
 	WatchID        string            `json:"watchId"`
 	EventID        *string           `json:"eventId"`
+	EventType      *string           `json:"eventType"`
 	EndpointID     *string           `json:"endpointId"`
 	EndpointStatus *string           `json:"endpointStatus"`
 	Reasons        []ExplainedReason `json:"reasons"`

@@ -127,7 +127,7 @@ type Backfill struct {
 
 // Counts returns in words what the backfill has found so far.
 func (b Backfill) Counts() string {
-	return fmt.Sprintf("ledgers read: %d, payments matched: %d (already delivered: %d, "+
+	return fmt.Sprintf("ledgers read: %d, payments matched: %d (had an event already: %d, "+
 		"created now: %d)", b.LedgersRead, b.PaymentsMatched, b.AlreadyDelivered, b.EventsCreated)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,10 +91,8 @@ func newEventsList(a *apiFlags) *cobra.Command {
 		if len(list.Data) > 0 {
 			return
 		}
-		fmt.Fprintln(w, "no event matches")
-		if tx := c.Flag("tx").Value.String(); tx != "" {
-			fmt.Fprintf(w, "lumenhook explain %s says why\n", tx)
-		}
+		tx := cmp.Or(c.Flag("tx").Value.String(), "TX")
+		fmt.Fprintf(w, "no event matches\nlumenhook explain %s says why a payment has none\n", tx)
 	}
 	c = listing(a, events, "List events, newest first")
 	c.Example = `  # Events that wait for another attempt

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"strings"
@@ -16,7 +18,12 @@ func newExplain() *cobra.Command {
 	var a apiFlags
 	c := asking(&a, "explain TX", "Explain why a transaction has an event, or has no event",
 		func(ctx context.Context, c *client.Client, args []string) (client.Explanation, error) {
-			return c.ExplainTransaction(ctx, strings.ToLower(args[0]))
+			hash := strings.ToLower(args[0])
+			if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
+				return client.Explanation{}, cli.Usage(fmt.Errorf("a transaction's hash is 64 hex digits: %s",
+					args[0]))
+			}
+			return c.ExplainTransaction(ctx, hash)
 		}, showExplanation)
 	c.Long = `Shows the payments of a transaction. For each watch of the wallet, it shows the event
 or why there is no event, such as a rule that the payment breaks. It also says whether
@@ -59,10 +66,14 @@ func showExplainedWatch(w io.Writer, v client.ExplainedWatch, ledger *uint32) {
 	cli.Row(w, "watch", v.WatchID)
 	cli.Row(w, "  endpoint", endpoint)
 	if v.EventID != nil {
-		cli.Row(w, "  event", *v.EventID)
+		cli.Row(w, "  event", *v.EventID+" ("+*v.EventType+")")
 	}
 	for _, reason := range v.Reasons {
-		cli.Row(w, "  no event", reason.Code+": "+reason.Detail)
+		label := "  no event"
+		if v.EventID != nil {
+			label = "  rejected"
+		}
+		cli.Row(w, label, reason.Code+": "+reason.Detail)
 		if again := reason.Code; ledger != nil && (again == "WATCHED_LATER" || again == "RULES_CHANGED") {
 			cli.Row(w, "  to deliver it",
 				fmt.Sprintf("lumenhook backfill --watch %s --from %d --to %d", v.WatchID, *ledger, *ledger))

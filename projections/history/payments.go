@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
@@ -20,7 +21,9 @@ LIMIT 1 BY payment_id
 LIMIT 1000`
 
 	selectTxEvents = `
-SELECT event_id, watch_id, payment_id FROM {database:Identifier}.events
+SELECT event_id, watch_id, payment_id, type,
+    JSONExtract(body, 'data', 'verification', 'reasons', 'Array(String)')
+FROM {database:Identifier}.events
 WHERE account_id = {account:String} AND tx_hash = {transaction:String} AND moves = 0
 ORDER BY created_at, event_id
 LIMIT 1 BY event_id
@@ -66,8 +69,9 @@ func readTxPayments(
 	}
 	err = db.Query(ctx, selectTxEvents, which, func(read func(...any) error) error {
 		var e readmodel.PaidEvent
-		var paymentID string
-		err := read(&e.ID, &e.WatchID, &paymentID)
+		var paymentID, kind string
+		err := read(&e.ID, &e.WatchID, &paymentID, &kind, &e.Reasons)
+		e.Type = domain.EventType(kind)
 		if i, known := at[paymentID]; known {
 			paid[i].Events = append(paid[i].Events, e)
 		}

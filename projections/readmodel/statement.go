@@ -62,5 +62,10 @@ type Paid struct {
 	Events  []PaidEvent
 }
 
-// PaidEvent is an event that reports a payment.
-type PaidEvent struct{ ID, WatchID string }
+// PaidEvent is an event that reports a payment. The payments of a transaction also have its type,
+// and why a watch rejected it.
+type PaidEvent struct {
+	ID, WatchID string
+	Type        domain.EventType
+	Reasons     []string
+}
