@@ -108,7 +108,6 @@ func TestALinkOfOneEndpointListsItsOwn(t *testing.T) {
 		if method != "GET" || !strings.HasPrefix(path, "/v1/") || strings.Contains(path, "{") ||
 			strings.HasPrefix(path, "/v1/openapi.") || path == "/v1/api-keys" ||
 			path == "/v1/account" { // for keys only
-
 			continue
 		}
 		lists++

@@ -250,9 +250,9 @@ func (e *explanation) conclude() {
 
 var outcomeDetails = map[string]string{
 	outcomeReported: "A payment of this transaction has an event `payment.received`.",
-	outcomeRejected: "A watch rejected a payment of this transaction, and reported that: `reasons` say " +
-		"why. A watch reports a payment once: to accept it after all, create another watch with other " +
-		"rules, and backfill that from this ledger.",
+	outcomeRejected: "A watch rejected a payment of this transaction, and reported that: `reasons` " +
+		"say why. A watch reports a payment once: to accept it after all, create another watch with " +
+		"other rules, and backfill that from this ledger.",
 	outcomeNotTaken: "Your account watches a wallet that was paid, but no watch accepted the " +
 		"payment: see `reasons`. Correct the watch, then backfill it from this ledger.",
 	outcomeNotWatched: "Your account does not watch the wallets that were paid. Create a watch of " +

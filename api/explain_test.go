@@ -74,7 +74,9 @@ func TestATransactionIsExplained(t *testing.T) {
 	if got := reasons(explain("NOT_TAKEN")); got != "AMOUNT_TOO_LOW" {
 		t.Errorf("reasons %q", got)
 	}
-	w.paid[0].Events = []readmodel.PaidEvent{{ID: event, WatchID: strict, Type: domain.PaymentReceived}}
+	w.paid[0].Events = []readmodel.PaidEvent{
+		{ID: event, WatchID: strict, Type: domain.PaymentReceived},
+	}
 	if got := explain("REPORTED").Payments[0].Watches[0].EventID; got == nil || *got != event {
 		t.Errorf("event %v", got)
 	}

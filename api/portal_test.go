@@ -151,8 +151,8 @@ func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
 	})
 }
 
-// TestPortalEndsWhenIdle: after 15 minutes without a person, as the console does, for the holder of a
-// copied cookie too. Pages that a person opens meanwhile keep it open until the link's time is up.
+// TestPortalEndsWhenIdle: after 15 minutes without a person, as the console does, for the holder of
+// a copied cookie too. Pages that a person opens meanwhile keep it open until the link ends.
 func TestPortalEndsWhenIdle(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)

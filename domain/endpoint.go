@@ -301,7 +301,7 @@ func decideUpdateEndpoint(
 	if change.SigningKey != nil && len(state.SigningKeyNames(nowMillis)) > 1 {
 		return nil, &Rejection{
 			Code: CodeTooManySecrets,
-			Detail: "the endpoint's former Ed25519 key still signs; it ends 24 hours after it was rotated, " +
+			Detail: "the endpoint's former Ed25519 key still signs; it ends 24 hours after its rotation, " +
 				"so try again later",
 		}
 	}

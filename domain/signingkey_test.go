@@ -10,7 +10,7 @@ import (
 // TestASigningKeyRotates: the former key signs for 24 hours, and the repeat of a rotation has no
 // effect.
 func TestASigningKeyRotates(t *testing.T) {
-	const id, at = "ep_1", int64(startedAt)
+	const id, at = "ep_1", startedAt
 	e, _ := domain.EvolveEndpoint(domain.Endpoint{}, domain.Delivery{}, domain.Fact{
 		Version: 1, AtMillis: at, Body: domain.EndpointCreated{EndpointID: id, AccountID: "acc_1"},
 	})

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// warningDetails are the meanings of warnings, by their codes. %s stands for the text after the code.
+// warningDetails are the meanings of warnings, by their codes. %s stands for the text after the
+// code.
 var warningDetails = map[string]string{
 	"DNS": "The host name does not resolve yet: nothing can be delivered until it does.",
 	"HEADER_DROPPED": "The URL moved to another host or port, so the value of the header %s was " +

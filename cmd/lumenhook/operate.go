@@ -72,8 +72,8 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor [--config FILE | --data-dir FOLDER] [--only CHECK,…] [--url https://…]",
 		Short: "Check everything that a service needs, and say how to fix it",
 		Long: `Checks the configuration, the files of secrets, Kafka and ClickHouse. It also checks the
-sources of ledgers, the clock, name servers and the way to receivers. It checks the disk, the limits of
-the process and the mail server. For each problem it says what to do.
+sources of ledgers, the clock, name servers and the way to receivers. It checks the
+disk, the limits of the process and the mail server. For each problem it says what to do.
 
 It takes the flags, variables and files of ` + "`lumenhook serve`" + `, so you can run it before a
 start. Without --kafka-brokers it checks the service that runs on --data-dir. If no service

@@ -123,7 +123,7 @@ func (r *sampleRig) created(path string, body any) string {
 	return made.ID
 }
 
-// runs runs a sample, which ends well unless it is the refused one.
+// runs executes a sample, which ends well unless it is the refused one.
 func (r *sampleRig) runs(name, dir string, args ...string) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), args[0], args[1:]...)

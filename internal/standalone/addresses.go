@@ -62,20 +62,20 @@ func (v *service) settleAddresses(ctx context.Context) error {
 }
 
 // listens returns the addresses that the flags name and this start uses, by flag.
-func (f *Flags) listens() map[string]string {
+func (s *Flags) listens() map[string]string {
 	all := map[string]string{
-		"api-listen":               f.node.Set.API.Server.Listen,
-		"kafka-listen":             f.kafkaListen,
-		"stellar-listen":           f.stellarListen,
-		"clickhouse-native-listen": f.clickhouseNative,
-		"clickhouse-http-listen":   f.clickhouseHTTP,
-		"metrics-listen":           f.node.MetricsListen,
-		"receiver-listen":          f.receiverListen,
+		"api-listen":               s.node.Set.API.Server.Listen,
+		"kafka-listen":             s.kafkaListen,
+		"stellar-listen":           s.stellarListen,
+		"clickhouse-native-listen": s.clickhouseNative,
+		"clickhouse-http-listen":   s.clickhouseHTTP,
+		"metrics-listen":           s.node.MetricsListen,
+		"receiver-listen":          s.receiverListen,
 	}
-	if f.noDemo {
+	if s.noDemo {
 		delete(all, "receiver-listen")
 	}
-	if !f.ownNetwork() {
+	if !s.ownNetwork() {
 		delete(all, "stellar-listen")
 	}
 	return all

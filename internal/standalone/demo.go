@@ -143,8 +143,8 @@ func (d *demo) startReceiver() (port string, err error) {
 // untilAnswered repeats a request that the service cannot answer yet.
 var untilAnswered = retry.Policy{First: 200 * time.Millisecond, If: client.MayPass}
 
-// prepare creates the objects that the demo needs and does not have yet. When the receiver's address
-// has changed, the endpoint follows it.
+// prepare creates the objects that the demo needs and does not have yet. When the receiver's
+// address has changed, the endpoint follows it.
 func (d *demo) prepare(ctx context.Context) error {
 	url := d.v.file.Receiver.URL
 	if d.state.EndpointURL == url && d.state.WatchID != "" {
@@ -157,15 +157,9 @@ func (d *demo) prepare(ctx context.Context) error {
 		return err
 	}
 	if d.state.WatchID != "" {
-		_, err := retry.Value(ctx, untilAnswered, func() (client.Endpoint, error) {
-			return api.UpdateEndpoint(ctx, d.state.EndpointID, client.Patch{"url": url})
-		})
-		if err == nil {
-			d.state.EndpointURL = url
-			return d.save()
-		}
-		if _, refused := errors.AsType[*client.Problem](err); !refused {
-			return fmt.Errorf("move the endpoint: %w", err)
+		moved, err := d.moveEndpoint(ctx, api, url)
+		if moved || err != nil {
+			return err
 		}
 		d.state.WalletSeed = "" // it was deleted: its watch must not report to nobody
 	}
@@ -210,6 +204,23 @@ func (d *demo) prepare(ctx context.Context) error {
 	d.v.out.Say("demo       endpoint %s and watch %s on wallet %s",
 		endpoint.ID, watch.ID, short(wallet.Address()))
 	return d.save()
+}
+
+// moveEndpoint gives the demo's endpoint another URL, unless the service refuses.
+func (d *demo) moveEndpoint(
+	ctx context.Context, api *client.Client, url string,
+) (moved bool, err error) {
+	_, err = retry.Value(ctx, untilAnswered, func() (client.Endpoint, error) {
+		return api.UpdateEndpoint(ctx, d.state.EndpointID, client.Patch{"url": url})
+	})
+	if _, refused := errors.AsType[*client.Problem](err); refused {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("move the endpoint: %w", err)
+	}
+	d.state.EndpointURL = url
+	return true, d.save()
 }
 
 // pay pays the demo's wallet at once and then periodically.

@@ -40,8 +40,8 @@ func (s standing) above(other standing) bool {
 
 // succeeds reports whether a delivery, rather than another one, is the current one of its event:
 // the one with the most handovers. Two with equally many are a fault (see [writer.Verification]).
-// Then the current one is the one that was not cancelled or, if that does not decide, the one with the
-// greater endpoint id, so that each read shows the same.
+// Then the current one is the one that was not cancelled or, if that does not decide, the one with
+// the greater endpoint id, so that each read shows the same.
 func (s standing) succeeds(other standing) bool {
 	switch cancelled := s.state == domain.StateCancelled; {
 	case s.moves != other.moves:
