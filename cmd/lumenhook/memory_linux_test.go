@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -85,8 +87,9 @@ func peakOf(t *testing.T, pid int) (bytes int) {
 }
 
 // TestParallelListsStayInTheirMemory: an account with 600 watches of 1,000 senders each asks for
-// 100 pages at once, again and again, and reads some of them slowly. The service stays within a
-// cgroup of 1 GiB, with the embedded ClickHouse, and answers its other clients.
+// 100 answers at once, again and again, of every kind of read that the API has, and reads some of
+// them slowly. The service stays within a cgroup of 1 GiB, with the embedded ClickHouse, and
+// answers its other clients.
 func TestParallelListsStayInTheirMemory(t *testing.T) {
 	const limitBytes = 1 << 30
 	s := &testService{t: t, dir: t.TempDir()}
@@ -97,7 +100,7 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 		s.group = filepath.Join(group.dir, group.procs)
 	}
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes/2)) // as node.Tune sets it in such a container
-	s.start("--no-demo")
+	s.start("--no-demo", "--balance-moves")
 	var endpoint struct{ ID string }
 	s.cli(&endpoint, "endpoints", "create", "--url", "https://127.0.0.1:8443/nobody")
 	senders := make([]string, 1000)
@@ -139,17 +142,40 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 		fmt.Fprintf(conn, "GET /v1/watches?limit=250 HTTP/1.1\r\nHost: localhost\r\n"+
 			"Authorization: Bearer %s\r\n\r\n", s.file.APIKey)
 	}
-	for range 100 {
+	var watches client.List[client.Watch]
+	if status := s.call("GET", "/v1/watches?limit=1", nil, &watches); status != http.StatusOK {
+		t.Fatalf("a list was answered %d", status)
+	}
+	one := watches.Data[0]
+	reads := []string{
+		"/v1/watches?limit=250", "/v1/endpoints?limit=250", "/v1/events?limit=250",
+		"/v1/watches/" + one.ID, "/v1/watches/" + one.ID + "/history?limit=250",
+		"/v1/endpoints/" + endpoint.ID + "/history?limit=250",
+		"/v1/endpoints/" + endpoint.ID + "/events?limit=250",
+		"/v1/wallets/" + one.WalletAddress + "/statement?limit=250", "/v1/attempts/rates",
+		"/v1/transactions/" + strings.Repeat("ab", 32), "/v1/coverage", "/v1/account",
+	}
+	var answered [12]atomic.Int64 // with 200, by read
+	for i := range 100 {
 		work.Go(func() {
-			for range 10 {
-				status, _, err := s.tryCall("GET", "/v1/watches?limit=250", nil)
-				if status != http.StatusOK && status != http.StatusTooManyRequests {
-					t.Errorf("a list was answered %d, %v", status, err)
+			for n := range 12 {
+				which := (i + n) % len(reads)
+				status, answer, err := s.tryCall("GET", reads[which], nil)
+				if status == http.StatusOK {
+					answered[which].Add(1)
+				} else if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+					t.Errorf("%s was answered %d, %v: %s", reads[which], status, err, answer)
 				}
 			}
 		})
 	}
 	work.Wait()
+	for i, read := range reads {
+		t.Logf("%s: %d of 100 answered", read, answered[i].Load())
+		if answered[i].Load() == 0 {
+			t.Errorf("no %s was answered", read)
+		}
+	}
 	if status, answer, err := s.tryCall("GET", "/v1/endpoints", nil); status != http.StatusOK {
 		t.Errorf("after that a list is answered %d, %v: %s", status, err, answer)
 	}

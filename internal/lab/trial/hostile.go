@@ -29,7 +29,9 @@ const (
 	residentMaxKiB   = 1 << 20          // of the program, without ClickHouse: what the chart gives it
 )
 
-var attacks = []string{"lists", "backfills", "tests", "connections", "keys", "others", "paths", "forge"}
+var attacks = []string{
+	"lists", "backfills", "tests", "connections", "keys", "others", "paths", "forge",
+}
 
 // hostile is the hostile tenant's account, with an endpoint whose receiver hangs, and a watch.
 type hostile struct {
