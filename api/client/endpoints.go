@@ -61,26 +61,26 @@ type AttemptCounts struct {
 
 // EndpointCreate are the fields of a new endpoint; URL must be set.
 type EndpointCreate struct {
-	URL                string            `json:"url" help:"where events are posted"`
-	Description        string            `json:"description,omitempty" help:"a text for people"`
-	Headers            map[string]string `json:"headers,omitempty" flag:"header" help:"a header of your own, Name: value; may be repeated; when updating, Name: alone removes it"`
-	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty" flag:"rate-limit" help:"deliveries a second at most; 0: no limit"`
-	Signatures         []string          `json:"signatures,omitempty" flag:"signature" values:"standard-webhooks standard-webhooks-ed25519" help:"signature besides the usual one: standard-webhooks or standard-webhooks-ed25519; may be repeated; empty: none"`
-	Ordering           string            `json:"ordering,omitempty" values:"wallet" help:"wallet: the events of a wallet arrive one after another, each when the one before has ended; empty: no event waits for another"`
-	NoticesTo          string            `json:"noticesTo,omitempty" help:"id of another endpoint, which receives endpoint.failing and endpoint.disabled when this one fails; empty: none"`
+	URL                string            `json:"url" help:"URL to post events to"`
+	Description        string            `json:"description,omitempty" help:"description of the endpoint"`
+	Headers            map[string]string `json:"headers,omitempty" flag:"header" help:"custom header to send, as Name: value; can be repeated; to remove a header in an update, use Name: without a value"`
+	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty" flag:"rate-limit" help:"maximum deliveries per second; 0: no limit"`
+	Signatures         []string          `json:"signatures,omitempty" flag:"signature" values:"standard-webhooks standard-webhooks-ed25519" help:"additional signature to send: standard-webhooks or standard-webhooks-ed25519; can be repeated; if empty, none"`
+	Ordering           string            `json:"ordering,omitempty" values:"wallet" help:"wallet: deliver a wallet's events one at a time, each after the previous event has settled; if empty, events don't wait for each other"`
+	NoticesTo          string            `json:"noticesTo,omitempty" help:"id of another endpoint to notify with endpoint.failing and endpoint.disabled events when this endpoint fails; if empty, none"`
 }
 
 // EndpointFilter selects and sorts endpoints; empty fields do not filter.
 type EndpointFilter struct {
-	Status string `json:"status,omitempty" values:"active disabled" help:"active or disabled; empty: both"`
-	Sort   string `json:"sort,omitempty" values:"created health" help:"created: newest first; health: worst first"` // empty: created
+	Status string `json:"status,omitempty" values:"active disabled" help:"only endpoints with this status: active or disabled; if empty, both"`
+	Sort   string `json:"sort,omitempty" values:"created health" help:"sort order: created (newest first) or health (least healthy first)"` // empty: created
 }
 
 // Replay selects the failed deliveries to queue again. Since must be set, EndpointID and State
 // must not.
 type Replay struct {
 	EventFilter
-	DryRun bool `json:"dryRun,omitempty" help:"say how many match, and queue none"`
+	DryRun bool `json:"dryRun,omitempty" help:"show how many deliveries match without queueing them"`
 }
 
 // ReplayResult is how many deliveries were queued, of those that matched. After a dry run
@@ -94,7 +94,7 @@ type ReplayResult struct {
 
 // Test is the request of a test: a test.ping, or with the type payment.received a sample of one.
 type Test struct {
-	Type string `json:"type,omitempty" values:"test.ping payment.received" help:"test.ping, or payment.received for a sample of one"`
+	Type string `json:"type,omitempty" values:"test.ping payment.received" help:"type of event to send: test.ping, or payment.received for a sample payment"`
 }
 
 // TestResult is the first attempt of a test.

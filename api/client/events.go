@@ -55,22 +55,22 @@ type Resent struct {
 
 // EventFilter selects events; empty fields do not filter.
 type EventFilter struct {
-	EndpointID    string    `json:"endpointId,omitempty" help:"only events of this endpoint (ep_…)"`
-	WatchID       string    `json:"watchId,omitempty" help:"only events of this watch (wat_…)"`
+	EndpointID    string    `json:"endpointId,omitempty" help:"only events for this endpoint (ep_…)"`
+	WatchID       string    `json:"watchId,omitempty" help:"only events for this watch (wat_…)"`
 	WalletAddress string    `json:"walletAddress,omitempty" flag:"wallet" help:"only payments to this wallet (G…)"`
 	Type          string    `json:"type,omitempty" values:"payment.received payment.rejected test.ping endpoint.failing endpoint.disabled" help:"only events of this type: payment.received, payment.rejected, test.ping, endpoint.failing or endpoint.disabled"`
-	State         string    `json:"state,omitempty" values:"QUEUED WAITING DELIVERED FAILED CANCELLED" help:"QUEUED (the first attempt is due), WAITING (an attempt failed and another is due), DELIVERED, FAILED (no attempt is left) or CANCELLED"`
-	Since         time.Time `json:"since,omitzero" help:"only events created then or later: a time, or how long ago, such as 24h"`
-	Until         time.Time `json:"until,omitzero" help:"only events created before: a time, or how long ago"`
+	State         string    `json:"state,omitempty" values:"QUEUED WAITING DELIVERED FAILED CANCELLED" help:"only events in this state: QUEUED (waiting for the first attempt), WAITING (waiting for another attempt), DELIVERED, FAILED (no attempts left) or CANCELLED"`
+	Since         time.Time `json:"since,omitzero" help:"only events created at or after this time: a timestamp, or how long ago, such as 24h"`
+	Until         time.Time `json:"until,omitzero" help:"only events created before this time: a timestamp, or how long ago"`
 
 	// What was paid. Both ends of a range of amounts are included.
-	PaymentID string `json:"paymentId,omitempty" help:"only events of this payment: data.payment.id"`
-	TxHash    string `json:"txHash,omitempty" flag:"tx" help:"only events of this transaction: its hash, 64 hex digits"`
+	PaymentID string `json:"paymentId,omitempty" help:"only events for the payment with this id (data.payment.id)"`
+	TxHash    string `json:"txHash,omitempty" flag:"tx" help:"only events for the transaction with this hash (64 hex digits)"`
 	Sender    string `json:"sender,omitempty" help:"only payments from this account or contract"`
-	Memo      string `json:"memo,omitempty" help:"only payments with this memo, as events show it"`
+	Memo      string `json:"memo,omitempty" help:"only payments with this memo, as shown in events"`
 	Asset     string `json:"asset,omitempty" help:"only payments in this asset: XLM or CODE:ISSUER"`
-	MinAmount string `json:"minAmount,omitempty" help:"only payments of this amount or more, such as 12.5"`
-	MaxAmount string `json:"maxAmount,omitempty" help:"only payments of this amount or less"`
+	MinAmount string `json:"minAmount,omitempty" help:"only payments of at least this amount, such as 12.5"`
+	MaxAmount string `json:"maxAmount,omitempty" help:"only payments of at most this amount"`
 }
 
 // ListEvents lists events, newest first and without their attempts.
@@ -124,10 +124,10 @@ type ReceiptAttempt struct {
 // ReceiptQuery says what a receipt is to prove.
 type ReceiptQuery struct {
 	// Attempt is the number of one attempt; 0: all of them, the last 100.
-	Attempt int `json:"attempt,omitempty" help:"number of the one attempt to prove; 0: all, the last 100"`
+	Attempt int `json:"attempt,omitempty" help:"number of a single attempt to prove; 0: all attempts, up to the last 100"`
 	// EarlierSize is the size of the log in an earlier receipt: the receipt then also proves that
 	// the log continues from there. 0: it does not.
-	EarlierSize int64 `json:"earlierSize,omitempty" help:"size of the log in a receipt that you have: prove as well that the log continues from there"`
+	EarlierSize int64 `json:"earlierSize,omitempty" help:"log size from an earlier receipt, to also prove that the log continues from there"`
 }
 
 // GetReceipt reads evidence of an event's attempts.
@@ -145,8 +145,8 @@ func (c *Client) ResendEvent(ctx context.Context, eventID string, o ...Option) (
 // ResendMany selects events to queue again, by one filter at least.
 type ResendMany struct {
 	EventFilter
-	Cursor string `json:"cursor,omitempty" help:"continue where another resend with the same filters ended"`
-	DryRun bool   `json:"dryRun,omitempty" help:"say how many match, and queue none"`
+	Cursor string `json:"cursor,omitempty" help:"continue from where a previous resend with the same filters ended"`
+	DryRun bool   `json:"dryRun,omitempty" help:"show how many events match without queueing them"`
 }
 
 // ResendManyResult is how many events were queued, or are on their way already, of those that

@@ -17,8 +17,8 @@ type List[T any] struct {
 
 // Page selects a page of a list.
 type Page struct {
-	Limit  int    `json:"limit,omitempty" help:"how many to list"` // 0: 50
-	Cursor string `json:"cursor,omitempty" help:"nextCursor of the list before, to continue it"`
+	Limit  int    `json:"limit,omitempty" help:"maximum number of items to list"` // 0: 50
+	Cursor string `json:"cursor,omitempty" help:"nextCursor of the previous page, to get the next page"`
 }
 
 // list reads a page of what a filter selects.

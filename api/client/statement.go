@@ -62,8 +62,8 @@ type NotTaken struct {
 // StatementFilter selects moves; empty fields do not filter.
 type StatementFilter struct {
 	Asset string `json:"asset,omitempty" help:"only this balance: XLM, CODE:ISSUER, or pool:ID for shares in a liquidity pool"`
-	From  Bound  `json:"from,omitzero" help:"the first ledger, or a time, or how long ago"`
-	To    Bound  `json:"to,omitzero" help:"the last ledger, or a time before which it closed, or how long ago"`
+	From  Bound  `json:"from,omitzero" help:"start of the statement: a ledger, a timestamp, or how long ago"`
+	To    Bound  `json:"to,omitzero" help:"end of the statement: the last ledger, a timestamp that it must close before, or how long ago"`
 }
 
 // Bound is a ledger, which is included, or a time; neither: there is no bound.

@@ -36,16 +36,16 @@ type Watch struct {
 // WatchCreate are the fields of a new watch; WalletAddress, EndpointID and Assets must be
 // set.
 type WatchCreate struct {
-	WalletAddress   string      `json:"walletAddress" flag:"wallet" help:"the wallet's public address"`
-	Label           string      `json:"label,omitempty" help:"a text for people"`
+	WalletAddress   string      `json:"walletAddress" flag:"wallet" help:"public address of the wallet"`
+	Label           string      `json:"label,omitempty" help:"description of the watch"`
 	EndpointID      string      `json:"endpointId" help:"id of the endpoint that receives the events"`
 	Assets          []Asset     `json:"assets" flag:"asset"`
 	AmountRule      *AmountRule `json:"amountRule,omitempty" flag:"amount"`
 	MemoRule        *MemoRule   `json:"memoRule,omitempty" flag:"memo"`
-	SenderAllowlist []string    `json:"senderAllowlist,omitempty" flag:"sender" help:"an address that may pay; may be repeated (default anyone)"`
+	SenderAllowlist []string    `json:"senderAllowlist,omitempty" flag:"sender" help:"address to accept payments from; can be repeated (default any address)"`
 	EventTypes      []string    `json:"eventTypes,omitempty" flag:"event-type" values:"payment.received payment.rejected" help:"payment.received, payment.rejected or both (default payment.received)"`
 	ExpiresAt       *time.Time  `json:"expiresAt,omitempty"` // payments of later ledgers are not taken
-	Once            bool        `json:"once,omitempty" help:"the watch is for one payment: the first that meets its rules"`
+	Once            bool        `json:"once,omitempty" help:"only match the first payment that meets the rules"`
 }
 
 // Fulfilment is the payment that a watch for one payment has taken.
@@ -105,8 +105,8 @@ func (r MemoRule) String() string {
 
 // WatchFilter selects watches; empty fields do not filter.
 type WatchFilter struct {
-	EndpointID    string `json:"endpointId,omitempty" help:"only watches of this endpoint (ep_…)"`
-	WalletAddress string `json:"walletAddress,omitempty" flag:"wallet" help:"only watches of this wallet (G…)"`
+	EndpointID    string `json:"endpointId,omitempty" help:"only watches for this endpoint (ep_…)"`
+	WalletAddress string `json:"walletAddress,omitempty" flag:"wallet" help:"only watches for this wallet (G…)"`
 }
 
 // Backfill is the progress of a watch's latest backfill. To is nil until it is known,
@@ -168,11 +168,11 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 // ImaginedPayment is a payment to a watch's wallet that nobody has made. Amount and Asset must be
 // set; a memo has a type: text, id or hash.
 type ImaginedPayment struct {
-	Amount   string `json:"amount" help:"how much is paid, in units of the asset"`
+	Amount   string `json:"amount" help:"amount to pay, in units of the asset"`
 	Asset    string `json:"asset" help:"XLM or CODE:ISSUER"`
 	Memo     string `json:"memo"`
 	MemoType string `json:"memoType"`
-	Sender   string `json:"sender" help:"the address that pays"`
+	Sender   string `json:"sender" help:"address that sends the payment"`
 }
 
 // WatchCheck is the result of checking a payment against a watch.

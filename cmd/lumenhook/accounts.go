@@ -21,7 +21,7 @@ import (
 
 func newAccounts() *cobra.Command {
 	var r apiFlags
-	c := &cobra.Command{Use: "accounts", Short: "Open, list and update accounts of a running service"}
+	c := &cobra.Command{Use: "accounts", Short: "Create, list and update accounts"}
 	r.register(c)
 	r.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newAccountsCreate(&r), newAccountsList(&r), newAccountsGet(&r), newAccountsUpdate(&r))
@@ -34,8 +34,8 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 	var k config.Key
 	c := &cobra.Command{
 		Use:   "create --email you@example.com",
-		Short: "Open an account with a first API key",
-		Example: `  # An account for a shop, with a key that may do everything, shown once
+		Short: "Create an account and its first API key",
+		Example: `  # Create an account for a shop. Its key has all permissions and is shown only once
   lumenhook accounts create --email ops@shop.example --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkEmails(emails); err != nil {
@@ -61,7 +61,7 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&emails, "email", nil,
-		"email address for notices of disabled endpoints; may be repeated, 10 times at most")
+		"email address to notify when an endpoint is disabled; can be repeated up to 10 times")
 	k.Register(c.Flags(), "read", "write", "operate")
 	r.Changes(c)
 	cli.Require(c, "email")
@@ -89,10 +89,11 @@ func checkEmails(emails []string) error {
 func newAccountsList(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the accounts of a service, oldest first",
-		Long: `Lists the accounts of a service, oldest first, with the addresses for notices of disabled
-endpoints. It reads them from the brokers: no API key sees another account.`,
-		Example: `  # All accounts, with their addresses for notices
+		Short: "List a service's accounts, oldest first",
+		Long: `List a service's accounts, oldest first, and the email addresses to notify when an
+endpoint is disabled. The command reads them from the Kafka brokers because an API
+key can't see other accounts.`,
+		Example: `  # List all accounts and their notification addresses
   lumenhook accounts list`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := r.Accounts(cmd.Context())
@@ -109,8 +110,8 @@ endpoints. It reads them from the brokers: no API key sees another account.`,
 func newAccountsGet(r *apiFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get",
-		Short: "Show the account of an API key, and its quotas",
-		Example: `  # Each quota, and its use.
+		Short: "Show an API key's account and quotas",
+		Example: `  # Show each quota and how much of it is used
   lumenhook accounts get`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := r.API()
@@ -135,22 +136,24 @@ func newAccountsUpdate(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update",
 		Short: "Change an account's addresses and quotas",
-		Long: `Changes the addresses for notices of disabled endpoints, and quotas. The given addresses,
-up to 10, replace the present ones; each gets its own mail. Notices that were not sent yet are
-sent to the new addresses.
+		Long: `Change an account's quotas and the email addresses to notify when an endpoint is
+disabled. You can set up to 10 addresses, which replace the current ones. Each
+address receives a separate email. Pending notifications go to the new addresses.
 
-Quotas are endpoints, watches, senders, keys, reads, backfills and storedBytes. senders are
-those of all watches. reads run at once at a node, with bulk operations. storedBytes are those
-of endpoints and watches. A write beyond a quota gets 403 QUOTA_EXCEEDED or TOO_MANY_KEYS.
-Reads beyond theirs wait, then get 429. Fulfilled and expired watches count until you delete
-them. accounts get shows how much the account has.`,
-		Example: `  # Notices go to another address from now on
+You can set quotas for endpoints, watches, senders, keys, reads, backfills and
+storedBytes. The senders quota applies to all watches combined. The reads quota
+limits concurrent reads and bulk operations on each node. The storedBytes quota
+covers endpoints and watches. Writes that exceed a quota fail with 403 QUOTA_EXCEEDED
+or TOO_MANY_KEYS. Reads that exceed the quota wait at first, then fail with 429.
+Fulfilled and expired watches count toward the quota until you delete them. To see
+current usage, run "lumenhook accounts get".`,
+		Example: `  # Send notifications to a different address
   lumenhook accounts update --account acc_… --email ops@shop.example
 
-  # To two, each with a mail of its own
+  # Send a separate email to each of two addresses
   lumenhook accounts update --email ops@shop.example --email owner@shop.example
 
-  # The account may have 500 watches with 20,000 senders in all
+  # Allow 500 watches and 20,000 senders across all of them
   lumenhook accounts update --account acc_… --quota watches=500,senders=20000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, err := r.Account(account)
@@ -175,11 +178,11 @@ them. accounts get shows how much the account has.`,
 			return r.Print(cmd.OutOrStdout(), shown, shown.Show)
 		},
 	}
-	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
+	c.Flags().StringVar(&account, "account", "", "account ID (default: the data folder's account)")
 	c.Flags().StringArrayVar(&emails, "email", nil,
-		"an address from now on; may be repeated, 10 times at most")
+		"new email address; can be repeated up to 10 times")
 	c.Flags().StringToInt64Var(&quotas, "quota", nil,
-		"how much the account may have, such as watches=500,senders=20000")
+		"new quotas for the account, such as watches=500,senders=20000")
 	r.Changes(c)
 	c.MarkFlagsOneRequired("email", "quota")
 	return c
@@ -219,12 +222,13 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
 		Short: "Create an API key for an account",
-		Long: `Creates a key through the service's brokers, which needs no key. With --api-url the API
-creates it, for the account of your key, with at most the permissions of your key.`,
-		Example: `  # A key for a dashboard, which can only read
+		Long: `Create an API key through the service's Kafka brokers, which doesn't require an API
+key. With --api-url, the API creates the key instead. The new key belongs to the same
+account as your own key and can't have more permissions.`,
+		Example: `  # Create a read-only key for a dashboard
   lumenhook keys create --permissions read
 
-  # An account's, by the brokers
+  # Create a key for a specific account through the brokers
   lumenhook keys create --account acc_… --permissions read,write --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			key, text, err := k.Draw(r.IsLive())
@@ -251,7 +255,7 @@ creates it, for the account of your key, with at most the permissions of your ke
 			return r.Print(cmd.OutOrStdout(), made, made.Show)
 		},
 	}
-	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
+	c.Flags().StringVar(&account, "account", "", "account ID (default: the data folder's account)")
 	k.Register(c.Flags())
 	r.Changes(c)
 	return c
@@ -281,8 +285,8 @@ func askForKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, 
 }
 
 func newKeysList(a *apiFlags) *cobra.Command {
-	c := listing(a, apicli.Keys, "List the account's API keys")
-	c.Example = `  # The keys, what each may do, and when it was last used
+	c := listing(a, apicli.Keys, "List an account's API keys")
+	c.Example = `  # List keys with their permissions and when they were last used
   lumenhook keys list`
 	return c
 }
@@ -290,7 +294,7 @@ func newKeysList(a *apiFlags) *cobra.Command {
 func newKeysRoll(a *apiFlags) *cobra.Command {
 	var grace time.Duration
 	c := changing(a, "roll KEY_ID",
-		"Replace a key by a new one; the former key stays valid for a while",
+		"Replace a key with a new one; the old key stays valid for a grace period",
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			isFolders := a.IsFoldersKey(args[0])
 			if isFolders { // a read-only folder would lose the new key
@@ -309,11 +313,12 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 			}
 			return rolled, nil
 		}, apicli.ShowRolledKey)
-	c.Long = `Replaces a key by a new one. If it is the key of the data folder, the new key is also
-written there, for the commands on the folder and for the next start.`
-	c.Example = `  # A new key; the former one works for another hour, in which you install it
+	c.Long = `Replace a key with a new one. If you roll the data folder's own key, the new key is
+saved there as well, so that commands that use the folder and later starts continue
+to work.`
+	c.Example = `  # Create a new key and keep the old one valid for an hour while you install it
   lumenhook keys roll key_… --grace 1h`
-	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key stays valid")
+	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the old key stays valid")
 	return c
 }
 
@@ -351,7 +356,8 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
 			return r.Print(cmd.OutOrStdout(), struct{}{}, show)
 		},
 	}
-	c.Flags().StringVar(&account, "account", "", "an account's key, without the API")
+	c.Flags().StringVar(&account, "account", "",
+		"account that owns the key, to revoke it without the API")
 	r.Changes(c)
 	return c
 }
@@ -360,7 +366,7 @@ func newPortal() *cobra.Command {
 	var a apiFlags
 	c := &cobra.Command{
 		Use:   "portal",
-		Short: "Give a merchant access to a part of the console, for a limited time",
+		Short: "Give a merchant temporary access to part of the console",
 	}
 	a.register(c)
 	c.AddCommand(newPortalLink(&a))
@@ -374,23 +380,24 @@ func newPortalLink(a *apiFlags) *cobra.Command {
 	var lasts time.Duration
 	c := &cobra.Command{
 		Use:   "link --permissions read",
-		Short: "Create a link that opens the account's pages for a limited time",
-		Long: `Creates a link that opens the account's pages in a browser without an API key. If the
-service has --portal-frame-ancestors, a merchant's page can show them in a frame.
+		Short: "Create a temporary link to the account's pages",
+		Long: `Create a link that opens the account's pages in a browser without an API key. If the
+service runs with --portal-frame-ancestors, merchants can embed the pages in their
+own site.
 
-The link can be opened for ten minutes. The pages can be used until --expires-in has passed or
-the key that created the link expires. With --endpoint they only show that endpoint, its events
-and its watches.
+You can open the link for ten minutes. The pages stay available until --expires-in
+has passed or the key that created the link expires. With --endpoint, they only show
+that endpoint and its events and watches.
 
-Anyone with the link has its permissions. Create one link per person, and send it like a
-password.`,
-		Example: `  # An hour of looking at endpoints, watches and events
+Anyone who has the link has its permissions. Create a separate link for each person,
+and treat it like a password.`,
+		Example: `  # Give read-only access to endpoints, watches and events for an hour
   lumenhook portal link --permissions read
 
-  # A merchant who shares the account: one endpoint, and nothing of the others
+  # Give a merchant who shares the account access to a single endpoint
   lumenhook portal link --permissions read,operate --endpoint ep_…
 
-  # A working day in which deliveries can be sent again; the address alone, for a script
+  # Allow resending for a working day, and print only the URL for use in a script
   lumenhook portal link --permissions read,operate --expires-in 8h --field url`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.API()
@@ -410,13 +417,13 @@ password.`,
 			return a.Print(cmd.OutOrStdout(), shown, func(w io.Writer) { shown.Show(w) })
 		},
 	}
-	c.Flags().StringSliceVar(&permissions, "permissions", nil, "what the link may do, of read, write "+
-		"and operate: no more than the API key may")
+	c.Flags().StringSliceVar(&permissions, "permissions", nil,
+		"permissions of the link: read, write, operate; can't exceed the API key's own")
 	cli.Offer(c.Flags(), "permissions", "read", "write", "operate")
 	c.Flags().StringVar(&endpoint, "endpoint", "",
-		"the only endpoint (ep_…) that the link shows (default: all of the account)")
+		"limit the link to this endpoint (ep_…) (default: all endpoints in the account)")
 	cli.DurationWithin(c.Flags(), &lasts, "expires-in", time.Hour, time.Minute, 24*time.Hour,
-		"how long the pages can be used")
+		"how long the pages stay available")
 	cli.Require(c, "permissions")
 	a.Changes(c)
 	return c

@@ -99,40 +99,43 @@ func showDeleted(w io.Writer, _ struct{}) { cli.Row(w, "deleted") }
 // stderrLog is for commands that say what goes wrong meanwhile.
 func stderrLog() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
 
-const historyIs = `Lists facts, newest first, each with the fields that it changed. With --json
-each fact has the whole state after it. Deleted objects keep their history.`
+const historyIs = `List facts, newest first, and the fields that each one changed. With --json, each
+fact includes the complete state after the change. Deleted objects keep their
+history.`
 
 func newWatchesHistory(a *apiFlags) *cobra.Command {
-	c := newHistory(a, "history WATCH_ID", "Show what a watch was, and what changed it",
+	c := newHistory(a, "history WATCH_ID", "Show a watch's change history",
 		(*client.Client).GetWatchHistory)
 	c.Long = historyIs
-	c.Example = `  # When this rule was widened: each change, before and after
+	c.Example = `  # Find out when a rule changed, with the values before and after
   lumenhook watches history wat_…
 
-  # What it was at its version 3
+  # Show the watch as of version 3
   lumenhook watches history wat_… --json | jq '.data[] | select(.version == 3) .state'`
 	return c
 }
 
 func newEndpointsHistory(a *apiFlags) *cobra.Command {
-	c := newHistory(a, "history ENDPOINT_ID", "Show what an endpoint was, and what changed it",
+	c := newHistory(a, "history ENDPOINT_ID", "Show an endpoint's change history",
 		(*client.Client).GetEndpointHistory)
-	c.Long = historyIs + ` For its deliveries, see "lumenhook events history".`
-	c.Example = `  # When it was disabled and why, enabled, changed, its secret rotated
+	c.Long = historyIs + `
+
+For the history of deliveries, run "lumenhook events history".`
+	c.Example = `  # Find out when an endpoint was changed, or when and why it was disabled
   lumenhook endpoints history ep_…`
 	return c
 }
 
 func newEventsHistory(a *apiFlags) *cobra.Command {
-	c := newHistory(a, "history EVENT_ID", "Show the history of an event's delivery, fact by fact",
+	c := newHistory(a, "history EVENT_ID", "Show an event's delivery history",
 		(*client.Client).GetEventHistory)
-	c.Long = `Lists facts, newest first, each with the fields that it changed: queued, attempted, held
-and released with its endpoint, sent again, cancelled, handed over. With --json each fact
-has the whole state after it.`
-	c.Example = `  # Why it came so late: each attempt, and when its endpoint held it
+	c.Long = `List facts, newest first, and the fields that each one changed. An event can be
+queued, attempted, held and released with its endpoint, resent, cancelled or handed
+over. With --json, each fact includes the complete state after the change.`
+	c.Example = `  # Find out why an event arrived late, including each attempt and when it was held
   lumenhook events history evt_…
 
-  # What it was when support looked at it
+  # Show the event as it was at a given time
   lumenhook events history evt_… --json |
     jq 'first(.data[] | select(.at < "2026-11-21T10:15")) .state'`
 	return c

@@ -45,7 +45,7 @@ func TestShellsCompleteInFish(t *testing.T) {
 	home, endpoint := shellsHome(t)
 	installsAsHelpSays(t, home, "fish")
 	for _, c := range []struct{ line, want string }{
-		{"lumenhook endpoi", "endpoints\tRegister and operate endpoints\n"},
+		{"lumenhook endpoi", "endpoints\tCreate and manage endpoints\n"},
 		{"lumenhook endpoints get ", endpoint + "\tactive " + nobodysURL + "\n"},
 		{"lumenhook events list --state CA", "CANCELLED\tits endpoint was deleted\n"},
 		{

@@ -30,11 +30,11 @@ func newMigrate() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Create the tables of the history, or upgrade them",
-		Example: `  # The history of the service of this machine
+		Short: "Create or upgrade the history tables",
+		Example: `  # Create or upgrade the history of the service on this machine
   lumenhook migrate
 
-  # Also delete rows after 90 days
+  # Delete rows after 90 days as well
   lumenhook migrate --history-retention 90d`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keep, err := cli.ParseDays(retention)
@@ -60,8 +60,8 @@ func newMigrate() *cobra.Command {
 	}
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
-	c.Flags().StringVar(&retention, "history-retention", "0", "after how many days "+
-		"rows are deleted, such as 90d; 0 keeps everything; not given: unchanged")
+	c.Flags().StringVar(&retention, "history-retention", "0",
+		"how long to keep rows, such as 90d; 0 keeps everything; if not set, retention doesn't change")
 	return c
 }
 
@@ -76,9 +76,9 @@ func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
 	r.Service.Register(f)
 	r.RegisterKafka(f)
 	r.RegisterClickHouse(f)
-	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; may be repeated")
+	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; can be repeated")
 	cli.Offer(f, "table", writer.Tables()...)
-	f.BoolVar(&r.all, "all", false, what+" all tables")
+	f.BoolVar(&r.all, "all", false, what+" every table")
 }
 
 // config opens what is needed. The caller closes the database.
@@ -119,15 +119,15 @@ func newRebuild() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "rebuild --all | --table NAME…",
-		Short: "Rebuild tables of the history from the topics, while the service runs",
-		Long: `Fills new tables from the topics, exchanges them with the live tables atomically, and
-drops the old ones. The service reads and writes in the meantime. The next rebuild of
-the same tables continues an interrupted one. A rebuild that fails leaves the live
-tables unchanged.`,
-		Example: `  # One table, for example one that verify-projection has named
+		Short: "Rebuild history tables from the topics while the service is running",
+		Long: `Fill new tables from the topics, swap them atomically with the live tables, and drop
+the old ones. The service can read and write during the rebuild. If a rebuild is
+interrupted, run the command again with the same tables to resume it. If it fails,
+the live tables don't change.`,
+		Example: `  # Rebuild a single table, for example after verify-projection reports it
   lumenhook rebuild --table attempts
 
-  # The whole history, while the service runs
+  # Rebuild the complete history while the service is running
   lumenhook rebuild --all`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())
@@ -157,7 +157,7 @@ tables unchanged.`,
 	}
 	flags.register(c.Flags(), "rebuild")
 	c.Flags().BoolVar(&copyOlder, "copy-older", false,
-		"copy rows that the topics no longer have from the live tables")
+		"copy rows that are no longer in the topics from the live tables")
 	return c
 }
 
@@ -171,18 +171,19 @@ func newVerifyProjection() *cobra.Command {
 	var flags refoldFlags
 	c := &cobra.Command{
 		Use:   "verify-projection --all | --table NAME…",
-		Short: "Compare tables of the history with the topics",
-		Long: `Folds the topics into temporary tables, and compares them with the live tables by the
-counts and checksums of each partition and day. It names differences and ends with 3;
-rebuild fixes them. Rows that change in the meantime are left out. After a repartition
-or a restore, so are rows that are not complete in the new topics: it prints how many.
+		Short: "Compare history tables with the topics",
+		Long: `Fold the topics into temporary tables and compare row counts and checksums with the
+live tables for each partition and day. If they differ, the command prints the
+differences and exits with 3. To fix them, run "lumenhook rebuild". The command skips
+rows that change during the comparison. After a repartition or a restore, it also
+skips rows that are incomplete in the new topics, and prints how many.
 
-It also ends with 3 if the topics have an event with two live deliveries, and names it.
-No rebuild fixes that.`,
-		Example: `  # Does the history match the topics?
+If the topics contain an event with two live deliveries, the command also prints it
+and exits with 3. You can't fix that with a rebuild.`,
+		Example: `  # Check that the history matches the topics
   lumenhook verify-projection --all
 
-  # One table of it
+  # Check a single table
   lumenhook verify-projection --table attempts`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())
@@ -251,22 +252,24 @@ func newSQL() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   `sql ["SELECT …"]`,
-		Short: "Query the history: one query, or a shell",
-		Long: `Runs one query against the history in ClickHouse and prints its answer. Without a query
-it reads queries from standard input. On a terminal this is a shell with line editing, in
-which a query ends with a semicolon. Queries cannot write.
+		Short: "Run a query against the history, or open a shell",
+		Long: `Run a query against the history in ClickHouse and print the result. If you don't pass
+a query, the command reads queries from standard input. In a terminal, this opens a
+shell with line editing, where you end each query with a semicolon. You can't write
+to the history.
 
-The command waits up to 2 s until the history has the newest records of the topics. If it
-does not, it says so on standard error. With --clickhouse-dsn this needs --kafka-brokers.
+The command waits up to 2 s for the history to catch up with the topics. If it
+doesn't, the command prints a warning to standard error. With --clickhouse-dsn, this
+requires --kafka-brokers.
 
-docs/analytics.md has the tables, views and twenty-one questions.`,
-		Example: `  # Attempts by their number: how many were made, and how many succeeded
+For the tables and views, and for twenty-one example queries, see docs/analytics.md.`,
+		Example: `  # Show how many attempts were made and how many succeeded, by attempt number
   lumenhook sql "SELECT * FROM retry_ladder"
 
-  # For a spreadsheet
+  # Export the results to a spreadsheet
   lumenhook sql --format csv "SELECT * FROM attempts_per_minute" > minutes.csv
 
-  # Which tables there are
+  # List the tables
   lumenhook sql "SHOW TABLES"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, known := ops.SQLFormats[format]
@@ -286,10 +289,11 @@ docs/analytics.md has the tables, views and twenty-one questions.`,
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
 	t.RegisterKafka(c.Flags())
-	c.Flags().StringVar(&format, "format", "table", "table, json (a line for each row) or csv")
+	c.Flags().StringVar(&format, "format", "table",
+		"output format: table, json (one line per row) or csv")
 	cli.Offer(c.Flags(), "format", "table", "json", "csv")
-	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")
-	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "how long a query may take")
+	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "maximum number of rows to print")
+	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "maximum time for a query")
 	return c
 }
 

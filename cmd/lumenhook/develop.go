@@ -37,62 +37,62 @@ func newListen() *cobra.Command {
 	var l listening
 	c := &cobra.Command{
 		Use:   "listen [--endpoint ENDPOINT_ID] [--forward-to URL] [--since 2h] [--fail 503,…]",
-		Short: "Post an endpoint's events to a receiver on this machine, as they come",
-		Long: `Pulls the events of an endpoint as they come, and posts each to a receiver that the
-service cannot reach, such as one that you are writing. A post has the body, the id and
-the signature of a delivery. Events come in the order of their numbers. You need no public
-address. Without --forward-to the command only shows them.
+		Short: "Forward an endpoint's events to a receiver on this machine as they arrive",
+		Long: `Pull an endpoint's events as they arrive and post each one to a receiver that the
+service can't reach, such as one you're developing. Each request has the same body,
+id and signature as a real delivery. Events arrive in sequence order, and you don't
+need a public address. Without --forward-to, the command only prints events.
 
-It starts now, or --since a time. It shows the receiver's answer and continues with the
-next event. To post events again that were not accepted, use --since. If nothing listens
-at the address, it waits. It runs until you interrupt it, even if the service is away or
-your machine sleeps.
+By default, the command starts with new events. To start earlier, or to post events
+again that the receiver didn't accept, use --since. After each event, the command
+prints the receiver's response and moves on to the next one. If nothing is listening
+at the address, it waits. It keeps running until you interrupt it, even if the
+service is unavailable or your machine goes to sleep.
 
---fail lets every event fail first, in these ways in turn.
-  503 (or any from 400 to 599)  a proxy answers, and the receiver gets nothing.
-  timeout                       the receiver gets it, and its answer is lost.
-  reset                         the connection breaks in the middle of the body.
+Use --fail to simulate failed attempts before each event is delivered.
+  503 (or any from 400 to 599)  a proxy responds and the receiver gets no request.
+  timeout                       the receiver gets the event, but the response is lost.
+  reset                         the connection is closed in the middle of the body.
 
-Then it posts the event once more. A receiver that handles repeats has it once.
+The failures happen in the order you list them. The event is then posted once more.
 
-An event is signed for the time when it was created, so a receiver refuses one that is
-older than five minutes. With --secret-file, the secret of the receiver, each event is
-signed again when it is posted.
+Signatures are based on the time when the event was created, so receivers reject
+events that are older than five minutes. To sign each event again when it's posted,
+pass the receiver's secret with --secret-file.
 
-You can leave --endpoint out if the account has one endpoint. The service still posts to the
-endpoint's own URL. To stop that, run "lumenhook endpoints disable": events are still
-numbered and can be pulled.`,
-		Example: `  # Events of the only endpoint go to a server on this machine
+If the account has only one endpoint, you can omit --endpoint. The service continues
+to post to the endpoint's own URL. To stop that, run "lumenhook endpoints disable".
+Events of a disabled endpoint are still numbered, and you can still pull them.`,
+		Example: `  # Forward events from your only endpoint to a local server
   lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
 
-  # Those of the last two hours first
+  # Start with the events from the last two hours
   lumenhook listen --endpoint ep_… --since 2h --forward-to http://127.0.0.1:3000/webhooks \
     --secret-file hook.secret
 
-  # Is the server right when deliveries fail? Each event fails three times, and then arrives
+  # Fail each event three times before it is delivered
   lumenhook listen --endpoint ep_… --forward-to http://127.0.0.1:3000/webhooks \
     --fail 503,timeout,reset
 
-  # Only look, at payments alone
+  # Print payments without forwarding them
   lumenhook listen --endpoint ep_… --events payment.received --json`,
 		RunE: l.run,
 	}
 	l.register(c)
 	f := c.Flags()
 	l.secrets.Register(f)
-	f.StringVar(&l.endpointID, "endpoint", "", "id of the endpoint; may be left out where "+
-		"there is one")
-	f.StringVar(&l.url, "forward-to", "", "address that events are posted to, on this machine or "+
-		"elsewhere; empty: none, they are shown")
-	cli.InstantVar(f, &l.since, "since", "start with the first event that was created then or later: "+
-		"a time, or how long ago; empty: now")
-	f.StringSliceVar(&l.fail, "fail", nil, "how each event's first attempts fail, in turn: a status, "+
-		"timeout or reset; at most 8")
+	f.StringVar(&l.endpointID, "endpoint", "", "id of the endpoint; optional if there is only one")
+	f.StringVar(&l.url, "forward-to", "",
+		"URL to post events to, on this machine or elsewhere; if empty, events are only printed")
+	cli.InstantVar(f, &l.since, "since",
+		"start with events created at or after this time: a timestamp, or how long ago (default now)")
+	f.StringSliceVar(&l.fail, "fail", nil,
+		"how each event's first attempts fail, in order: a status, timeout or reset; at most 8")
 	f.StringSliceVar(&l.types, "events", nil, "only events of these types, such as payment.received")
 	cli.Offer(f, "fail", "503", "timeout", "reset")
 	cli.Offer(f, "events", apicli.EventTypes()...)
-	f.StringArrayVar(&l.headers, "header", nil, "a further header of each request, Name: value; "+
-		"may be repeated")
+	f.StringArrayVar(&l.headers, "header", nil,
+		"additional header to send with each request (Name: value); can be repeated")
 	return c
 }
 
@@ -249,28 +249,29 @@ func newTrigger() *cobra.Command {
 	var t trigger
 	c := &cobra.Command{
 		Use:   "trigger [TYPE] --to URL --secret-file FILE",
-		Short: "Sign a sample event and post it straight to a receiver, such as one on this machine",
-		Long: `Posts a sample of an event: payment.received, unless TYPE names payment.rejected or
-test.ping. Nothing is paid. The sample is signed with the secret that you give. No service is
-needed, and the receiver may be on this machine, without TLS. To send a sample through the
-service, use "lumenhook endpoints test".
+		Short: "Sign a sample event and post it directly to a receiver, such as a local one",
+		Long: `Post a sample event to a receiver without making a payment. The event type is
+payment.received unless you set TYPE to payment.rejected or test.ping. The sample is
+signed with the secret you provide. You don't need a running service, and the
+receiver can be on this machine without TLS. To send a sample through the service,
+use "lumenhook endpoints test".
 
-Flags describe the payment, and test the receiver.
+Some flags describe the payment. These flags test how the receiver handles problems.
 
-  --repeat N        each event is posted N times more, as after a lost answer.
-  --stale           the timestamp is ten minutes old.
-  --fail-signature  the signature is wrong.
+  --repeat N        post each event N more times, as if the response was lost.
+  --stale           use a timestamp that is ten minutes old.
+  --fail-signature  use an invalid signature.
 
-The program ends with 0 if the receiver accepted each sample (it answered 2xx). With --stale or
---fail-signature, it ends with 0 if the receiver refused each sample (4xx). Otherwise it ends
-with 1.`,
-		Example: `  # A payment to a receiver that you are writing
+The exit code is 0 if the receiver accepts every sample with a 2xx response. With
+--stale or --fail-signature, it is 0 if the receiver rejects every sample with a 4xx
+response. Otherwise, it is 1.`,
+		Example: `  # Send a payment event to a receiver you're developing
   lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --amount 12.5
 
-  # Does it take an event once that is posted three times?
+  # Check that the receiver processes an event only once when it's posted three times
   lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --repeat 2
 
-  # Does it refuse what is forged, and what is old?
+  # Check that the receiver rejects forged and outdated events
   lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --fail-signature
   lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --stale`,
 		RunE: t.run,
@@ -279,11 +280,11 @@ with 1.`,
 	t.Output.Register(f)
 	t.secrets.Register(f)
 	t.sample.Register(f)
-	f.StringVar(&t.url, "to", "", "address of the receiver")
-	f.IntVar(&t.count, "count", 1, "how many samples, each an event of its own")
-	f.IntVar(&t.repeat, "repeat", 0, "how many more times each event is posted")
-	f.BoolVar(&t.stale, "stale", false, "sign with a timestamp that is too old")
-	f.BoolVar(&t.failSignature, "fail-signature", false, "sign with another secret")
+	f.StringVar(&t.url, "to", "", "URL of the receiver")
+	f.IntVar(&t.count, "count", 1, "number of samples to send, each as a separate event")
+	f.IntVar(&t.repeat, "repeat", 0, "number of additional times to post each event")
+	f.BoolVar(&t.stale, "stale", false, "sign with an outdated timestamp")
+	f.BoolVar(&t.failSignature, "fail-signature", false, "sign with the wrong secret")
 	cli.Require(c, "to")
 	return c
 }

@@ -24,7 +24,7 @@ func newDevnet() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "devnet",
-		Short: "Create wallets and payments on the development network of a running service",
+		Short: "Create wallets and payments on a running service's devnet",
 	}
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
 	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir),
@@ -58,12 +58,12 @@ type paymentFlags struct {
 
 func (p *paymentFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&p.To, "to", "", "wallet to pay: a G or M address")
-	f.StringVar(&p.Amount, "amount", "", "amount, with up to 7 digits after the point")
-	f.StringVar(&p.Asset, "asset", "", "CODE:ISSUER; lumens when not given")
+	f.StringVar(&p.Amount, "amount", "", "amount to pay, with up to 7 decimal places")
+	f.StringVar(&p.Asset, "asset", "", "asset to pay in, as CODE:ISSUER (default lumens)")
 	f.StringVar(&p.text, "memo-text", "", "text memo, up to 28 bytes")
 	f.Uint64Var(&p.id, "memo-id", 0, "id memo")
 	f.StringVar(&p.hash, "memo-hash", "", "hash memo, 64 hex digits")
-	f.Uint64Var(&p.muxedID, "muxed-id", 0, "pay the muxed address of this id")
+	f.Uint64Var(&p.muxedID, "muxed-id", 0, "pay the wallet's muxed address with this id")
 }
 
 // check completes the request by the flags that were given, and reports every fault.
@@ -97,11 +97,11 @@ func newDevnetPay(dir *string) *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "pay --to G… --amount 12.5",
-		Short: "Pay a wallet from the payer's account, and wait for the ledger",
-		Example: `  # A payment to a watched wallet, as a customer would pay it
+		Short: "Pay a wallet from the devnet payer and wait for the ledger to close",
+		Example: `  # Pay a watched wallet the way a customer would
   lumenhook devnet pay --to G… --amount 12.5 --memo-text order-42
 
-  # A payment in an asset of "devnet asset", to a wallet that trusts it
+  # Pay in an asset created by "devnet asset", to a wallet that trusts it
   lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := payment.check(cmd.Flags().Changed)
@@ -136,11 +136,12 @@ func newDevnetAsset(dir *string) *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "asset --code USDC",
-		Short: "Create an issuer of an asset, and issue an amount to the payer",
-		Long: `Creates an account that issues an asset. The payer of the development network trusts it
-and receives an amount of it, so that "devnet pay --asset" can send it. A wallet must
-trust an asset before it can receive it: "devnet account --asset" creates such a wallet.`,
-		Example: `  # An asset of the development network; its name USDC:G… is printed
+		Short: "Create an asset and issue some of it to the devnet payer",
+		Long: `Create an account that issues an asset. The devnet payer trusts the asset and
+receives some of it, so you can send it with "devnet pay --asset". A wallet must
+trust an asset before it can receive it. To create a wallet that does, run "devnet
+account --asset".`,
+		Example: `  # Create an asset and print its name, such as USDC:G…
   lumenhook devnet asset --code USDC`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := errors.Join(devclient.CheckCode(code), devclient.CheckAmount(amount))
@@ -164,8 +165,8 @@ trust an asset before it can receive it: "devnet account --asset" creates such a
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&code, "code", "", "the asset's code: 1 to 12 letters and digits")
-	f.StringVar(&amount, "amount", "1000000000", "how much the payer receives")
+	f.StringVar(&code, "code", "", "asset code: 1 to 12 letters and digits")
+	f.StringVar(&amount, "amount", "1000000000", "amount to issue to the payer")
 	out.Register(f)
 	out.Changes(c)
 	cli.Require(c, "code")
@@ -184,10 +185,10 @@ func newDevnetAccount(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "account [--asset CODE:ISSUER]",
 		Short: "Create and fund a wallet, and print its address and secret",
-		Example: `  # A wallet with 10,000 XLM
+		Example: `  # Create a wallet with 10,000 XLM
   lumenhook devnet account
 
-  # A wallet that can also receive an asset of "devnet asset"
+  # Create a wallet that can also receive an asset created by "devnet asset"
   lumenhook devnet account --asset USDC:G…`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, asset := range assets {
@@ -213,7 +214,8 @@ func newDevnetAccount(dir *string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&assets, "asset", nil, "CODE:ISSUER to trust; may be repeated")
+	c.Flags().StringSliceVar(&assets, "asset", nil,
+		"asset for the wallet to trust, as CODE:ISSUER; can be repeated")
 	out.Register(c.Flags())
 	out.Changes(c)
 	return c
@@ -223,12 +225,13 @@ func newDevnetCert(dir *string) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "cert --out DIR",
-		Short: "Create a certificate for a receiver on this machine, signed by the run's own authority",
-		Long: `Writes cert.pem and key.pem into a folder, and creates the folder if it is missing. The
-certificate is for 127.0.0.1, ::1 and localhost. Only its owner can read the key. If you
-run it again, it creates a new certificate for the same key. It does not replace a
-certificate of another authority or a key of another kind, but fails.`,
-		Example: `  # A certificate for a receiver of your own, and its key, in the folder hook
+		Short: "Create a certificate for a local receiver, signed by the data folder's authority",
+		Long: `Write cert.pem and key.pem to a folder. If the folder doesn't exist, the command
+creates it. The certificate is valid for 127.0.0.1, ::1 and localhost, and only you
+can read the key. If you run the command again, it creates a new certificate for the
+same key. If the folder contains a certificate from another authority or a different
+type of key, the command fails instead of replacing it.`,
+		Example: `  # Create a certificate and key for your own receiver in the folder hook
   lumenhook devnet cert --out hook`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -255,7 +258,7 @@ certificate of another authority or a key of another kind, but fails.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "folder for cert.pem and key.pem")
+	c.Flags().StringVar(&out, "out", "", "folder to write cert.pem and key.pem to")
 	cli.Require(c, "out")
 	return c
 }
@@ -264,21 +267,24 @@ func newDevnetReceiver(dir *string) *cobra.Command {
 	var r forward.Receiver
 	c := &cobra.Command{
 		Use:   "receiver --secret-file FILE",
-		Short: "Receive webhooks on this machine, check their signatures and print them",
-		Long: `Listens with a certificate of the run's own authority. It handles every webhook as a
-receiver must (it checks the signature, checks whether it saw the id before, and answers
-200), and prints it. Ctrl-C stops it.
+		Short: "Receive webhooks on this machine, verify their signatures and print them",
+		Long: `Start a receiver with a certificate signed by the data folder's own authority. It
+handles each webhook the way your receiver should: it verifies the signature, checks
+whether it has already seen the id, and responds with 200. It also prints the
+webhook. Press Ctrl-C to stop it.
 
-It reads the file of secrets at each webhook, so you can create the endpoint later.
+The receiver reads the secret file for each webhook, so you can create the endpoint
+later.
 
   lumenhook devnet receiver --secret-file hook.secret
   lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret
 
-With --json it prints each webhook as a line that "lumenhook verify --webhook" reads.`,
-		Example: `  # A receiver at https://127.0.0.1:8443, with secrets of "endpoints create"
+With --json, the receiver prints each webhook as a single line that you can pass to
+"lumenhook verify --webhook".`,
+		Example: `  # Start a receiver at https://127.0.0.1:8443 with secrets from "endpoints create"
   lumenhook devnet receiver --secret-file hook.secret
 
-  # The same, and keep each webhook as a line of JSON
+  # Start a receiver and save each webhook as a line of JSON
   lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.DataDir = *dir
@@ -288,8 +294,8 @@ With --json it prints each webhook as a line that "lumenhook verify --webhook" r
 	f := c.Flags()
 	f.StringVar(&r.Listen, "listen", "127.0.0.1:8443", "address to listen on")
 	f.StringVar(&r.SecretFile, "secret-file", "",
-		"file of the endpoint's signing secrets, one per line")
-	f.BoolVar(&r.JSON, "json", false, "print each webhook as a line of JSON")
+		"file that contains the endpoint's signing secrets, one per line")
+	f.BoolVar(&r.JSON, "json", false, "print each webhook as a single line of JSON")
 	cli.Require(c, "secret-file")
 	return c
 }

@@ -20,14 +20,14 @@ import (
 
 func newEvents() *cobra.Command {
 	var a apiFlags
-	c := &cobra.Command{Use: "events", Short: "Look at events and send them again"}
+	c := &cobra.Command{Use: "events", Short: "View and resend events"}
 	a.register(c)
 	c.AddCommand(
 		newEventsList(&a),
 		newEventsPull(&a),
 		newEventsTail(&a),
-		getting(&a, apicli.Events, "Show an event and every attempt to deliver it",
-			`  # Why did it not arrive? Each attempt, with what the receiver answered
+		getting(&a, apicli.Events, "Show an event and its delivery attempts",
+			`  # Find out why an event didn't arrive, with the receiver's response to each attempt
   lumenhook events get evt_…`),
 		newEventsHistory(&a),
 		newEventsResend(&a),
@@ -58,7 +58,7 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 		given.VisitAll(func(flag *pflag.Flag) { any = any || flag.Changed })
 		return any
 	}
-	c := changing(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
+	c := changing(a, "resend [EVENT_ID]", "Resend events, whether or not they were delivered",
 		func(ctx context.Context, c *client.Client, args []string) (any, error) {
 			if len(args) == 1 {
 				return c.ResendEvent(ctx, args[0])
@@ -68,16 +68,17 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		return anEventOrFilters(c, args, filtered())
 	}
-	c.Long = `Queues an event again, delivered or not. With filters it queues up to 1,000 events that
-match all of them, newest first. If its endpoint was deleted, an event goes to the present
-endpoint of its watch. --dry-run reports how many events match, and queues none.`
-	c.Example = `  # One event, which the shop has lost
+	c.Long = `Queue an event again, whether or not it was delivered. If you use filters instead of
+an event id, the command queues up to 1,000 events that match all of them, newest
+first. If you have deleted an event's endpoint, the event goes to its watch's current
+endpoint. To see how many events match without queueing them, use --dry-run.`
+	c.Example = `  # Resend an event that the shop lost
   lumenhook events resend evt_…
 
-  # How many would a day of an endpoint be?
+  # Count the events that an endpoint would receive again for the last day
   lumenhook events resend --endpoint ep_… --since 24h --dry-run
 
-  # The events of one transaction
+  # Resend all events for a transaction
   lumenhook events resend --tx 3f…`
 	c.Flags().AddFlagSet(given)
 	return c
@@ -95,13 +96,13 @@ func newEventsList(a *apiFlags) *cobra.Command {
 		fmt.Fprintf(w, "no event matches\nlumenhook explain %s says why a payment has none\n", tx)
 	}
 	c = listing(a, events, "List events, newest first")
-	c.Example = `  # Events that wait for another attempt
+	c.Example = `  # List events that are waiting for another attempt
   lumenhook events list --state WAITING
 
-  # What a wallet was paid since yesterday, of 10 XLM or more
+  # List payments of at least 10 XLM to a wallet in the last 24 hours
   lumenhook events list --wallet G… --since 24h --asset XLM --min-amount 10
 
-  # The event of an order, for a script
+  # Get the event id for an order in a script
   lumenhook events list --memo order-42 --limit 1 --field data.0.id`
 	return c
 }
@@ -110,24 +111,26 @@ func newEventsTail(a *apiFlags) *cobra.Command {
 	var f client.EventFilter
 	c := &cobra.Command{
 		Use:   "tail",
-		Short: "Show events and the attempts to deliver them as they happen, until Ctrl-C",
-		Long: `Shows a line when an event is created, and one for each attempt to deliver it: the
-receiver's answer, the event's state, and the time of the next attempt. It shows events of
-all endpoints of the account that match every filter. With --json each line is JSON.
+		Short: "Stream events and delivery attempts until you press Ctrl-C",
+		Long: `Print a line whenever an event is created and after each delivery attempt. For an
+attempt, the line shows the receiver's response, the event's state and the time of
+the next attempt. The command shows events from all of the account's endpoints that
+match every filter. With --json, each line is a JSON object.
 
-It starts now, with the pending events, or --since a time. After the service or your machine was
-away, it shows what happened in the meantime. If more than 10,000 events arrive at once, it leaves
-out the oldest, and says so. It follows 20,000 events until they are settled, and reports how many
-it stops following. If more than 200 events change within a second, their attempts appear some
-seconds later. It does not show attempts of an event that is sent again long after its delivery:
-use "lumenhook events get".`,
-		Example: `  # Watch what is delivered while a shop is tried
+By default, the stream starts with pending events. To start earlier, use --since. If
+the service or your machine was unavailable, the stream resumes with the events that
+you missed. If more than 10,000 events arrive at once, the command skips the oldest
+and prints a message. The command tracks up to 20,000 events until they settle, and
+reports how many it no longer tracks. If more than 200 events change within a second,
+their attempts appear a few seconds later. If you resend an event long after its
+delivery, its attempts don't appear. To see them, use "lumenhook events get".`,
+		Example: `  # Watch deliveries while you test a shop
   lumenhook events tail
 
-  # What has failed for good at one endpoint
+  # Show events that have permanently failed at an endpoint
   lumenhook events tail --endpoint ep_… --state FAILED
 
-  # What has happened in ten minutes, for a program
+  # Stream events as JSON, starting ten minutes ago
   lumenhook events tail --since 10m --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Since.IsZero() {
@@ -155,9 +158,9 @@ use "lumenhook events get".`,
 		},
 	}
 	cli.AddFields(c.Flags(), &f, "until")
-	c.Flags().Lookup("since").Usage = "begin with what has happened since: a time, or how long ago; " +
-		"empty: now"
-	c.Flags().Lookup("state").Usage = "only lines after which an event is QUEUED, WAITING, " +
+	c.Flags().Lookup("since").Usage = "start with events since this time: a timestamp, or how long " +
+		"ago; empty: now"
+	c.Flags().Lookup("state").Usage = "only show changes to this state: QUEUED, WAITING, " +
 		"DELIVERED, FAILED or CANCELLED"
 	return c
 }
@@ -174,34 +177,36 @@ func newEventsPull(a *apiFlags) *cobra.Command {
 	p := eventsPull{apiFlags: a}
 	c := &cobra.Command{
 		Use:   "pull --endpoint ENDPOINT_ID [--to FILE | --after N] [--follow]",
-		Short: "Pull an endpoint's events in the order of their numbers",
-		Long: `Prints the events of an endpoint, delivered or not, one per line of JSON. Each line has
-the event's number and a new signature, which "lumenhook verify --webhook" checks. Events
-come in the order of their numbers (Webhook-Sequence), each once, and none is skipped. It
-reports events that retention has removed.
+		Short: "Pull an endpoint's events in sequence order",
+		Long: `Print an endpoint's events as one line of JSON each, whether or not they were
+delivered. Each line includes the event's number and a new signature that you can
+check with "lumenhook verify --webhook". Events are printed in sequence order
+(Webhook-Sequence), exactly once and without gaps. If retention has removed events,
+the command reports them.
 
-With --to it appends the lines to a file. Called again, it continues after the file's last
-line, so that each event is in it once, even after a kill. Without a file, --after is the
-number of the last event that you have.
+To append the lines to a file, use --to. If you run the command again, it resumes
+after the last line, so the file contains each event once even after a kill. If you
+don't use a file, set --after to the number of the last event you have.
 
---follow waits for more until you interrupt it, and continues after an outage of the
-service.`,
-		Example: `  # Everything so far, into a file; called again, it adds what is new
+With --follow, the command waits for new events until you interrupt it, and resumes
+after a service outage.`,
+		Example: `  # Save all events to a file; run it again to add new events
   lumenhook events pull --endpoint ep_… --to events.jsonl
 
-  # What comes after number 1, as it comes
+  # Wait for events after number 1
   lumenhook events pull --endpoint ep_… --after 1 --follow
 
-  # One event, whose signature is then checked as a receiver would
+  # Pull one event and verify its signature the way a receiver would
   lumenhook events pull --endpoint ep_… --after 1 | head -n 1 > next.json
   lumenhook verify --secret-file hook.secret --webhook next.json`,
 		RunE: p.run,
 	}
 	f := c.Flags()
 	f.StringVar(&p.endpointID, "endpoint", "", "id of the endpoint")
-	f.StringVar(&p.file, "to", "", "file that lines are appended to, after the last one in it")
-	f.Int64Var(&p.after, "after", 0, "number of the last event that you have; 0: begin with the first")
-	f.BoolVar(&p.follow, "follow", false, "wait for more, until it is interrupted")
+	f.StringVar(&p.file, "to", "", "file to append events to, resuming after its last line")
+	f.Int64Var(&p.after, "after", 0,
+		"number of the last event you have; 0 starts with the first event")
+	f.BoolVar(&p.follow, "follow", false, "wait for new events until interrupted")
 	cli.Require(c, "endpoint")
 	return c
 }
@@ -246,16 +251,18 @@ func newEventsReceipt(a *apiFlags) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "receipt EVENT_ID [--out FILE]",
-		Short: "Get evidence of the attempts to deliver an event",
-		Long: `Prints a receipt, or writes it to a new file. A receipt is a signed proof that each attempt
-is in the log of its endpoint: what was sent, when, and what the receiver answered. Anyone
-can check it with "lumenhook verify-receipt", without the service. Do not edit it.
+		Short: "Get a signed receipt of an event's delivery attempts",
+		Long: `Print a receipt or write it to a new file. A receipt is signed proof that each
+attempt is recorded in the endpoint's log: what was sent, when it was sent, and how
+the receiver responded. Anyone can check it with "lumenhook verify-receipt", even
+without access to the service. Don't edit the receipt.
 
-The deployment needs a signing key: run "lumenhook secrets signing create" once.`,
-		Example: `  # Evidence for a dispute, into a file that was not there
+Receipts require a signing key. To create one for the deployment, run "lumenhook
+secrets signing create" once.`,
+		Example: `  # Save a receipt to a new file as evidence in a dispute
   lumenhook events receipt evt_… --out receipt.json
 
-  # The first attempt alone, and that the log still begins with the leaf that it had then
+  # Prove only the first attempt, and that the log still starts with its first leaf
   lumenhook events receipt evt_… --attempt 1 --earlier-size 1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Attempt < 0 || q.EarlierSize < 0 {
@@ -282,7 +289,7 @@ The deployment needs a signing key: run "lumenhook secrets signing create" once.
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&out, "out", "", "new file to write the receipt to")
+	f.StringVar(&out, "out", "", "write the receipt to this new file")
 	cli.AddFields(f, &q)
 	return c
 }
@@ -297,23 +304,25 @@ func newVerifyReceipt() *cobra.Command {
 	var v receiptCheck
 	c := &cobra.Command{
 		Use:   "verify-receipt FILE --keys FILE|URL [--body FILE] [--earlier FILE]",
-		Short: "Check a receipt without the service that gave it",
-		Long: `Checks a receipt of "lumenhook events receipt" or GET /v1/events/{id}/receipt: each attempt
-is a leaf of the log, and a published key of the deployment signed the log's state. The
-command does not ask the service: --keys is its /.well-known/jwks.json, or better a copy
-that you kept. - reads the receipt from standard input. A deployment has keys and issues
-receipts after "lumenhook secrets signing create".
+		Short: "Verify a receipt without access to the service",
+		Long: `Verify a receipt from "lumenhook events receipt" or GET /v1/events/{id}/receipt. The
+command checks that each attempt is a leaf of the log, and that the log's state was
+signed with one of the deployment's published keys. It doesn't contact the service
+for this. Set --keys to the service's /.well-known/jwks.json or, better, to a copy
+that you saved. To read the receipt from standard input, use -. A deployment has keys
+and issues receipts after you run "lumenhook secrets signing create".
 
-With --body it also checks that the attempts were sent with this body, byte for byte. With
---earlier, an older receipt, it also checks that nothing in the log was changed, removed or
-inserted since.
+To also check that the attempts were sent with exactly the same body, byte for byte,
+use --body. To check that nothing in the log has been changed, removed or inserted
+since an older receipt, pass that receipt with --earlier.
 
-It ends with 3 if the receipt proves wrong, and says why. It ends with 1 if it cannot tell,
-for example because a file is missing. With --json the answer has verified, and a reason.`,
-		Example: `  # Was this payload sent, and is it signed?
+If verification fails, the command prints the reason and exits with 3. If it can't
+check the receipt, for example because a file is missing, it exits with 1. With
+--json, the output contains the fields verified and reason.`,
+		Example: `  # Check a receipt against the deployment's published keys
   lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json
 
-  # For a program
+  # Print the result as JSON
   lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json --json`,
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if v.keys != "" || args[0] == "-" {
@@ -337,9 +346,10 @@ for example because a file is missing. With --json the answer has verified, and 
 	f := c.Flags()
 	v.Register(f)
 	f.StringVar(&v.keys, "keys", "",
-		"file or URL with the deployment's published keys (a JSON Web Key Set)")
-	f.StringVar(&v.body, "body", "", "file with the body that was sent")
-	f.StringVar(&v.earlier, "earlier", "", "file with a receipt of the same endpoint from before")
+		"file or URL of the deployment's published keys (a JSON Web Key Set)")
+	f.StringVar(&v.body, "body", "", "file that contains the body that was sent")
+	f.StringVar(&v.earlier, "earlier", "",
+		"file that contains an earlier receipt for the same endpoint")
 	cli.Require(c, "keys")
 	return c
 }

@@ -42,10 +42,10 @@ func aFirstDay() []scene {
 			env: append(anyPortsAsVariables(), "LUMENHOOK_EGRESS_PORTS=1024-65535",
 				"LUMENHOOK_LEDGER_INTERVAL=200ms", "LUMENHOOK_BALANCE_MOVES=true")},
 		// No request leaves this machine: it says what it waits for, and keeps running.
-		{command: "run", only: "test network", ready: "not ready yet: follower", stays: true,
+		{command: "run", only: "testnet in a separate", ready: "not ready yet: follower", stays: true,
 			env: append(anyPortsAsVariables(), "LUMENHOOK_STELLAR_RPC_URL=http://127.0.0.1:1")},
 		// Before there is a second endpoint.
-		{command: "listen", only: "the only endpoint", ready: listening},
+		{command: "listen", only: "your only endpoint", ready: listening},
 		{command: "devnet receiver", only: "with secrets", ready: "listening at", env: receiverPort},
 		{command: "devnet receiver", ready: "listening at", stays: true, env: receiverPort},
 		{command: "endpoints create"},
@@ -63,7 +63,7 @@ func aFirstDay() []scene {
 		{command: "fixtures record", only: "last 20"},
 		{command: "fixtures record"},
 		{command: "fixtures replay"},
-		{command: "doctor", only: "this folder"},
+		{command: "doctor", only: "default data folder"},
 		{command: "doctor", code: 1}, // the brokers want a login, and nobody has shop.example
 		{command: "topics tail", ready: `"type":"`},
 		{command: "verify", before: (*stage).keepsAWebhook},
@@ -119,7 +119,7 @@ func onACluster() []scene {
 		{command: "topics copy", env: cluster("copied.")},
 		{command: "ledger check", env: append(cluster("copied."), "LUMENHOOK_NETWORK=PASSPHRASE")},
 		{command: "restore", env: cluster("served.")},
-		{command: "serve", only: "the file", env: cluster("served."), ready: "the API at http://",
+		{command: "serve", only: "a configuration file", env: cluster("served."), ready: "the API at http://",
 			stays: true, after: (*stage).serves},
 		{command: "health"},
 		{command: "ledger sources", code: 1}, // the roles of the file have no follower

@@ -21,7 +21,7 @@ import (
 func newFixtures() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fixtures",
-		Short: "Record real deliveries for a receiver's own tests, and post them",
+		Short: "Record real deliveries and replay them in your receiver's tests",
 	}
 	c.AddCommand(newFixturesRecord(), newFixturesReplay(), newFixturesSchema())
 	c.Example = examplesOf(c, "record", "replay")
@@ -41,19 +41,21 @@ func newFixturesRecord() *cobra.Command {
 	var r fixturesRecord
 	c := &cobra.Command{
 		Use:   "record --endpoint ENDPOINT_ID --to FOLDER",
-		Short: "Write an endpoint's last events into files that tests verify offline",
-		Long: `Writes a file of JSON for each of the last events of an endpoint that match the filters. A
-file has the raw body, the headers, and the secret with which they verify. This secret is
-for fixtures, never the endpoint's. The signature is for the time at which the event was
-created. You can keep the files in a repository: they verify with a clock that is set to
-their "now". The same event always gives the same file.
+		Short: "Save an endpoint's latest events as test fixtures",
+		Long: `Write a JSON file for each of an endpoint's latest events that match the filters.
+Each file contains the raw body, the headers and the secret to verify them with. The
+secret only works for fixtures and is never the endpoint's own. The signature is
+based on the time when the event was created. You can commit the files to a
+repository, because they verify as long as your test sets its clock to the fixture's
+"now". The same event always produces the same file.
 
---redact replaces wallets, memos, hashes, labels and ids by others of the same form. The same
-value always gets the same replacement. To a receiver, a redacted fixture is another event.`,
-		Example: `  # The last 20, for the tests of a receiver
+Use --redact to replace wallets, memos, hashes, labels and ids with values in the
+same format. The same value always gets the same replacement. Receivers treat a
+redacted fixture as a different event.`,
+		Example: `  # Record the last 20 events for a receiver's tests
   lumenhook fixtures record --endpoint ep_… --to testdata/webhooks --redact
 
-  # The last five of a day
+  # Record the last five events of the past day
   lumenhook fixtures record --endpoint ep_… --since 24h --last 5 --to testdata/webhooks`,
 		RunE: r.run,
 	}
@@ -61,9 +63,9 @@ value always gets the same replacement. To a receiver, a redacted fixture is ano
 	r.Changes(c)
 	f := c.Flags()
 	cli.AddFields(f, &r.filter)
-	f.StringVar(&r.dir, "to", "", "folder for the files; created if it is missing")
-	f.IntVar(&r.last, "last", 20, "how many events, 1 to 1000")
-	f.BoolVar(&r.redact, "redact", false, "replace what identifies users and their payments")
+	f.StringVar(&r.dir, "to", "", "folder to write the files to; created if it doesn't exist")
+	f.IntVar(&r.last, "last", 20, "number of events to record, 1 to 1000")
+	f.BoolVar(&r.redact, "redact", false, "replace data that identifies users and their payments")
 	cli.Require(c, "to")
 	return c
 }
@@ -117,11 +119,11 @@ func newFixturesReplay() *cobra.Command {
 	var r fixturesReplay
 	c := &cobra.Command{
 		Use:   "replay --from FOLDER --to URL",
-		Short: "Post recorded deliveries to a receiver, with signatures of this moment",
-		Long: `Posts the fixtures of a folder to a receiver, in the order of their names. It signs them
-for this moment, with the secret of fixtures or with yours. You need no service. It ends
-with 0 if the receiver accepted all of them, and with 1 otherwise.`,
-		Example: `  # To a receiver that you are writing
+		Short: "Post recorded deliveries to a receiver with new signatures",
+		Long: `Post the fixtures in a folder to a receiver, sorted by file name. Each one is signed
+with the current time, using the fixture secret or your own. You don't need a running
+service. The exit code is 0 if the receiver accepts every fixture, and 1 otherwise.`,
+		Example: `  # Replay fixtures to a receiver you're developing
   lumenhook fixtures replay --from testdata/webhooks --to http://127.0.0.1:3000/webhooks \
     --secret-file hook.secret`,
 		RunE: r.run,
@@ -129,8 +131,8 @@ with 0 if the receiver accepted all of them, and with 1 otherwise.`,
 	f := c.Flags()
 	r.Output.Register(f)
 	r.secrets.Register(f)
-	f.StringVar(&r.dir, "from", "", "folder of fixtures")
-	f.StringVar(&r.url, "to", "", "address of the receiver")
+	f.StringVar(&r.dir, "from", "", "folder that contains the fixtures")
+	f.StringVar(&r.url, "to", "", "URL of the receiver")
 	cli.Require(c, "from", "to")
 	return c
 }
@@ -180,8 +182,8 @@ func (r *fixturesReplay) run(cmd *cobra.Command, _ []string) error {
 func newFixturesSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print the form of a fixture's file as a JSON Schema",
-		Example: `  # For an editor, or a test that checks the files
+		Short: "Print the JSON Schema for fixture files",
+		Example: `  # Save the schema to validate fixtures in an editor or a test
   lumenhook fixtures schema > fixture.schema.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(forward.Schema)
@@ -205,22 +207,25 @@ func newVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify --secret-file FILE {--webhook FILE | --timestamp … --signature v1=… " +
 			"[--body FILE]}",
-		Short: "Check a webhook's signature the way its receiver must",
-		Long: `Reads the body exactly as it was received, from a file or standard input, and
-checks it against the headers Webhook-Timestamp and Webhook-Signature.
+		Short: "Verify a webhook's signature the way a receiver should",
+		Long: `Read a webhook's raw body from a file or standard input, and verify it against the
+Webhook-Timestamp and Webhook-Signature headers. The body must be exactly as it was
+received.
 
-The endpoint's secret is in a file, or in the variable LUMENHOOK_SECRET. Several valid
-secrets are one per line. --secret-file - reads it from standard input; the body must be
-in a file then. Everyone who can list the processes of this machine sees --secret.
+Provide the endpoint's secret in a file or in the LUMENHOOK_SECRET environment
+variable. If there are several valid secrets, put each one on its own line. With
+--secret-file -, the command reads the secret from standard input, so the body must
+be in a file. Avoid --secret, because anyone who can list the processes on this
+machine can see its value.
 
---webhook replaces --timestamp, --signature and --body. It takes a line of JSON from
-"devnet receiver --json" or "events pull", or a file of "fixtures record". A fixture is
-signed with the secret in the file, for a time in the past: give that secret, and
---any-time.`,
-		Example: `  # The last webhook that "devnet receiver --json" has kept
+Instead of --timestamp, --signature and --body, you can use --webhook. It accepts a
+line of JSON from "devnet receiver --json" or "events pull", or a file from "fixtures
+record". Fixtures are signed with the secret in the file and a time in the past, so
+to verify one, provide that secret and --any-time.`,
+		Example: `  # Verify the last webhook saved from "devnet receiver --json"
   tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
 
-  # A webhook from a log: its two headers, and its body as it was received
+  # Verify a webhook from a log, using its two headers and raw body
   lumenhook verify --secret-file hook.secret --timestamp 1793620801 \
     --signature v1=c80045e0917a30… --body body.json --any-time`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -233,12 +238,12 @@ signed with the secret in the file, for a time in the past: give that secret, an
 	}
 	f := c.Flags()
 	v.secrets.Register(f)
-	f.StringVar(&v.timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
-	f.StringVar(&v.signature, "signature", "", "value of the header Webhook-Signature")
-	f.StringVar(&v.file, "body", "-", "file with the raw body; - for standard input")
-	f.StringVar(&v.webhook, "webhook", "", "file with a line of \"devnet receiver --json\" or "+
-		"\"events pull\", or one of \"fixtures record\", in place of "+
-		"--timestamp, --signature and --body; - for standard input")
+	f.StringVar(&v.timestamp, "timestamp", "", "value of the Webhook-Timestamp header")
+	f.StringVar(&v.signature, "signature", "", "value of the Webhook-Signature header")
+	f.StringVar(&v.file, "body", "-", "file that contains the raw body; - for standard input")
+	f.StringVar(&v.webhook, "webhook", "", "file with a line from \"devnet receiver --json\" or "+
+		"\"events pull\", or a file from \"fixtures record\", instead of --timestamp, --signature "+
+		"and --body; - for standard input")
 	f.BoolVar(&v.anyTime, "any-time", false, "accept an old timestamp")
 	cli.RequireOneOf(c, "secret-file", "secret")
 	for _, name := range []string{"timestamp", "signature"} {

@@ -25,23 +25,24 @@ func newLedgerSources() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "sources",
-		Short: "Show which sources of ledgers agree, and which are left out, and why",
-		Long: `Shows the sources of the process that follows ledgers: which agree, which lag, and which
-are left out, why and since when. These are the reasons.
+		Short: "Show which ledger sources agree, and why others are excluded",
+		Long: `Show the ledger sources of the process that runs the follower. The output shows which
+sources agree, which are lagging, and which are excluded, with the reason and the
+time. These are the possible reasons.
 
-  disagrees      it has another hash than the others.
-  forked         it follows another history.
-  refused        its data does not match its hashes.
-  away, late     it does not answer, or not in time.
-  behind         it no longer keeps the ledger.
+  disagrees      the source has a different hash than the other sources.
+  forked         the source follows a different history.
+  refused        the source's data doesn't match its hashes.
+  away, late     the source doesn't respond, or not in time.
+  behind         the source no longer has the ledger.
 
-The command does not ask the sources: it shows what the process has seen. A single source
-is alone: --ledger-quorum requires several to agree. If a source is left out, the command
-ends with 3.`,
-		Example: `  # Of the service of this machine
+The command doesn't contact the sources. Instead, it shows what the process has seen.
+A single source appears as alone. To require several sources to agree, use
+--ledger-quorum. If a source is excluded, the command exits with 3.`,
+		Example: `  # Show the ledger sources of the service on this machine
   lumenhook ledger sources
 
-  # Of the follower elsewhere, as JSON
+  # Show the ledger sources of a follower on another machine as JSON
   lumenhook ledger sources --metrics-listen 10.0.0.7:9464 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sources, err := process.LedgerSources(cmd.Context())
@@ -98,20 +99,20 @@ func newLedgerCheck() *cobra.Command {
 	var k ledgerCheck
 	c := &cobra.Command{
 		Use:   "check --from LEDGER --to LEDGER",
-		Short: "Read ledgers again, and compare them with the observed payments",
-		Long: `Reads a range of ledgers again with this program, and compares the payments with
-those that were observed before. It prints payments that would now be seen, that
-would no longer be seen, and that differ. It changes nothing. Use it after an upgrade
-of lumenhook, and when a transaction was quarantined. "lumenhook backfill" delivers
-payments that would now be seen.
+		Short: "Reread ledgers and compare them with the recorded payments",
+		Long: `Reread a range of ledgers with this version of lumenhook, and compare the payments
+with the ones recorded earlier. The output lists payments that are new, missing or
+different. The command doesn't change anything. Use it after you upgrade lumenhook,
+or after a transaction was quarantined. To deliver new payments, run "lumenhook
+backfill".
 
-It reads the topics of a running service (--data-dir), or of --kafka-brokers. Without
-flags for a source, it reads that service's network. If there are differences, the
-command ends with 3.`,
-		Example: `  # After an upgrade: would these ledgers be seen as they were?
+The recorded payments come from the topics of a running service (--data-dir) or from
+--kafka-brokers. If you don't specify a source, the command reads ledgers from that
+service's network. If there are differences, it exits with 3.`,
+		Example: `  # Check after an upgrade that these ledgers still produce the same payments
   lumenhook ledger check --from 63092000 --to 63093000
 
-  # The same on a cluster, with ledgers of another server
+  # Check a cluster against ledgers from another server
   lumenhook ledger check --from 63092000 --to 63093000 --kafka-brokers kafka-1:9092 \
     --stellar-rpc-url https://rpc.example`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -119,8 +120,8 @@ command ends with 3.`,
 		},
 	}
 	f := c.Flags()
-	f.Uint32Var(&k.from, "from", 0, "first ledger")
-	f.Uint32Var(&k.to, "to", 0, "last ledger")
+	f.Uint32Var(&k.from, "from", 0, "first ledger to read")
+	f.Uint32Var(&k.to, "to", 0, "last ledger to read")
 	k.service.Register(f)
 	k.service.RegisterKafka(f)
 	k.source.Register(f, "pubnet")
@@ -176,7 +177,7 @@ func (k *ledgerCheck) settle() error {
 func newLedger() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ledger",
-		Short: "Check the sources of ledgers, and what was observed in ledgers",
+		Short: "Check ledger sources and recorded payments",
 	}
 	c.AddCommand(newLedgerSources(), newLedgerCheck(), newLedgerReset())
 	c.Example = examplesOf(c, "sources", "check", "reset")
@@ -209,23 +210,25 @@ func newLedgerReset() *cobra.Command {
 	var k ledgerReset
 	c := &cobra.Command{
 		Use:   "reset [--first LEDGER] [--confirm NETWORK]",
-		Short: "Follow the new chain of a test network that was reset",
-		Long: `Starts reading the chain that the source serves now, after a test network was
-reset. Endpoints, watches, keys and the history stay. The follower need not be stopped:
-it continues with the new chain within seconds.
+		Short: "Follow the new chain after a test network reset",
+		Long: `Start reading the source's new chain after a test network was reset. Your endpoints,
+watches, keys and history don't change. You don't need to stop the follower, because
+it switches to the new chain within seconds.
 
-The command acts if the source proves that it serves another chain. Either a ledger that
-was read has another hash now, or a ledger with a lower number closed later. Without that
-proof it changes nothing, unless --confirm names the network.
+The command only makes changes if there is proof that the source serves a different
+chain. Either a ledger that was already read now has a different hash, or a ledger
+with a lower number closed later. To reset without proof, pass the network's name or
+passphrase with --confirm.
 
-Reading starts with the oldest ledger of the source, or with --first. Lumenhook adds
-200000000 to the numbers of the new chain's ledgers, so that no event gets the id of a
-former one: ledger 56 is ledger 200000056. The bodies of events keep the chain's own
-number. Each further reset adds as much again.`,
-		Example: `  # Was the network reset, and what would this do?
+By default, the follower starts with the source's oldest ledger. To start with a
+different one, use --first. Lumenhook adds 200000000 to the ledger numbers of the new
+chain so that event ids are never reused. For example, ledger 56 becomes ledger
+200000056. Event bodies contain the chain's own ledger number. Each additional reset
+adds the same amount again.`,
+		Example: `  # Check whether the network was reset and what this command would change
   lumenhook ledger reset --dry-run
 
-  # Start the new chain, of a service that runs on this machine
+  # Switch the service on this machine to the new chain
   lumenhook ledger reset`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return k.run(cmd.Context(), cmd.OutOrStdout())
@@ -235,11 +238,11 @@ number. Each further reset adds as much again.`,
 	k.service.Register(f)
 	k.service.RegisterKafka(f)
 	k.source.Register(f, "testnet")
-	f.Uint32Var(&k.first, "first", 0, "first ledger of the new chain to read, by its number on that "+
-		"chain (default the oldest that the source has)")
-	f.StringVar(&k.confirm, "confirm", "", "name or passphrase of the network: act without a proof "+
-		"that it was reset")
-	f.BoolVar(&k.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	f.Uint32Var(&k.first, "first", 0,
+		"first ledger to read, by its number on the new chain (default the source's oldest ledger)")
+	f.StringVar(&k.confirm, "confirm", "",
+		"name or passphrase of the network, to reset without proof that the network was reset")
+	f.BoolVar(&k.dryRun, "dry-run", false, "show what would change without changing anything")
 	k.output.Register(f)
 	k.output.Changes(c)
 	return c

@@ -60,19 +60,20 @@ least once, under one event id.
 
 Start with:
 
-  lumenhook run                         everything, on this machine
-  lumenhook devnet account --json       a wallet on its development network
+  lumenhook run                         start everything on this machine
+  lumenhook devnet account --json       create a wallet on the devnet
   lumenhook devnet pay --to G… --amount 12.5
 
-On your own Kafka cluster and ClickHouse:
+To use your own Kafka cluster and ClickHouse:
 
   lumenhook serve --config lumenhook.yaml
 
-Every flag has a variable: LUMENHOOK_DATA_DIR sets --data-dir. A flag overrides
-its variable. An unknown variable LUMENHOOK_… is an error.
+You can set any flag with an environment variable. For example, LUMENHOOK_DATA_DIR
+sets --data-dir. Flags override environment variables, and unknown LUMENHOOK_…
+variables are errors.
 
-Exit codes: 1 if the command failed, 2 if the command line or a value is invalid,
-3 if a comparison found differences.`,
+The exit code is 1 if the command fails, 2 if the command line or a value is invalid,
+and 3 if a comparison finds differences.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       cli.ThisBuild().String(),

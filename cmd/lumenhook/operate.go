@@ -26,20 +26,22 @@ func newHealth() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "health",
-		Short: "Check whether a running process works, and which part does not",
-		Long: `Requests /readyz of a process of ` + "`lumenhook serve` or `lumenhook run`" + `, and prints
-the status of each part. Use it as a probe of a container or of systemd. It ends with 0 if
-all parts work. It ends with 1 if a part does not, or if there is no answer in time.
+		Short: "Check the health of a running process",
+		Long: `Request /readyz from a ` + "`lumenhook serve` or `lumenhook run`" + ` process and print
+the status of each part. You can use this command as a probe for a container or
+systemd. The exit code is 0 if every part is healthy. If a part is unhealthy, or if
+the process doesn't respond in time, the exit code is 1.
 
-With --alive it requests /healthz: whether the process answers at all. Use that for
-liveness probes: a restart does not help a process whose Kafka is away.`,
-		Example: `  # Of the service of this machine
+With --alive, the command requests /healthz to check whether the process responds at
+all. Use it for liveness probes, because restarting a process doesn't help if Kafka
+is down.`,
+		Example: `  # Check the service on this machine
   lumenhook health
 
-  # Of the process that serves by this file, as a probe asks
+  # Check the process that uses this configuration file, for example in a probe
   lumenhook health --config /etc/lumenhook/lumenhook.yaml
 
-  # Of a process elsewhere, with each part as JSON
+  # Check a process on another machine and print each part as JSON
   lumenhook health --metrics-listen 10.0.0.7:9464 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			health, err := asked.Ask(cmd.Context())
@@ -70,27 +72,28 @@ func newDoctor() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "doctor [--config FILE | --data-dir FOLDER] [--only CHECK,…] [--url https://…]",
-		Short: "Check everything that a service needs, and say how to fix it",
-		Long: `Checks the configuration, the files of secrets, Kafka and ClickHouse. It also checks the
-sources of ledgers, the clock, name servers and the way to receivers. It checks the
-disk, the limits of the process and the mail server. For each problem it says what to do.
+		Short: "Diagnose problems with a service and suggest fixes",
+		Long: `Check the configuration, the secret files, Kafka, ClickHouse and the ledger sources.
+The checks also cover the clock, name servers, outgoing connections to receivers, the
+disk, process limits and the mail server. For each problem, the output suggests a
+fix.
 
-It takes the flags, variables and files of ` + "`lumenhook serve`" + `, so you can run it before a
-start. Without --kafka-brokers it checks the service that runs on --data-dir. If no service
-runs there, it checks the folder and this machine only. It changes nothing, sends no mail,
-and sends receivers no request. With --url it opens a connection to a receiver, as an
-attempt would, and reports the result.
+The command accepts the same flags, variables and files as ` + "`lumenhook serve`" + `, so you
+can run it before you start a process. Without --kafka-brokers, it checks the service
+that runs on --data-dir. If no service is running there, it only checks the folder
+and this machine. The command doesn't change anything, send email or contact
+receivers. To test the connection to a receiver the way an attempt would, use --url.
 
-All checks run at once, each within --timeout. It ends with 0 if there is no problem, even
-if there are warnings. It ends with 1 if there is a problem, or something could not be
-checked. It ends with 2 if the configuration itself is invalid.`,
-		Example: `  # Is all well around the service of this folder?
+All checks run in parallel, each with the timeout set by --timeout. The exit code is
+0 if there are no problems, even if there are warnings. It is 1 if there is a problem
+or if a check couldn't run, and 2 if the configuration itself is invalid.`,
+		Example: `  # Check the service that uses the default data folder
   lumenhook doctor
 
-  # What would fail, before a process of serve is started
+  # Find problems before you start a process
   lumenhook doctor --config /etc/lumenhook/lumenhook.yaml
 
-  # Why is a receiver not reached?
+  # Find out why a receiver can't be reached
   lumenhook doctor --only dns,egress --url https://shop.example/webhooks`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := asked.Config()
@@ -158,7 +161,7 @@ func mark(s doctor.Status) string {
 }
 
 func newConfig() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Look at the configuration of `lumenhook serve`"}
+	c := &cobra.Command{Use: "config", Short: "Check the configuration of `lumenhook serve`"}
 	c.AddCommand(newConfigCheck())
 	c.Example = examplesOf(c, "check")
 	return c
@@ -169,15 +172,14 @@ func newConfigCheck() *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Print the effective settings, and where each came from",
-		Long: `Reads the flags, variables and files of ` + "`lumenhook serve`" +
-			`, reports every fault in them, and prints
-the effective settings, with secrets masked. It connects to nothing: check the
-cluster with ` + "`lumenhook topics check`" + `.`,
-		Example: `  # Before a restart: is the file right, and what is effective?
+		Short: "Print the effective settings and their sources",
+		Long: `Read the flags, variables and files of ` + "`lumenhook serve`" + `, report every error
+and print the effective settings. Secrets are masked. The command doesn't connect to
+anything. To check the cluster, run ` + "`lumenhook topics check`" + `.`,
+		Example: `  # Check the configuration file before a restart
   lumenhook config check --config lumenhook.yaml
 
-  # Where one setting comes from, among file, variables and flags
+  # Find out whether a setting comes from a file, a variable or a flag
   lumenhook config check --config lumenhook.yaml | grep topic-prefix`,
 	}
 	s.Register(c.Flags())
@@ -199,10 +201,11 @@ func newMan() *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use:   "man --to FOLDER",
-		Short: "Write a man page for each command",
-		Long: `Writes a page of section 1 for each command, with the text of --help. man finds pages in a
-folder man1 below $MANPATH. Archives of a release contain them.`,
-		Example: `  # Then: man lumenhook-endpoints-create
+		Short: "Generate man pages for all commands",
+		Long: `Write a section 1 man page for each command with the same text as --help. To make the
+pages available to man, write them to a man1 folder in your $MANPATH. Release
+archives already contain them.`,
+		Example: `  # Generate man pages, so that you can run man lumenhook-endpoints-create
   lumenhook man --to ~/.local/share/man/man1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
@@ -211,7 +214,7 @@ folder man1 below $MANPATH. Archives of a release contain them.`,
 			return writeManPages(cmd.Root(), to)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "folder to write; created if it is missing")
+	c.Flags().StringVar(&to, "to", "", "folder to write the pages to; created if it doesn't exist")
 	cli.Require(c, "to")
 	return c
 }
@@ -254,29 +257,32 @@ func newMCP() *cobra.Command {
 	var m mcpServer
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Answer an assistant's questions about the service, by the Model Context Protocol",
-		Long: `Speaks the Model Context Protocol on standard input and output. An assistant that starts it
-can read endpoints, watches, events, statements of wallets and the coverage of ledgers. It can
-explain the attempts of an event, find stuck deliveries, check a webhook's signature, and read
-the documentation. It changes nothing, and needs a key with the permission to read.
+		Short: "Start an MCP server for AI assistants",
+		Long: `Start a Model Context Protocol (MCP) server on standard input and output. With it, an
+assistant can read endpoints, watches, events, wallet statements and ledger coverage.
+It can also explain an event's attempts, find stuck deliveries, verify webhook
+signatures and read the documentation. The server doesn't change anything, and
+requires an API key with the read permission.
 
-Configure an assistant with this JSON.
+Add this JSON to your assistant's configuration.
 
   {"mcpServers": {"lumenhook": {
     "command": "lumenhook",
     "args": ["mcp", "--api-url", "https://api.shop.example"],
     "env": {"LUMENHOOK_API_KEY": "…"}}}}
 
-On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is enough.
-The program ends with its standard input, or at an invalid line or one over 1 MiB.`,
-		Example: `  # What an assistant starts; here without a question
+On the machine where "lumenhook run" runs, you only need "args": ["mcp",
+"--data-dir", "/full/path/.lumenhook"]. The server stops when its standard input is
+closed, or when it receives a line that is invalid or longer than 1 MiB.`,
+		Example: `  # Start the server the way an assistant does, but without any input
   lumenhook mcp --secret-file hook.secret < /dev/null`,
 		RunE: m.run,
 	}
 	m.Register(c.Flags())
 	m.RegisterAPI(c.Flags())
 	c.Flags().StringVar(&m.secretFile, "secret-file", "",
-		"file of an endpoint's signing secrets, one per line, to check webhooks; empty: none")
+		"file that contains an endpoint's signing secrets, one per line, for verifying webhooks "+
+			"(default none)")
 	return c
 }
 

@@ -58,19 +58,19 @@ func newSecrets() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "secrets",
 		Short: "Manage the master key, which encrypts endpoint secrets and headers",
-		Long: `The master key encrypts ("seals") the signing secrets of endpoints and the values of their
-own headers before they enter any topic or table. It is a file of one or more keys: the
-newest seals, all open.
+		Long: `The master key encrypts ("seals") endpoint signing secrets and custom header values
+before they are written to any topic or table. The master key's file contains one or
+more keys. Lumenhook seals with the newest key and can open values with any of them.
 
-The commands use --master-key-file, or else the variable LUMENHOOK_MASTER_KEY, or else
-the key in the folder of a run (--data-dir).`,
+These commands use --master-key-file if you set it, then the environment variable
+LUMENHOOK_MASTER_KEY, and otherwise the key in the data folder (--data-dir).`,
 	}
 	place.Register(c.PersistentFlags())
 	place.RegisterKafka(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&place.file, "master-key-file", "",
-		"the master key's file, where it is not a run's")
+		"file that contains the master key (default the data folder's)")
 	c.PersistentFlags().StringVar(&place.signingFile, "signing-keys-file", "",
-		"file of the keys of signatures by Ed25519; default: "+keys.SigningFileName+
+		"file that contains the Ed25519 signing keys; default: "+keys.SigningFileName+
 			" next to the master key")
 	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place),
 		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
@@ -81,8 +81,8 @@ the key in the folder of a run (--data-dir).`,
 func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "create --master-key-file FILE",
-		Short: "Create a master key, for all processes of a service",
-		Example: `  # Once, before the first process serves
+		Short: "Create a service's master key",
+		Example: `  # Create the master key once, before you start the first process
   lumenhook secrets create --master-key-file /etc/lumenhook/master-key.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if place.file == "" {
@@ -103,8 +103,8 @@ func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 func newSecretsList(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the keys of the master key, without the secrets",
-		Example: `  # Which keys there are, and which of them seals
+		Short: "List the master key's keys without showing secrets",
+		Example: `  # List all keys and show which one is used for sealing
   lumenhook secrets list`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return place.list(cmd) },
 	}
@@ -122,26 +122,29 @@ func newSecretsRewrap(place *masterKeyPlace) *cobra.Command {
 	var stage, keyOnly, resume bool
 	c := &cobra.Command{
 		Use:   "rewrap",
-		Short: "Rotate the master key, and reseal everything with the new one",
-		Long: `Adds a new key to the master key's file, which seals from then on. Then it asks the
-running service to reseal every signing secret and header value. You need not restart
-anything: running processes follow the file within a second. Webhooks stay the same. At
-the end it names the older keys that nothing needs any more.
+		Short: "Rotate the master key and reseal everything",
+		Long: `Add a new key to the master key's file and use it for sealing from then on. The
+running service then reseals every signing secret and header value. You don't need to
+restart anything, because running processes pick up changes to the file within a
+second. Webhooks don't change. At the end, the command lists the older keys that are
+no longer needed.
 
-If the command is interrupted, continue it with --resume, which adds no key.
+If the command is interrupted, run it again with --resume, which doesn't add another
+key.
 
-If each process has a copy of the file, distribute the new key first. Run the command
-with --stage, distribute the file, and run the command again without --stage. If the key
-is in LUMENHOOK_MASTER_KEY, the command prints the new value. Give it to every process,
-then run the command with --resume.
+If each process has its own copy of the file, distribute the new key first. To do so,
+run the command with --stage, distribute the file, and run the command again without
+--stage. If the key is set in LUMENHOOK_MASTER_KEY, the command prints the new value.
+Update the variable for every process, then run the command with --resume.
 
-If someone who can read the topics may have copied a key, also rotate the endpoint
-secrets (POST /v1/endpoints/:id/rotate-secret) and the headers' values. Facts in the
-journal stay sealed with the old key, and open with the copy.`,
-		Example: `  # A new key, and everything under it
+If someone with read access to the topics may have copied a key, also rotate the
+endpoint secrets (POST /v1/endpoints/:id/rotate-secret) and the header values. Facts
+in the journal remain sealed with the old key, so they can still be opened with the
+copy.`,
+		Example: `  # Create a new key and reseal everything
   lumenhook secrets rewrap
 
-  # Continue after an interruption
+  # Resume after an interruption
   lumenhook secrets rewrap --resume --json`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if stage && keyOnly || stage && resume || keyOnly && resume {
@@ -165,11 +168,13 @@ journal stay sealed with the old key, and open with the copy.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&stage, "stage", false, "only add a key, which opens and does not seal yet")
+	f.BoolVar(&stage, "stage", false,
+		"only add a key, which can open values but isn't used for sealing yet")
 	f.BoolVar(&keyOnly, "key-only", false,
-		"only rotate the key, for example while no service runs")
-	f.BoolVar(&resume, "resume", false, "add no key: reseal what an older one sealed")
-	f.BoolVar(&place.asJSON, "json", false, "print what was done as JSON")
+		"only rotate the key, for example while the service is stopped")
+	f.BoolVar(&resume, "resume", false,
+		"don't add a key; only reseal values that were sealed with an older key")
+	f.BoolVar(&place.asJSON, "json", false, "print the result as JSON")
 	return c
 }
 
@@ -210,14 +215,14 @@ func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
 func newSecretsDrop(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop KEY_ID",
-		Short: "Remove a key from the master key that nothing needs any more",
-		Long: `Removes an older key from the master key's file. If a value of an endpoint of the
-running service only opens with it, the command changes nothing. Run
-` + "`lumenhook secrets rewrap`" + ` first. If the key is in LUMENHOOK_MASTER_KEY, the command
-prints the new value.
+		Short: "Remove a key that is no longer needed from the master key",
+		Long: `Remove an older key from the master key's file. If the running service still needs
+the key to open an endpoint's secret or header value, the command doesn't change
+anything. In that case, run ` + "`lumenhook secrets rewrap`" + ` first. If the key is set in
+LUMENHOOK_MASTER_KEY, the command prints the new value.
 
 ` + ops.WhatDroppingMeans,
-		Example: `  # Remove a key that "secrets list" shows, after a rewrap
+		Example: `  # Remove a key shown by "secrets list" after resealing everything
   lumenhook secrets drop 1483920075`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 32)
@@ -263,15 +268,17 @@ func printKeys(w io.Writer, list []keys.MasterKey) error {
 func newSigningKeys(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "signing",
-		Short: "Manage the keys of Ed25519 signatures",
-		Long: `These keys sign receipts, which anyone can check with the public keys at
-/.well-known/jwks.json. Every endpoint has a key of its own, which is derived from them.
-If the endpoint's signatures contain standard-webhooks-ed25519, its key signs its
-deliveries, and /.well-known/endpoints/ENDPOINT_ID/jwks.json publishes it. A rotation
-here rotates the keys of all endpoints.
+		Short: "Manage Ed25519 signing keys",
+		Long: `Signing keys sign receipts, which anyone can verify with the public keys at
+/.well-known/jwks.json. Each endpoint also has its own key, which is derived from the
+signing keys. If standard-webhooks-ed25519 is one of the endpoint's signatures,
+Lumenhook signs deliveries with the endpoint's key. The public key is available at
+/.well-known/endpoints/ENDPOINT_ID/jwks.json. If you rotate a signing key, all
+endpoint keys change as well.
 
-The private keys are in the file signing-keys next to the master key, which seals them.
-API and engines need the same file on each machine, and follow it within a second.`,
+The private keys are stored in the file signing-keys next to the master key, and are
+sealed with it. The API and the engines need the same file on every machine, and pick
+up changes within a second.`,
 	}
 	c.AddCommand(newSigningCreate(place), newSigningList(place), newSigningRotate(place),
 		newSigningDrop(place))
@@ -283,14 +290,15 @@ func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 	var after time.Duration
 	c := &cobra.Command{
 		Use:   "create",
-		Short: "Create the file of signing keys, with a first key",
-		Long: `Creates the file with a first key, which signs at once. Running services read it within
-seconds. If several machines have a copy of the file, let it sign --after the time that
-you need to distribute it. Until then, deliveries to endpoints with this signature wait.`,
-		Example: `  # For the service of this machine
+		Short: "Create a file with a first signing key",
+		Long: `Create the signing keys file with a first key, which is used immediately. Running
+services read the file within seconds. If several machines have a copy of the file,
+use --after to delay signing until you have distributed it. Until then, deliveries to
+endpoints that use this signature wait.`,
+		Example: `  # Create a signing key for the service on this machine
   lumenhook secrets signing create
 
-  # In an hour, until which every machine has the file
+  # Start signing in an hour, so that you can distribute the file first
   lumenhook secrets signing create --after 1h --master-key-file secrets/engine/master-key`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if after < 0 || after > maxSigningLead {
@@ -302,7 +310,7 @@ you need to distribute it. Until then, deliveries to endpoints with this signatu
 			})
 		},
 	}
-	c.Flags().DurationVar(&after, "after", 0, "how long until it signs")
+	c.Flags().DurationVar(&after, "after", 0, "how long to wait before the key is used")
 	return c
 }
 
@@ -312,8 +320,8 @@ const maxSigningLead = 90 * 24 * time.Hour
 func newSigningList(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the signing keys, with their public halves alone",
-		Example: `  # Their ids and public halves
+		Short: "List signing keys without their private keys",
+		Example: `  # List the ids and public keys
   lumenhook secrets signing list --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := keys.ReadSigning(place.signingKeys())
@@ -332,18 +340,19 @@ func newSigningRotate(place *masterKeyPlace) *cobra.Command {
 	var stolen bool
 	c := &cobra.Command{
 		Use:   "rotate",
-		Short: "Add a signing key, which signs later",
-		Long: `Adds a key that is published at once and signs --after a while. In this time every
-machine and every receiver gets it. Then it and the previous key both sign for 24 hours,
-and after that only the new key. The previous key stays published until you drop it.
+		Short: "Add a signing key to be used later",
+		Long: `Add a key that is published immediately but isn't used for signing until --after has
+passed. This gives every machine and every receiver time to get the new key. Both
+keys are then used for 24 hours, and after that only the new one. The previous key
+stays published until you drop it.
 
-With --stolen the new key replaces all others, and signs at once. Earlier signatures no
-longer verify. Receivers may keep the published keys for up to an hour, and refuse
-deliveries until they read them again.`,
-		Example: `  # A key that signs from tomorrow on
+With --stolen, the new key replaces all other keys and is used immediately, so
+earlier signatures no longer verify. Receivers may cache the published keys for up to
+an hour and reject deliveries until they fetch them again.`,
+		Example: `  # Add a key that is used for signing from tomorrow
   lumenhook secrets signing rotate
 
-  # Or in three days, if receivers keep the published keys for long
+  # Wait three days, for receivers that cache the published keys for a long time
   lumenhook secrets signing rotate --after 72h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if after < keys.LeastLead || after > maxSigningLead {
@@ -359,16 +368,18 @@ deliveries until they read them again.`,
 			})
 		},
 	}
-	c.Flags().DurationVar(&after, "after", 24*time.Hour, "how long until it signs, 2h at least")
-	c.Flags().BoolVar(&stolen, "stolen", false, "remove all earlier keys, and sign at once")
+	c.Flags().DurationVar(&after, "after", 24*time.Hour,
+		"how long to wait before the key is used, at least 2h")
+	c.Flags().BoolVar(&stolen, "stolen", false,
+		"remove all earlier keys and use the new key immediately")
 	return c
 }
 
 func newSigningDrop(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop KEY_ID",
-		Short: "Remove a signing key that last signed 30 days ago or earlier",
-		Example: `  # A key of "secrets signing list" that signed last a month ago is published no more
+		Short: "Remove a signing key that hasn't been used for at least 30 days",
+		Example: `  # Stop publishing a key from "secrets signing list" that was last used a month ago
   lumenhook secrets signing drop kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := keys.DropSigning(place.signingKeys(), args[0], time.Now())

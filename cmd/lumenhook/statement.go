@@ -23,19 +23,20 @@ func newStatement() *cobra.Command {
 	var asCSV bool
 	c := &cobra.Command{
 		Use:   "statement --wallet G…",
-		Short: "Show every move of a watched wallet's balances, and what is unexplained",
-		Long: `Shows the balances of a wallet before and after, and every move between them. Payments to
-the wallet have their events, or the reason why no watch accepted them. Each move begins
-where the last one ended. If it does not, the difference is unexplained, and the command
-ends with 3.
+		Short: "Show every change to a watched wallet's balances",
+		Long: `Show a wallet's opening and closing balances, and every move between them. Payments
+to the wallet appear with their events, or with the reason why no watch accepted
+them. Each move starts from the balance after the previous one. If it doesn't, the
+command reports the difference as unexplained and exits with 3.
 
-With --balance-moves the service records the moves of watched wallets. Start it with
-"lumenhook run --balance-moves", or in a clone with "make run ARGS=--balance-moves". A
-statement begins with the first ledger that the oldest active watch of the account saw.`,
-		Example: `  # A month of a wallet in XLM
+Statements require the service to record balance moves. To turn this on, start it
+with "lumenhook run --balance-moves", or with "make run ARGS=--balance-moves" in a
+clone. A statement starts at the first ledger seen by the account's oldest active
+watch.`,
+		Example: `  # Show a month of XLM moves for a wallet
   lumenhook statement --wallet G… --asset XLM --from 2026-11-01T00:00:00Z
 
-  # A range of ledgers, for a spreadsheet
+  # Export a range of ledgers to a spreadsheet
   lumenhook statement --wallet G… --from 63092000 --to 63093000 --csv > moves.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asCSV && (a.JSON || a.Field != "") {
@@ -67,7 +68,7 @@ statement begins with the first ledger that the oldest active watch of the accou
 		},
 	}
 	a.register(c)
-	c.Flags().StringVar(&wallet, "wallet", "", "the wallet's public address")
+	c.Flags().StringVar(&wallet, "wallet", "", "public address of the wallet")
 	cli.AddFields(c.Flags(), &filter)
 	c.Flags().BoolVar(&asCSV, "csv", false, "print the moves as CSV")
 	cli.Require(c, "wallet")
@@ -89,21 +90,22 @@ func newReconcile() *cobra.Command {
 	var r reconcileFlags
 	c := &cobra.Command{
 		Use:   "reconcile --wallet G…",
-		Short: "Compare a wallet's statement with what its account holds on the network",
-		Long: `Asks a Stellar RPC server for the balances of the wallet's account after its newest
-ledger. It waits until the service has read that ledger, and compares the balances with
-the statement. If a balance differs or has something unexplained, the command names it
-and ends with 3.
+		Short: "Compare a wallet's statement with its account on the network",
+		Long: `Query a Stellar RPC server for the wallet's balances as of its latest ledger, wait
+until the service has read that ledger, and compare the balances with the statement.
+If a balance differs or includes unexplained changes, the command prints it and exits
+with 3.
 
-For the strongest check, name a server that the service does not follow, with
---stellar-rpc-url. Without it, the command asks the network of the service in
---data-dir, or the public server of the test network. A balance without recorded moves
-is shown but not compared, and the command says so if that holds for all of them. The
-service records moves with --balance-moves. In a clone, run "make run ARGS=--balance-moves".`,
-		Example: `  # Does the account hold what its statement says?
+For the strongest check, use --stellar-rpc-url to specify a server that the service
+doesn't read from. Otherwise, the command queries the network of the service in
+--data-dir, or the public testnet server. For balances without recorded moves, the
+command shows the balance but doesn't compare it. If none of the balances has
+recorded moves, the command reports that. To record moves, start the service with
+--balance-moves. In a clone, run "make run ARGS=--balance-moves".`,
+		Example: `  # Check that an account's balances match its statement
   lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
 
-  # As JSON
+  # Print the result as JSON
   lumenhook reconcile --wallet G… --json --stellar-rpc-url https://rpc.example`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := r.run(cmd.Context())
@@ -124,11 +126,11 @@ service records moves with --balance-moves. In a clone, run "make run ARGS=--bal
 	}
 	r.register(c)
 	f := c.Flags()
-	f.StringVar(&r.wallet, "wallet", "", "the wallet's public address")
+	f.StringVar(&r.wallet, "wallet", "", "public address of the wallet")
 	f.StringVar(&r.asset, "asset", "",
 		"only this balance: XLM, CODE:ISSUER, or pool:ID for shares in a liquidity pool")
 	f.DurationVar(&r.timeout, "timeout", time.Minute,
-		"how long to wait for the service to read what the source has")
+		"how long to wait for the service to catch up with the source")
 	r.source.RegisterAccounts(f)
 	cli.Require(c, "wallet")
 	return c
@@ -184,14 +186,15 @@ func newCoverage() *cobra.Command {
 	var a apiFlags
 	c := &cobra.Command{
 		Use:   "coverage",
-		Short: "Show which ledgers were read and verified, and whether there is a gap",
-		Long: `Shows the ranges of ledgers that this deployment has followed, and whether each ledger
-was verified against its hashes. Following continues where it stopped, so there is one
-range. If ledgers may be missing between two ranges, the command ends with 3.`,
-		Example: `  # Was every ledger read, without a gap?
+		Short: "Show which ledgers were read and verified, and any gaps",
+		Long: `Show the ledger ranges that this deployment has read, and whether each ledger was
+verified against its hashes. There is normally a single range, because the follower
+always resumes where it stopped. If ledgers may be missing between two ranges, the
+command exits with 3.`,
+		Example: `  # Check that there are no gaps between ledgers
   lumenhook coverage
 
-  # How far the service is, for a script
+  # Get the service's current ledger in a script
   lumenhook coverage --field cursor.ledger`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.API()

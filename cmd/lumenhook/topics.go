@@ -37,11 +37,11 @@ func newTopicsCat(t *config.Service) *cobra.Command {
 	var r ops.TopicReading
 	c := &cobra.Command{
 		Use:   "cat NAME",
-		Short: "Print a topic's records up to its end",
-		Example: `  # What became of an endpoint's attempts
+		Short: "Print all records in a topic",
+		Example: `  # Show the results of an endpoint's attempts
   lumenhook topics cat journal --key ep_… --type AttemptMade
 
-  # The payments of the last ten minutes
+  # Show payments from the last ten minutes
   lumenhook topics cat payments --from 10m`,
 		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,8 +56,8 @@ func newTopicsTail(t *config.Service) *cobra.Command {
 	var r ops.TopicReading
 	c := &cobra.Command{
 		Use:   "tail NAME",
-		Short: "Print a topic's records as they come, until Ctrl-C",
-		Example: `  # Every change of state, as it happens, and those of the last minute
+		Short: "Print a topic's records as they arrive, until you press Ctrl-C",
+		Example: `  # Show state changes from the last minute and new ones as they happen
   lumenhook topics tail journal --from 1m`,
 		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,14 +98,16 @@ type topologyFlags struct {
 }
 
 func (t *topologyFlags) registerRetention(f *pflag.FlagSet) {
-	f.StringVar(&t.keep, "topic-retention", "0", "that of serve: with one, files of journal, "+
-		"matches, payments and commands are of 16 MiB, since they are deleted whole")
+	f.StringVar(&t.keep, "topic-retention", "0", "same value as for serve; if set, the journal, "+
+		"matches, payments and commands topics use files of 16 MiB, because brokers only "+
+		"delete complete files")
 	f.Int64Var(&t.keepSized, "topic-retention-mib", 0,
-		"that of serve: with one, files are small likewise, and a partition has up to one more")
-	f.BoolVar(&t.tiered, "topic-tiered", false, "journal, matches, payments and commands are to be "+
-		"tiered: brokers keep older files in their remote storage")
+		"same value as for serve; if set, files are also small, and each partition keeps up to one "+
+			"extra file")
+	f.BoolVar(&t.tiered, "topic-tiered", false, "use tiered storage for journal, matches, "+
+		"payments and commands; brokers then move older files to remote storage")
 	f.StringVar(&t.local, "topic-local-retention", "7d",
-		"how long brokers keep files of tiered topics on their own disks as well")
+		"how long brokers also keep files of tiered topics on local disks")
 }
 
 // retain applies the flags for topics that are shortened or tiered.
@@ -131,16 +133,16 @@ func (t *topologyFlags) retain() error {
 func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
-		"partitions of each keyed topic, which cannot change later; 0: as many as the topics have")
+		"number of partitions per keyed topic, which can't be changed later; 0: the current number")
 	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas,
-		"copies of each record; of a data folder's broker 1, unless it is given")
+		"number of copies of each record; defaults to 1 for a data folder's broker")
 	t.copies = f.Lookup("replication")
 	t.registerRetention(f)
 }
 
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.accept, "accept-loss", nil,
-		"risks that you accept, by name: "+strings.Join(topology.Names(), ", "))
+		"names of the risks that you accept: "+strings.Join(topology.Names(), ", "))
 	cli.Offer(f, "accept-loss", topology.Names()...)
 }
 
@@ -178,14 +180,14 @@ func newTopicsPlan(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Print every difference between the cluster's topics and the required ones",
-		Long: `Prints the differences, and changes nothing. It ends with 0 if there are none, and with 3
-otherwise. The broker of a data folder (--data-dir) must have one replica of each topic,
-as ` + "`lumenhook run`" + ` creates it.`,
-		Example: `  # Are the topics of this machine as they must be?
+		Short: "Show how the cluster's topics differ from the required ones",
+		Long: `Print the differences without changing anything. If there are differences, the
+command exits with 3, and otherwise with 0. A data folder's broker (--data-dir) must
+have one replica of each topic, because ` + "`lumenhook run`" + ` creates topics this way.`,
+		Example: `  # Check the topics on this machine
   lumenhook topics plan
 
-  # What "topics create" would do on a cluster
+  # Preview what "topics create" would change on a cluster
   lumenhook topics plan --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := t.reach()
@@ -229,14 +231,16 @@ func newTopicsCreate(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "create --partitions N",
-		Short: "Create missing topics, and correct settings that differ",
-		Long: `Creates missing topics, with 3 replicas of which 2 must acknowledge a record, and corrects
-settings of existing topics. It does not shorten a retention, and changes neither
-partitions nor replicas. It names these differences, and ends with 3. It returns when every
-broker knows every topic. You can run it several times at once.
+		Short: "Create missing topics and correct topic settings",
+		Long: `Create missing topics with 3 replicas, 2 of which must acknowledge each record, and
+correct the settings of existing topics. The command never shortens retention or
+changes the number of partitions or replicas. If they differ, it reports the
+differences and exits with 3. It returns once every broker knows about every topic.
+It's safe to run it several times in parallel.
 
-You cannot change the number of partitions later: it decides where records are stored.`,
-		Example: `  # The topics of a new deployment
+You can't change the number of partitions later, because it determines where records
+are stored.`,
+		Example: `  # Create the topics for a new deployment
   lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.create(cmd.Context(), cmd.OutOrStdout())
@@ -276,16 +280,17 @@ func newTopicsCheck(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether a cluster may lose acknowledged records",
-		Long: `Fails, and says what to do, if topics are missing or may lose records: fewer than 3
-replicas, fewer than 2 in sync, unclean elections, or too short a retention. It also
-fails if transactions are older than KIP-890, or if the clock of this host is far from
-the cluster's. It changes nothing. The broker of a data folder (--data-dir) needs one
-replica only, as ` + "`lumenhook run`" + ` promises.`,
-		Example: `  # Does this machine keep what it has promised to keep?
+		Short: "Check whether a cluster could lose acknowledged records",
+		Long: `Check that all topics exist and can't lose records. The check fails if topics have
+fewer than 3 replicas, fewer than 2 in sync, unclean elections or insufficient
+retention. It also fails if the cluster doesn't support KIP-890 transactions, or if
+this host's clock differs too much from the cluster's. For each problem, the output
+suggests a fix. The command doesn't change anything. A data folder's broker
+(--data-dir) only needs one replica, because ` + "`lumenhook run`" + ` only creates one.`,
+		Example: `  # Check the topics on this machine
   lumenhook topics check
 
-  # Is a cluster ready for a service?
+  # Check that a cluster is ready for the service
   lumenhook topics check --kafka-brokers kafka-1:9092`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := t.reach()
@@ -317,7 +322,7 @@ replica only, as ` + "`lumenhook run`" + ` promises.`,
 	f := c.Flags()
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
-		"partitions that each keyed topic must have; 0: as many as they have")
+		"required number of partitions per keyed topic; 0: any number")
 	t.registerRetention(f)
 	t.registerAccept(f)
 	return c
@@ -336,16 +341,17 @@ func newTopicsACLs(at *config.Service) *cobra.Command {
 	a := aclFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "acls",
-		Short: "Print, or create, the least rights that each role needs in Kafka",
-		Long: `Prints the rights as commands of Kafka's own tool, or as JSON. With --apply it creates
-them. The user of a role is --user-prefix and the role's name: lumenhook-engine. For clients
-with certificates, the prefix is CN=lumenhook-.
+		Short: "Print or create the minimum Kafka permissions for each role",
+		Long: `Print the permissions as commands for Kafka's own tool, or as JSON. To create them,
+use --apply. Each role's user name consists of --user-prefix and the role's name, for
+example lumenhook-engine. If clients use certificates, set the prefix to
+CN=lumenhook-.
 
-A process of several roles needs a user with the rights of them all.`,
-		Example: `  # The commands for one role, for the operator of the cluster
+If a process runs several roles, its user needs the permissions of all of them.`,
+		Example: `  # Print the commands for one role to send to your cluster's operator
   lumenhook topics acls --role engine
 
-  # Create the rights of all roles
+  # Create the permissions for all roles
   lumenhook topics acls --apply --kafka-brokers kafka-1:9092 --kafka-user admin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.run(cmd.Context(), cmd.OutOrStdout())
@@ -354,12 +360,12 @@ A process of several roles needs a user with the rights of them all.`,
 	f := c.Flags()
 	a.Output.Register(f)
 	f.StringVar(&a.userPrefix, "user-prefix", "lumenhook-",
-		"what the names of the roles' users begin with")
+		"prefix of the roles' user names")
 	f.StringSliceVar(&a.roles, "role", nil,
-		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
+		"limit to these roles (default: all): "+strings.Join(topology.RoleNames(), ", "))
 	cli.Offer(f, "role", topology.RoleNames()...)
 	f.BoolVar(&a.apply, "apply", false,
-		"create the rights on --kafka-brokers, in place of printing commands")
+		"create the permissions on --kafka-brokers instead of printing commands")
 	a.Changes(c)
 	return c
 }
@@ -407,21 +413,23 @@ func newTopicsCopy(at *config.Service) *cobra.Command {
 	var output cli.Output
 	c := &cobra.Command{
 		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
-		Short: "Bring the topics of `lumenhook run` to a Kafka cluster, at the same offsets",
-		Long: `Copies the records of a data folder's broker to the topics of a cluster, with the positions
-of groups. Offsets stay the same, so the service continues where it stopped. No payment is
-lost or reported twice.
+		Short: "Copy topics from `lumenhook run` to a Kafka cluster, preserving offsets",
+		Long: `Copy records and group positions from a data folder's broker to a Kafka cluster.
+Offsets stay the same, so the service resumes where it stopped. It doesn't lose any
+payment or report one twice.
 
-Create the cluster's topics first, with as many partitions as the folder has (the command
-says how many). Copy while the service runs, stop it, and copy again. The second copy adds
-the newest records within seconds. An interrupted copy continues. Topics with other records
-are refused. No service may run on the cluster's topics in the meantime. The user needs the
-right to write every topic and the positions of every group. The user who creates the
-rights of the roles (lumenhook topics acls --apply) has it.
+Create the cluster's topics first, with the same number of partitions as in the
+folder (the command prints this number). Start copying while the service is running,
+then stop the service and copy again. The second copy only takes seconds to add the
+newest records. If you interrupt a copy, run the command again to resume it. The
+command rejects topics that contain other records. Don't run a service on the
+cluster's topics until you have finished copying. The Kafka user needs permission to
+write to every topic and to commit offsets for every group. The user who creates the
+roles' permissions (lumenhook topics acls --apply) has both.
 
-Then serve with the folder's secrets: its master key, and the API keys of its accounts stay
-valid. Rebuild the history there from the topics.`,
-		Example: `  # From one machine to a cluster, whose topics were made with as many partitions
+Afterwards, run lumenhook serve with the folder's master key. Existing API keys stay
+valid. Finally, rebuild the history from the topics.`,
+		Example: `  # Copy from a single machine to a cluster with the same number of partitions
   lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			to, err := at.NamedCluster(stderrLog())

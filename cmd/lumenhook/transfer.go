@@ -29,8 +29,8 @@ import (
 type scratch struct{ within string }
 
 func (s *scratch) register(f *pflag.FlagSet) {
-	f.StringVar(&s.within, "scratch", "", "folder for a temporary copy of the states, which takes "+
-		"as much space as the engines' states (default the system's for temporary files)")
+	f.StringVar(&s.within, "scratch", "", "folder for a temporary copy of the engines' states, "+
+		"which needs as much space as they do (default the system's temporary folder)")
 }
 
 // use calls f with an empty folder, and deletes it afterwards.
@@ -74,23 +74,25 @@ func newBackup() *cobra.Command {
 	var b backingUp
 	c := &cobra.Command{
 		Use:   "backup --to FOLDER",
-		Short: "Back up a running service into a folder, without its history and master key",
-		Long: `Copies the state of every partition, the engine's pending inputs and the follower's
-position into a folder, all as of one moment. The files are zstd with checksums. The
-manifest is written last: a folder without it is not a backup. A mounted bucket is a
-folder.
+		Short: "Back up a running service to a folder",
+		Long: `Copy each partition's state, the engine's pending inputs and the follower's position
+to a folder as a consistent snapshot. Files are compressed with zstd and have
+checksums. The manifest is written last, so a folder without a manifest isn't a
+complete backup. You can also use a mounted bucket as the folder.
 
-A cluster that is created from it (lumenhook restore) has the same accounts, API keys,
-endpoints, watches and event ids. It delivers the events that were pending at that
-moment. The follower continues from its position, so it also delivers later payments.
+If you restore the backup to a new cluster (lumenhook restore), it has the same
+accounts, API keys, endpoints, watches and event ids. The new cluster delivers events
+that were pending at the time of the backup. The follower resumes from its saved
+position, so the cluster also delivers later payments.
 
-The backup does not contain the master key, without which nothing is signed. Keep a copy
-of its file in another place: anyone with both has all secrets. It does not contain the
-history either. Back that up with ClickHouse's BACKUP DATABASE.`,
-		Example: `  # Of the service of this machine, while it runs
+The backup doesn't contain the master key, which is required to sign webhooks. Store
+a copy of the key's file in a different place, because anyone who has both can read
+all secrets. The backup doesn't contain the history either. To back it up, use
+ClickHouse's BACKUP DATABASE.`,
+		Example: `  # Back up the service on this machine while it's running
   lumenhook backup --to /backups/2026-11-23
 
-  # Of a service on a Kafka cluster, by a user who may read
+  # Back up a service on a Kafka cluster as a user with read access
   lumenhook backup --config lumenhook.yaml --kafka-user backup --to /mnt/bucket/2026-11-23`,
 		RunE: b.run,
 	}
@@ -99,7 +101,8 @@ history either. Back that up with ClickHouse's BACKUP DATABASE.`,
 	b.output.Register(c.Flags())
 	b.output.Changes(c)
 	b.tmp.register(c.Flags())
-	c.Flags().StringVar(&b.to, "to", "", "folder to write; it must be empty, or not there yet")
+	c.Flags().StringVar(&b.to, "to", "",
+		"folder to write the backup to; must be empty or not exist yet")
 	return c
 }
 
@@ -152,9 +155,10 @@ type newTopicsFlags struct {
 }
 
 func (n *newTopicsFlags) register(f *pflag.FlagSet, replicas int16, otherwise string) {
-	f.Int16Var(&n.shape.Replicas, "replication", replicas, "copies of each record"+otherwise)
+	f.Int16Var(&n.shape.Replicas, "replication", replicas,
+		"number of copies of each record"+otherwise)
 	f.StringSliceVar(&n.accept, "accept-loss", nil,
-		"risks of the new topics that you accept: replication, min.insync.replicas")
+		"risks that you accept for the new topics: replication, min.insync.replicas")
 }
 
 func (n *newTopicsFlags) check() error {
@@ -212,22 +216,23 @@ func newRestore() *cobra.Command {
 	var r restoring
 	c := &cobra.Command{
 		Use:   "restore --from FOLDER --kafka-brokers HOST:PORT…",
-		Short: "Create the topics of a new cluster from a backup",
-		Long: `Checks every file of a backup against its checksum, creates the topics, writes them, and
-reads the states back to compare them with the backup. It refuses topics that have
-records, so that nothing is restored into a live deployment. The number of partitions may
-differ from the backup's.
+		Short: "Restore a backup to a new cluster",
+		Long: `Verify the checksum of every file in a backup, create and fill the topics, and then
+read the states back to compare them with the backup. The command rejects topics that
+already contain records, so you can't restore into a live deployment by accident. The
+number of partitions can be different from the backup.
 
-Then serve with the master key of the backup. Accounts, API keys and secrets stay valid.
-Deliveries that were pending at the backup are delivered. The follower reads the ledgers
-since then again. Later payments get the same event ids, even if the old cluster has
-reported them.
+Afterwards, run lumenhook serve with the same master key as the old cluster.
+Accounts, API keys and secrets stay valid. The service delivers events that were
+pending at the time of the backup. The follower rereads all ledgers since then. Later
+payments get the same event ids, even if the old cluster has already reported them.
 
-With --clickhouse-dsn the history of the old deployment continues, if the database is at
-exactly the position of the backup. An older or newer one is refused, because the restore
-could not tell its attempts from later ones. Without it, and with an empty database, the
-history starts at the backup; keep the old database to read in.`,
-		Example: `  # Into a new cluster; serve there afterwards, with the master key of then
+To keep using the old deployment's history, pass --clickhouse-dsn. The database must
+be at exactly the same position as the backup. The command rejects older or newer
+databases, because the restore can't tell their attempts apart from later ones.
+Without --clickhouse-dsn, use an empty database. The history then starts at the
+backup, and you can keep the old database for reference.`,
+		Example: `  # Restore to a new cluster, which you then run with the same master key
   lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092`,
 		RunE: r.run,
 	}
@@ -236,9 +241,9 @@ history starts at the backup; keep the old database to read in.`,
 	r.output.Register(c.Flags())
 	r.output.Changes(c)
 	r.tmp.register(c.Flags())
-	c.Flags().StringVar(&r.from, "from", "", "folder of the backup")
+	c.Flags().StringVar(&r.from, "from", "", "folder that contains the backup")
 	c.Flags().Int32Var(&r.topics.shape.Partitions, "partitions", 0,
-		"partitions of each keyed topic, which cannot change later; 0: as many as the backup has")
+		"number of partitions per keyed topic, which can't be changed later; 0: same as the backup")
 	r.topics.register(c.Flags(), topology.LeastReplicas, "")
 	return c
 }
@@ -326,23 +331,26 @@ func newRepartition() *cobra.Command {
 	var r repartition
 	c := &cobra.Command{
 		Use:   "repartition --to N --to-prefix PREFIX --kafka-brokers HOST:PORT…",
-		Short: "Bring a deployment to another partition count, under another prefix",
-		Long: `Creates topics with N partitions under another prefix, and folds the states of the present
-topics while the service runs. When the states are warm, it asks you to stop the service
-and waits until no process uses the topics. Then it copies the newest records, writes the
-states, reads them back from the new topics and compares them. This takes seconds, in
-which the service is down. Then serve with --topic-prefix PREFIX.
+		Short: "Move a deployment to topics with a different number of partitions",
+		Long: `Create topics with N partitions under a different prefix, and fold the current
+topics' states while the service is running. When the states are ready, the command
+asks you to stop the service and waits until no process uses the topics. It then
+copies the newest records, writes the states, and verifies them by reading them back
+from the new topics. The service is only down for a few seconds. Afterwards, run
+lumenhook serve with --topic-prefix PREFIX.
 
-Everything is kept: accounts, keys, endpoints with their secrets, watches, and events with
-their ids. So are pending and failed deliveries, answers to requests, and the follower's
-ledger.
-With --clickhouse-dsn the history continues too, after it has caught up with the old
-topics. Without it, a database that was filled from the old topics refuses the new ones.
+The new topics contain all of your accounts, keys, endpoints and their secrets,
+watches, and events with their ids. They also contain pending and failed deliveries,
+responses to requests and the follower's ledger. To keep the history, pass
+--clickhouse-dsn. The history then continues after it has caught up with the old
+topics. Without --clickhouse-dsn, you can't use a database that was filled from the
+old topics with the new ones.
 
-Until the new topics are complete, a failure leaves the old ones unchanged, and the service
-may continue with them. Afterwards they are closed: the service no longer starts on them.
-Delete them when you are sure.`,
-		Example: `  # From the topics of the file to 96 partitions under another prefix
+If the command fails before the new topics are complete, the old topics aren't
+changed, and you can continue to use them. After that, the old topics are closed, and
+the service no longer starts on them. Delete them once you're sure you don't need
+them.`,
+		Example: `  # Move from the configured topics to 96 partitions under a new prefix
   lumenhook repartition --config lumenhook.yaml --kafka-user admin \
     --to 96 --to-prefix lumenhook96.`,
 		RunE: r.run,
@@ -353,10 +361,10 @@ Delete them when you are sure.`,
 	r.Changes(c)
 	r.scratch.register(c.Flags())
 	c.Flags().Int32Var(&r.shape.Partitions, "to", 0,
-		"partitions of each keyed topic, which cannot change later")
+		"number of partitions per keyed topic, which can't be changed later")
 	c.Flags().StringVar(&r.toPrefix, "to-prefix", "",
-		"what the names of the new topics, groups and transactional ids begin with")
-	r.newTopicsFlags.register(c.Flags(), 0, "; 0: as many as the present journal has")
+		"prefix for the names of the new topics, groups and transactional ids")
+	r.newTopicsFlags.register(c.Flags(), 0, "; 0: same as the current journal")
 	return c
 }
 

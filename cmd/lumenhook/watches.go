@@ -17,18 +17,18 @@ import (
 
 func newWatches() *cobra.Command {
 	var a apiFlags
-	c := &cobra.Command{Use: "watches", Short: "Watch wallets"}
+	c := &cobra.Command{Use: "watches", Short: "Create and manage watches"}
 	a.register(c)
 	c.AddCommand(
 		newWatchesCreate(&a), newWatchesList(&a), newWatchesUpdate(&a), newWatchesCheck(&a),
 		newWatchesHistory(&a),
 		getting(&a, apicli.Watches, "Show a watch",
-			`  # Its rules, its warnings, and how far its backfill is
+			`  # Show a watch's rules, warnings and backfill progress
   lumenhook watches get wat_…`),
 		withExample(changing(&a, "delete WATCH_ID", "Delete a watch",
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteWatch(ctx, args[0])
-			}, showDeleted), `  # Send no more events of this wallet
+			}, showDeleted), `  # Stop sending events for a wallet
   lumenhook watches delete wat_…`),
 	)
 	c.Example = examplesOf(c, "create")
@@ -55,14 +55,14 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 			}
 		}
 	}
-	c.Example = `  # Every payment in XLM to a wallet
+	c.Example = `  # Watch all XLM payments to a wallet
   lumenhook watches create --wallet G… --endpoint ep_… --label "the till"
 
-  # An invoice: one payment of this amount with this memo, within half an hour
+  # Watch for one invoice payment with this amount and memo for 30 minutes
   lumenhook watches create --wallet G… --endpoint ep_… --amount exact:12.5 --memo text:order-42 \
     --once --expires-in 30m
 
-  # Of 5 and more, in an asset
+  # Watch for payments of at least 5 in an asset
   lumenhook watches create --wallet G… --endpoint ep_… --asset USDC:G… --amount min:5`
 	f.Register(c.Flags())
 	cli.Require(c, "wallet", "endpoint")
@@ -71,7 +71,7 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 
 func newWatchesUpdate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
-	c := changing(a, "update WATCH_ID", "Change a watch",
+	c := changing(a, "update WATCH_ID", "Update a watch",
 		func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 			patch, err := f.Patch()
 			if err != nil {
@@ -79,7 +79,7 @@ func newWatchesUpdate(a *apiFlags) *cobra.Command {
 			}
 			return c.UpdateWatch(ctx, args[0], patch)
 		}, apicli.ShowWatch)
-	c.Example = `  # Also send an event for each payment that the rules reject
+	c.Example = `  # Send events for rejected payments as well
   lumenhook watches update wat_… --event-type payment.received,payment.rejected`
 	f.Register(c.Flags(), "wallet", "once")
 	update := c.RunE
@@ -104,17 +104,17 @@ func changesRules(f *pflag.FlagSet) bool {
 
 func newWatchesList(a *apiFlags) *cobra.Command {
 	c := listing(a, apicli.Watches, "List watches, newest first")
-	c.Example = `  # All of them
+	c.Example = `  # List all watches
   lumenhook watches list
 
-  # Those of one wallet
+  # List the watches for a wallet
   lumenhook watches list --wallet G…`
 	return c
 }
 
 func newWatchesCheck(a *apiFlags) *cobra.Command {
 	var f apicli.Imagined
-	c := asking(a, "check WATCH_ID --amount 12.5", "Check a payment against a watch, without paying",
+	c := asking(a, "check WATCH_ID --amount 12.5", "Test how a watch would handle a payment",
 		func(ctx context.Context, c *client.Client, args []string) (client.WatchCheck, error) {
 			payment, err := f.Payment()
 			if err != nil {
@@ -122,11 +122,12 @@ func newWatchesCheck(a *apiFlags) *cobra.Command {
 			}
 			return c.CheckWatch(ctx, args[0], payment)
 		}, apicli.ShowWatchCheck)
-	c.Long = `Checks an imagined payment against the watch as it is now, by the same rules as
-payments of the network. It changes nothing.
+	c.Long = `Check a hypothetical payment against the watch's current rules, the same way as a
+real payment. The command doesn't change anything.
 
-Without --sender, the payment comes from an address that is on no list.`
-	c.Example = `  # What happens to a payment with the wrong memo?
+If you don't set --sender, the payment comes from an address that isn't on any
+allowlist.`
+	c.Example = `  # Find out what happens to a payment with the wrong memo
   lumenhook watches check wat_… --amount 12.5 --memo text:inv-42`
 	f.Register(c.Flags())
 	cli.Require(c, "amount")
@@ -140,18 +141,19 @@ func newBackfill() *cobra.Command {
 	var noWait bool
 	c := &cobra.Command{
 		Use:   "backfill --watch WATCH_ID --from LEDGER [--to LEDGER]",
-		Short: "Find and deliver payments of the past for a watch",
-		Long: `Matches every ledger of a range against a watch as it is now. Delivers the
-payments that have no event of this watch yet. Use it for payments from before the
-watch was created, and after you corrected its rules or extended its expiry. It does
-not deliver an event again. Without --to, the range ends at the live ledger. The watch
-sees later ledgers on its own.
+		Short: "Find and deliver past payments for a watch",
+		Long: `Match every ledger in a range against a watch's current rules, and deliver payments
+that don't have an event for this watch yet. You can use this command for payments
+that were made before you created the watch, corrected its rules or extended its
+expiry. Existing events aren't delivered again. Without --to, the range ends at the
+live ledger. The watch handles later ledgers on its own.
 
-Ledgers come from the sources of the service: as far back as its Stellar RPC server or
-its lake keeps them. The command shows the progress. At the end it shows how many
-ledgers were read, and how many payments matched, had an event already, and got one now.
-If you interrupt it, the backfill continues: "lumenhook watches get" shows it.`,
-		Example: `  # Deliver what a wallet was paid in these ledgers, before it was watched
+The ledgers come from the service's own sources, as far back as its Stellar RPC
+server or its lake keeps them. The command shows the progress. When it finishes, it
+prints how many ledgers were read, and how many payments matched, already had an
+event or got a new one. If you interrupt the command, the backfill continues in the
+background. To see its progress, run "lumenhook watches get".`,
+		Example: `  # Deliver payments in these ledgers that were made before you created the watch
   lumenhook backfill --watch wat_… --from 63092000 --to 63093000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ask := client.BackfillCreate{From: from}
@@ -181,9 +183,9 @@ If you interrupt it, the backfill continues: "lumenhook watches get" shows it.`,
 	r.Changes(c)
 	f := c.Flags()
 	f.StringVar(&watchID, "watch", "", "id of the watch")
-	f.Uint32Var(&from, "from", 0, "first ledger to look at")
+	f.Uint32Var(&from, "from", 0, "first ledger to read")
 	f.Uint32Var(&to, "to", 0,
-		"last ledger to look at (default the newest one that was read)")
+		"last ledger to read (default the newest ledger that was read)")
 	f.BoolVar(&noWait, "no-wait", false, "return as soon as the service accepts the request")
 	cli.Require(c, "watch", "from")
 	return c

@@ -53,7 +53,7 @@ func Brief(f *pflag.FlagSet, important ...string) {
 			annotate(flag, furtherKey, "true")
 		}
 	})
-	f.Var((*allHelp)(f), helpAll, "help with all flags")
+	f.Var((*allHelp)(f), helpAll, "show help for all flags")
 	f.Lookup(helpAll).NoOptDefVal = "true"
 	annotate(f.Lookup(helpAll), answerKey, "true")
 }

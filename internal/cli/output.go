@@ -33,7 +33,7 @@ type Output struct {
 // Register adds the flags.
 func (o *Output) Register(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
-	f.StringVar(&o.Field, "field", "", "print only one member of the JSON, such as id or data.0.id")
+	f.StringVar(&o.Field, "field", "", "print a single field of the JSON, such as id or data.0.id")
 	for _, name := range []string{"json", "field"} {
 		annotate(f.Lookup(name), answerKey, "true")
 	}
@@ -149,8 +149,9 @@ func (p *PageFlags) Register(c *cobra.Command) { p.RegisterWithin(c, 50, 250) }
 
 // RegisterWithin adds the flags, for a list with bounds of its own.
 func (p *PageFlags) RegisterWithin(c *cobra.Command, unlessGiven, most int) {
-	c.Flags().IntVar(&p.Limit, "limit", unlessGiven, fmt.Sprintf("how many to list, 1 to %d", most))
-	c.Flags().StringVar(&p.Cursor, "cursor", "", "continue where an earlier list ended")
+	c.Flags().IntVar(&p.Limit, "limit", unlessGiven, fmt.Sprintf(
+		"maximum number of items to list, 1 to %d", most))
+	c.Flags().StringVar(&p.Cursor, "cursor", "", "continue from where a previous list ended")
 	Before(c, func() error {
 		if p.Limit < 1 || p.Limit > most {
 			return fmt.Errorf("--limit %d: must be from 1 to %d", p.Limit, most)

@@ -30,10 +30,10 @@ const (
 // other flags can be set by a YAML file, and by a folder of secrets. A flag wins over
 // its variable, that over the folder, and that over the file.
 func RegisterConfig(flags *pflag.FlagSet) {
-	flags.String(configFlag, "", "YAML file of settings, named like flags: "+
-		"kafka-brokers, or brokers below kafka")
-	flags.String(secretsFlag, "", "folder of secrets, one per file, named like flags: "+
-		"kafka-password, master-key")
+	flags.String(configFlag, "",
+		"YAML file with settings, named like flags: kafka-brokers, or brokers under kafka")
+	flags.String(secretsFlag, "",
+		"folder that contains one secret per file, named like flags: kafka-password, master-key")
 }
 
 // fromFiles sets flags that were not set yet from the folder of secrets and from the
@@ -216,10 +216,10 @@ func ShareConfig(flags *pflag.FlagSet) {
 	if flags.Lookup(configFlag) != nil {
 		return
 	}
-	flags.String(configFlag, "", "YAML file of lumenhook serve; this command uses the "+
-		"settings that it has flags for")
-	flags.String(secretsFlag, "", "folder of secrets, one per file, named like flags; "+
-		"used like --config")
+	flags.String(configFlag, "",
+		"YAML file of lumenhook serve; this command only reads settings that it has flags for")
+	flags.String(secretsFlag, "",
+		"folder that contains one secret per file, named like flags; works like --config")
 	annotate(flags.Lookup(configFlag), sharedKey, "true")
 }
 

@@ -69,7 +69,7 @@ func NewVersion() *cobra.Command {
 	var o Output
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Show what this program was built from",
+		Short: "Show version and build information",
 		Example: `  # For a report of a fault
   lumenhook version
 

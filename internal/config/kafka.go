@@ -32,27 +32,29 @@ type Kafka struct {
 func (k *Kafka) Register(f *pflag.FlagSet) {
 	k.flags.Group(f, "Kafka", "",
 		Value("kafka-brokers", &k.Brokers, nil,
-			"HOST:PORT of Kafka brokers, instead of the data folder's"),
+			"Kafka brokers to connect to, as HOST:PORT, instead of the data folder's"),
 		Value("topic-prefix", &k.Prefix, "lumenhook.",
-			"prefix of the names of topics, groups and transactional ids"),
-		Value("kafka-sasl", &k.sasl.Mechanism, "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "+
-			"OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with --kafka-token-file)").
+			"prefix for the names of topics, groups and transactional ids"),
+		Value("kafka-sasl", &k.sasl.Mechanism, "", "SASL mechanism: PLAIN, SCRAM-SHA-256, "+
+			"SCRAM-SHA-512 or OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with "+
+			"--kafka-token-file)").
 			Of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
 		Value("kafka-user", &k.sasl.User, "",
-			"user at --kafka-brokers; empty: no login by password"),
-		Value("kafka-password", &k.sasl.Password, "", "password at --kafka-brokers (better given as "+
-			"LUMENHOOK_KAFKA_PASSWORD or in a file)").Hidden(),
+			"user name for --kafka-brokers; leave empty if you don't log in with a password"),
+		Value("kafka-password", &k.sasl.Password, "", "password for --kafka-brokers; for security, "+
+			"use LUMENHOOK_KAFKA_PASSWORD or a file instead").Hidden(),
 		Value("kafka-password-file", &k.sasl.PasswordFile, "",
-			"file of the password at --kafka-brokers; read at each login"),
+			"file that contains the password for --kafka-brokers; read at each login"),
 		Value("kafka-token-file", &k.sasl.TokenFile, "",
-			"file of the token for OAUTHBEARER; read at each login"),
+			"file that contains the token for OAUTHBEARER; read at each login"),
 		Value("kafka-tls", &k.tls.Enabled, false,
-			"use TLS with --kafka-brokers; --kafka-ca-file and --kafka-cert-file imply it"),
+			"use TLS for --kafka-brokers; implied by --kafka-ca-file and --kafka-cert-file"),
 		Value("kafka-ca-file", &k.tls.CAFile, "",
-			"PEM file of the authorities that sign the brokers' certificates (default: the system's)"),
+			"PEM file with the certificate authorities to trust for the brokers (default: the system's)"),
 		Value("kafka-cert-file", &k.tls.CertFile, "",
-			"PEM file of the client's certificate, for mutual TLS; read at each connection"),
-		Value("kafka-key-file", &k.tls.KeyFile, "", "PEM file of the key of --kafka-cert-file"))
+			"PEM file with the client certificate for mutual TLS; read for each connection"),
+		Value("kafka-key-file", &k.tls.KeyFile, "",
+			"PEM file with the private key for --kafka-cert-file"))
 }
 
 // Cluster returns the connection settings, or every fault at once.
@@ -113,9 +115,9 @@ func (s *ClickHouse) Register(f *pflag.FlagSet, dsnUsage string) {
 	s.flags.Group(f, "ClickHouse", "",
 		Value("clickhouse-dsn", &s.DSN, "", dsnUsage).Hidden(),
 		Value("clickhouse-user", &s.user, "",
-			"user at ClickHouse, instead of the one in --clickhouse-dsn"),
-		Value("clickhouse-password", &s.password, "", "password at ClickHouse, instead of the one in "+
-			"--clickhouse-dsn; better given as LUMENHOOK_CLICKHOUSE_PASSWORD").Hidden())
+			"ClickHouse user, instead of the user in --clickhouse-dsn"),
+		Value("clickhouse-password", &s.password, "", "ClickHouse password, instead of the password "+
+			"in --clickhouse-dsn; for security, use LUMENHOOK_CLICKHOUSE_PASSWORD instead").Hidden())
 }
 
 // errBadDSN repeats nothing: the DSN may hold a password, and so may the error of the driver that

@@ -29,13 +29,15 @@ type Key struct {
 // Register adds the flags, with a key's default permissions.
 func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
 	new(Flags).Group(f, "", "",
-		Value("name", &k.name, "", "name of the key"),
-		Value("permissions", &k.permissions, permissions, "read, write, operate").
+		Value("name", &k.name, "", "name for the key"),
+		Value("permissions", &k.permissions, permissions,
+			"permissions of the key: read, write, operate").
 			Of("read", "write", "operate"),
 		Value("allow-cidr", &k.cidrs, nil,
-			"networks from which the key works (default any)"),
-		Value("expires-in", &k.expiresIn, 0, "when the key expires, such as 720h (default never)"),
-		Value("live", &k.live, false, "a key for the public network (whk_live_)"))
+			"networks that can use the key (default any)"),
+		Value("expires-in", &k.expiresIn, 0,
+			"time until the key expires, such as 720h (default never)"),
+		Value("live", &k.live, false, "create a key for the public network (whk_live_)"))
 }
 
 // Draw generates a key: one for the public network if the service or --live says so. All
@@ -100,9 +102,10 @@ const secretFileUsage = "file of the endpoint's signing secrets, one per line; -
 // Register adds the flags.
 func (s *Secrets) Register(f *pflag.FlagSet) {
 	new(Flags).Group(f, "", "",
-		Value("secret", &s.given, nil, "signing secret of the endpoint "+
-			"(better given as LUMENHOOK_SECRET or in a file); may be repeated"),
-		Value("secret-file", &s.File, "", secretFileUsage))
+		Value("secret", &s.given, nil, "signing secret of the endpoint; can be repeated; for "+
+			"security, use LUMENHOOK_SECRET or a file instead"),
+		Value("secret-file", &s.File, "", "file that contains the endpoint's signing secrets, one per "+
+			"line; - for standard input"))
 }
 
 // Given reports whether a secret, or a file of secrets, was given.

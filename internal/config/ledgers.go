@@ -67,31 +67,32 @@ type Ledgers struct {
 // Register adds the flags, with a default network.
 func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 	s.flags.Group(f, "Ledgers", "api, follower",
-		Value("network", &s.Network, network, "Stellar network: pubnet, testnet, devnet, or "+
-			"the passphrase of another; \"lumenhook run\" starts devnet by default").
+		Value("network", &s.Network, network, "Stellar network: pubnet, testnet, devnet, or another "+
+			"network's passphrase; \"lumenhook run\" starts a devnet by default").
 			Of("pubnet", "testnet"),
 		s.serversFlag(),
-		Value("ledger-source", &s.kind, sourceRPC, "where ledgers come from: rpc or lake").
+		Value("ledger-source", &s.kind, sourceRPC, "where to read ledgers from: rpc or lake").
 			Of(sourceRPC, sourceLake),
 		Value("ledger-lake", &s.lakeAddress, "", "lake of exported ledgers: a folder, "+
-			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
-			"that the server no longer keeps (default for pubnet with --ledger-source lake: AWS' lake)"),
+			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, it's used for "+
+			"ledgers that the server no longer has (default for pubnet with --ledger-source lake: the "+
+			"AWS lake)"),
 		Bounded("ledger-poll-interval", &s.pollInterval, time.Second,
-			"how often to ask for the next ledger", time.Millisecond, time.Minute),
-		Value("ledger-quorum", &s.Quorum, 1, "how many sources must name the same hash before a "+
-			"ledger counts; from 2 on, all servers of --stellar-rpc-url and the lake take part "+
-			"(1 or more)", AtLeast(1)),
-		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that you know from "+
-			"elsewhere; without --start, a new deployment begins after it"),
-		Value("start", &s.start, "latest", "where a new deployment begins: "+
-			"latest, or a ledger's sequence").Of("latest"))
+			"how often to check for the next ledger", time.Millisecond, time.Minute),
+		Value("ledger-quorum", &s.Quorum, 1, "number of sources that must agree on a ledger's hash; "+
+			"with 2 or more, this includes all servers in --stellar-rpc-url and the lake (1 or "+
+			"more)", AtLeast(1)),
+		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that you have verified "+
+			"elsewhere; without --start, a new deployment starts after it"),
+		Value("start", &s.start, "latest",
+			"where a new deployment starts: latest, or a ledger sequence").Of("latest"))
 }
 
 // RegisterMoves adds the flag of processes that record balance moves.
 func (s *Ledgers) RegisterMoves(f *pflag.FlagSet) {
 	s.flags.Group(f, "Ledgers", "api, follower",
-		Value("balance-moves", &s.balanceMoves, false, "record every change of a watched wallet's "+
-			"balances, for statements; turn it on once all processes run this version"))
+		Value("balance-moves", &s.balanceMoves, false, "record every balance change of watched "+
+			"wallets for use in statements; don't turn it on until all processes run this version"))
 }
 
 // RegisterAccounts adds the flags of a command that asks for accounts of a service's network, and
@@ -99,14 +100,14 @@ func (s *Ledgers) RegisterMoves(f *pflag.FlagSet) {
 func (s *Ledgers) RegisterAccounts(f *pflag.FlagSet) {
 	s.kind = sourceRPC
 	s.flags.Group(f, "Source", "",
-		Value("network", &s.Network, "", "Stellar network of the source: pubnet, testnet, or the "+
-			"passphrase of another (default that of the service)"),
+		Value("network", &s.Network, "", "the source's Stellar network: pubnet, testnet, or another "+
+			"network's passphrase (default the service's network)"),
 		s.serversFlag())
 }
 
 func (s *Ledgers) serversFlag() Flag {
-	return Value("stellar-rpc-url", &s.rpcURLs, nil, "URL of a Stellar RPC server; of "+
-		"several, the next is used while one fails (default for testnet "+testnetRPC+")", checkURLs)
+	return Value("stellar-rpc-url", &s.rpcURLs, nil, "URL of a Stellar RPC server; "+
+		"additional URLs serve as fallbacks (default for testnet "+testnetRPC+")", checkURLs)
 }
 
 // checkURLs repeats no address: it may hold a provider's key.

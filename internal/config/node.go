@@ -45,104 +45,109 @@ type Node struct {
 // Register adds the flags, with a level of the log.
 func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 	s.registerAPI(f)
-	s.ClickHouse.Register(f, "ClickHouse of the history, such as "+
-		"clickhouse://host:9000/lumenhook?secure=true with TLS; without it, \"lumenhook run\" "+
-		"starts an embedded one")
+	s.ClickHouse.Register(f, "ClickHouse server for the history, such as "+
+		"clickhouse://host:9000/lumenhook?secure=true for TLS; if not set, \"lumenhook run\" starts "+
+		"an embedded server")
 	s.registerDelivery(f)
 	s.registerEgress(f)
 	s.registerHistory(f)
 	s.Mail.register(f)
 	s.flags.Group(f, "Metrics and traces", "",
-		Value("metrics-listen", &s.MetricsListen, "127.0.0.1:9464", "address of /metrics, for "+
-			"Prometheus, and of /healthz and /readyz; empty: none", Optional(cli.CheckAddress)),
-		Value("traces-endpoint", &s.traces.Endpoint, "", "URL at which a collector receives traces "+
-			"(OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; empty: none",
+		Value("metrics-listen", &s.MetricsListen, "127.0.0.1:9464", "address to serve /metrics "+
+			"(Prometheus), /healthz and /readyz on; leave empty to disable", Optional(cli.CheckAddress)),
+		Value("traces-endpoint", &s.traces.Endpoint, "", "URL of a collector to send traces to (OTLP "+
+			"over HTTP), such as http://127.0.0.1:4318/v1/traces; leave empty to disable tracing",
 			Optional(checkCollector)),
-		Value("traces-ratio", &s.traces.SampleRatio, 1, "share of the events to trace, "+
-			"above 0 and at most 1; the same events in every process", checkRatio))
+		Value("traces-ratio", &s.traces.SampleRatio, 1, "fraction of events to trace, above 0 and at "+
+			"most 1; every process traces the same events", checkRatio))
 	s.flags.Group(f, "", "",
-		Value("log-level", new(string), logLevel, "debug, info, warn or error",
+		Value("log-level", new(string), logLevel,
+			"minimum level of log messages: debug, info, warn or error",
 			Into(&s.LogLevel, parseLevel)).Of("debug", "info", "warn", "error"))
 }
 
 func (s *Node) registerAPI(f *pflag.FlagSet) {
 	at := &s.Set.API.Server
 	s.flags.Group(f, "API", "api",
-		Value("api-listen", &at.Listen, "127.0.0.1:8080", "address of the API; port 0 picks a free one",
+		Value("api-listen", &at.Listen, "127.0.0.1:8080",
+			"address for the API to listen on; use port 0 to pick a free port",
 			cli.CheckAddress),
-		Bounded("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests per second of one "+
-			"account's API keys together, and the same again for its portal links; bursts may be "+
-			"twice as large", 1, 1_000_000),
-		Value("api-tls-cert", &at.CertFile, "", "certificate chain of the API in PEM, "+
-			"which turns TLS on; you can renew the file without a restart"),
-		Value("api-tls-key", &at.KeyFile, "", "key of that certificate in PEM"),
+		Bounded("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "maximum requests per "+
+			"second for all of an account's API keys combined; portal links have a separate limit of "+
+			"the same size, and bursts can be twice as large", 1, 1_000_000),
+		Value("api-tls-cert", &at.CertFile, "", "PEM file with the API's certificate chain, which "+
+			"turns on TLS; you can renew the certificate without a restart"),
+		Value("api-tls-key", &at.KeyFile, "", "PEM file with the private key for --api-tls-cert"),
 		Bounded("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
-			"connections that the API keeps open to one address that is not a trusted proxy",
+			"maximum open connections to the API from one address, except for trusted proxies",
 			1, 1_000_000),
-		Value("allowed-hosts", &at.Hosts, nil, "host names, such as a proxy's, by which requests may "+
-			"call this server; localhost and IP addresses always may (default any name where it listens "+
-			"beyond this machine, none elsewhere)",
+		Value("allowed-hosts", &at.Hosts, nil, "host names that requests can use for this server, "+
+			"such as a proxy's; localhost and IP addresses are always allowed (default any name if the "+
+			"server is reachable from other machines, otherwise none)",
 			func(names []string) error { return ingress.CheckNames(names, nil) }),
-		Value("allowed-origins", &at.Origins, nil, "origins of other web pages that may use the HTTP "+
-			"ports, such as http://localhost:3000", checkOrigins),
-		Value("console-idle", &at.ConsoleIdle, 15*time.Minute, "after how long an idle "+
-			"console or portal session ends, from 1m to 8h", Between(time.Minute, 8*time.Hour)),
-		Value("portal-frame-ancestors", &at.FrameAncestors, nil, "origins of web pages that may show "+
-			"the portal in a frame, such as https://shop.example (default none)", checkOrigins),
+		Value("allowed-origins", &at.Origins, nil, "origins of other web pages that can call the "+
+			"HTTP ports, such as http://localhost:3000", checkOrigins),
+		Value("console-idle", &at.ConsoleIdle, 15*time.Minute, "how long console and portal sessions "+
+			"can be idle before they expire, from 1m to 8h", Between(time.Minute, 8*time.Hour)),
+		Value("portal-frame-ancestors", &at.FrameAncestors, nil, "origins of web pages that can "+
+			"embed the portal in a frame, such as https://shop.example (default none)", checkOrigins),
 		Value("api-trusted-proxies", new([]string), nil, "address ranges of proxies in front of the "+
-			"API (10.1.0.0/16), whose X-Forwarded-For gives the client's address",
+			"API, such as 10.1.0.0/16; the API trusts their X-Forwarded-For header for the client's "+
+			"address",
 			Into(&at.TrustedProxies, egress.ParsePrefixes)))
 }
 
 func (s *Node) registerDelivery(f *pflag.FlagSet) {
 	s.flags.Group(f, "Delivery", "engine",
-		Value("retry-schedule", new(string), defaultSchedule, "at most 100 waits between "+
-			"attempts, of 1ms to 720h, comma-separated; attempts = waits + 1",
+		Value("retry-schedule", new(string), defaultSchedule, "comma-separated waits between "+
+			"attempts, at most 100, each 1ms to 720h; there is one more attempt than waits",
 			Into(&s.Set.Policy.Schedule, parseSchedule)),
-		Value("honour-retry-after", &s.Set.Policy.HonourRetryAfter, false, "let a receiver's "+
-			"Retry-After lengthen a wait, at most to the next one of the schedule"),
-		Bounded("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter, "failed events "+
-			"in a row that disable an endpoint; 0: never",
+		Value("honour-retry-after", &s.Set.Policy.HonourRetryAfter, false, "wait longer if a "+
+			"receiver sends Retry-After, but no longer than the next wait in the schedule"),
+		Bounded("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter,
+			"number of consecutive failed events that disable an endpoint; 0: never",
 			0, 1_000_000),
-		Bounded("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second, "time that a receiver has for "+
-			"a complete answer", 10*time.Millisecond, time.Hour),
-		Bounded("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512, "attempts in flight for each "+
-			"partition", 1, 10_000),
-		Bounded("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128, "attempts in flight to "+
-			"one endpoint", 1, 10_000))
+		Bounded("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second,
+			"maximum time for a receiver to send a complete response", 10*time.Millisecond, time.Hour),
+		Bounded("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512,
+			"maximum attempts in flight per partition", 1, 10_000),
+		Bounded("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128,
+			"maximum attempts in flight per endpoint", 1, 10_000))
 }
 
 func (s *Node) registerEgress(f *pflag.FlagSet) {
 	to := &s.Set.Egress
 	s.flags.Group(f, "Egress", "api, engine",
-		Value("egress-ports", &s.egressPorts, "443,8443", "ports that endpoint URLs may name, with "+
-			"ranges: 443,9000-9100", Into(&to.Policy.Ports, egress.ParsePorts)),
-		Value("egress-ca", new(string), "", "PEM file of further certificate authorities to trust",
+		Value("egress-ports", &s.egressPorts, "443,8443", "ports to allow in endpoint URLs; can "+
+			"include ranges, such as 443,9000-9100", Into(&to.Policy.Ports, egress.ParsePorts)),
+		Value("egress-ca", new(string), "", "PEM file with additional certificate authorities to trust",
 			Into(&to.RootCAs, readRoots)),
-		Value("egress-allow", new([]string), nil, "private address ranges that receivers may have "+
-			"(10.1.0.0/16); loopback and link-local only if a range lies within them",
+		Value("egress-allow", new([]string), nil, "private address ranges to allow for receivers, "+
+			"such as 10.1.0.0/16; loopback and link-local addresses require a range that lies within them",
 			Into(&to.Policy.Allow, egress.ParsePrefixes)),
-		Value("egress-deny", new([]string), nil, "further address ranges that receivers must not have",
+		Value("egress-deny", new([]string), nil,
+			"additional address ranges to block for receivers",
 			Into(&to.Policy.Deny, egress.ParsePrefixes)),
-		Value("dns-server", new(string), "", "name server to ask for receivers (192.0.2.53:53) "+
-			"(default those of /etc/resolv.conf)", Optional(Into(&to.DNSServer, parseNameServer))),
-		Value("egress-proxy", new(string), "", "HTTP proxy for every attempt (http://host:port): it "+
-			"connects, so it must refuse private addresses itself",
+		Value("dns-server", new(string), "", "name server for resolving receivers, such as "+
+			"192.0.2.53:53 (default the servers in "+
+			"/etc/resolv.conf)", Optional(Into(&to.DNSServer, parseNameServer))),
+		Value("egress-proxy", new(string), "", "HTTP proxy for all attempts (http://host:port); the "+
+			"proxy connects to receivers, so it must block private addresses itself",
 			Optional(Into(&to.Proxy, egress.ParseProxy))).Hidden())
 }
 
 func (s *Node) registerHistory(f *pflag.FlagSet) {
 	to, topics := &s.Set.History, &s.Set.Engine
 	s.flags.Group(f, "History", "api, projector",
-		Value("history-retention", new(string), "", "how long the history keeps rows, such as 90d; at "+
-			"least 7d; 0: always (default: the last value that was set)",
+		Value("history-retention", new(string), "", "how long to keep rows in the history, such as "+
+			"90d; at least 7d; 0: forever (default: the last value that you set)",
 			Optional(Into(&to.Keep, parseHistoryRetention))))
 	s.flags.Group(f, "Topics", "engine",
-		Value("topic-retention", new(string), "0", "how long topics keep records that are in the "+
-			"history and that no restore needs, such as 90d; 0: always",
+		Value("topic-retention", new(string), "0", "how long to keep records in topics after they "+
+			"are in the history and no longer needed for a restore, such as 90d; 0: forever",
 			Into(&topics.Keep, cli.ParseDays)),
-		Bounded("topic-retention-mib", &s.retentionMiB, 0, "how many MiB of such records each partition "+
-			"keeps, and up to a file more; 0: any number", 0, 1_000_000_000))
+		Bounded("topic-retention-mib", &s.retentionMiB, 0, "maximum MiB of such records to keep per "+
+			"partition, plus up to one file; 0: no limit", 0, 1_000_000_000))
 }
 
 // Check parses the values and returns every fault.
@@ -303,15 +308,17 @@ type Mail struct {
 
 func (m *Mail) register(f *pflag.FlagSet) {
 	m.flags.Group(f, "Mail", "mailer",
-		Value("smtp-addr", &m.Addr, "", "mail server, host:port; without one, mails are written "+
+		Value("smtp-addr", &m.Addr, "", "mail server, as host:port; without a mail server, emails go "+
 			"to the terminal and to mail/ in the data folder", Optional(checkMailServer)),
 		Value("smtp-from", &m.From, "",
-			"sender of mails: webhooks@example.com, or Name <webhooks@example.com>", m.checkFrom),
-		Value("smtp-user", &m.User, "", "user at the mail server", m.checkUnused),
-		Value("smtp-password-file", &m.passwordFile, "", "file that holds the user's password",
+			"sender address for emails: webhooks@example.com, or Name "+
+				"<webhooks@example.com>", m.checkFrom),
+		Value("smtp-user", &m.User, "", "user name for the mail server", m.checkUnused),
+		Value("smtp-password-file", &m.passwordFile, "",
+			"file that contains the password for --smtp-user",
 			m.checkPassword),
-		Value("smtp-tls", &m.tls, string(mailer.TLSStartTLS), "starttls, opportunistic "+
-			"(starttls if offered), implicit (TLS from the start) or none", m.checkTLS).
+		Value("smtp-tls", &m.tls, string(mailer.TLSStartTLS), "TLS mode: starttls, opportunistic "+
+			"(STARTTLS if available), implicit (TLS from the start) or none", m.checkTLS).
 			Of("starttls", "opportunistic", "implicit", "none"))
 }
 

@@ -52,11 +52,11 @@ func (s *Service) Register(f *pflag.FlagSet) {
 
 // RegisterAPI adds the flags of commands that use the API.
 func (s *Service) RegisterAPI(f *pflag.FlagSet) {
-	f.StringVar(&s.apiURL, "api-url", "", "address of the API, instead of the data folder's")
+	f.StringVar(&s.apiURL, "api-url", "", "URL of the API, instead of the data folder's")
 	f.StringVar(&s.apiKey, "api-key", "",
-		"API key, instead of the data folder's (better given as LUMENHOOK_API_KEY)")
-	f.StringVar(&s.caFile, "ca-file", "", "PEM file of certificate authorities to trust "+
-		"for the API (default the data folder's)")
+		"API key, instead of the data folder's; for security, use LUMENHOOK_API_KEY instead")
+	f.StringVar(&s.caFile, "ca-file", "",
+		"PEM file with certificate authorities to trust for the API (default the data folder's)")
 }
 
 // NamesAPI reports whether a flag names the API, and not a data folder.
@@ -222,8 +222,8 @@ const catchUpMax = 2 * time.Second
 // RegisterClickHouse adds the flags of commands that query or fill the history, which the
 // files of `lumenhook serve` set too.
 func (s *Service) RegisterClickHouse(f *pflag.FlagSet) {
-	s.ClickHouse.Register(f, "clickhouse://user:password@host:9000/lumenhook, "+
-		"in place of the data folder's")
+	s.ClickHouse.Register(f, "ClickHouse server, such as "+
+		"clickhouse://user:password@host:9000/lumenhook, instead of the data folder's")
 	cli.ShareConfig(f)
 }
 
@@ -312,9 +312,11 @@ type Process struct {
 func (p *Process) Register(f *pflag.FlagSet) {
 	p.Service.Register(f)
 	cli.ShareConfig(f)
-	f.StringVar(&p.listen, "metrics-listen", "127.0.0.1:9464", "address at which the "+
-		"process serves /readyz; without it, the command uses the data folder's")
-	f.DurationVar(&p.timeout, "timeout", processTimeout, "how long the answer may take (1ms to 1m)")
+	f.StringVar(&p.listen, "metrics-listen", "127.0.0.1:9464",
+		"address where the process serves /readyz; without this flag, the command uses the data "+
+			"folder's address")
+	f.DurationVar(&p.timeout, "timeout", processTimeout,
+		"how long to wait for a response (1ms to 1m)")
 	p.flags = f
 }
 
@@ -416,8 +418,8 @@ type HealthFlags struct {
 // Register adds the flags. Their defaults are read from the files of `lumenhook serve`.
 func (h *HealthFlags) Register(f *pflag.FlagSet) {
 	h.Process.Register(f)
-	f.BoolVar(&h.alive, "alive", false, "check only whether the process answers (/healthz), "+
-		"not whether its parts work")
+	f.BoolVar(&h.alive, "alive", false,
+		"only check whether the process responds (/healthz), not whether its parts are healthy")
 }
 
 // Health is a process's report of its health.

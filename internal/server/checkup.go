@@ -37,13 +37,13 @@ type Checkup struct {
 // Register adds the flags.
 func (c *Checkup) Register(f *pflag.FlagSet) {
 	c.Flags.Register(f)
-	f.Lookup("data-dir").Usage = "folder of a process' state, or of a service of lumenhook run, " +
-		"which is checked when no --kafka-brokers are named"
-	f.StringSliceVar(&c.only, "only", nil, "only these checks, of "+
+	f.Lookup("data-dir").Usage = "folder for a process's state, or data folder of lumenhook run; " +
+		"without --kafka-brokers, the command checks the service in this folder"
+	f.StringSliceVar(&c.only, "only", nil, "only run these checks: "+
 		strings.Join(doctor.Names(), ", "))
-	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "time that each check has (100ms to 5m)")
-	f.StringVar(&c.url, "url", "", "https:// address of a receiver: a connection to it is opened, as "+
-		"an attempt would; nothing is sent to it")
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "timeout for each check (100ms to 5m)")
+	f.StringVar(&c.url, "url", "",
+		"https:// URL of a receiver, to test the connection the way an attempt would; sends no request")
 	c.flags = f
 }
 

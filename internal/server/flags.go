@@ -47,26 +47,29 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	s.own.Group(f, "", "",
 		config.Value("roles", new([]string), nil, "roles of this process: some of "+node.RoleNames(),
 			config.Into(&s.roles, node.ParseRoles)).Of(roleNames(node.Roles())...),
-		config.Value("node-name", &s.nodeName, "", "name of this process in its groups; after a "+
-			"restart under it, partitions wait for it for 6 s; empty: they move at once",
+		config.Value("node-name", &s.nodeName, "", "name of this process in its consumer groups; "+
+			"after a restart, its partitions wait 6 s for a process with this name; if empty, they move "+
+			"immediately",
 			checkNodeName),
-		config.Value(supervisedFlag, &s.supervised, false, "serve in a child process; if it dies, "+
-			"remove it from its groups, so that others take over at once; needs --node-name"),
-		config.Bounded("standby-replicas", &s.replicas, 0, "engines that keep an up-to-date copy of "+
-			"each partition, and take over at once when its engine dies",
+		config.Value(supervisedFlag, &s.supervised, false, "run the service in a child process; if "+
+			"the child dies, it's removed from its groups so that others can take over immediately; "+
+			"requires --node-name"),
+		config.Bounded("standby-replicas", &s.replicas, 0, "number of engines that keep an "+
+			"up-to-date copy of each partition and take over immediately if its engine dies",
 			0, maxReplicas),
-		config.Value("rack", &s.rack, "", "rack or zone of this process: copies of its partitions are "+
-			"kept in another, if there is one"),
-		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder of this process' state; if you "+
-			"lose it, the process restores it from the topics", checkFolder),
-		config.Value("master-key-file", &s.masterKeyFile, "", "file of the master key, the same for all "+
-			"processes; changes are read at once"),
-		config.Value("signing-keys-file", &s.signingKeysFile, "", "file of Ed25519 signing "+
-			"keys, the same for all processes; changes are read at once; default: "+
+		config.Value("rack", &s.rack, "", "rack or zone of this process; if possible, its partitions "+
+			"have their copies in a different one"),
+		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder for this process's state; if it's "+
+			"lost, the process restores it from the topics", checkFolder),
+		config.Value("master-key-file", &s.masterKeyFile, "", "file that contains the master key; "+
+			"use the same file for all processes; running processes pick up changes immediately"),
+		config.Value("signing-keys-file", &s.signingKeysFile, "", "file that contains the Ed25519 "+
+			"signing keys; use the same file for all processes; running processes pick up changes "+
+			"immediately; default: "+
 			keys.SigningFileName+" next to the master key"),
 		config.Value("partitions", &s.partitions, 0,
-			"number of partitions that keyed topics must have; 0: any", config.AtLeast[int32](0)),
-		config.Value("accept-loss", &s.accept, nil, "risks of the cluster to accept, of "+
+			"required number of partitions for keyed topics; 0: any number", config.AtLeast[int32](0)),
+		config.Value("accept-loss", &s.accept, nil, "cluster risks to accept, any of "+
 			strings.Join(topology.Names(), ", "), topology.CheckNames).Of(topology.Names()...))
 	s.kafka.Register(f)
 	s.source.Register(f, "pubnet")

@@ -38,30 +38,31 @@ type Flags struct {
 // Register adds the flags.
 func (s *Flags) Register(f *pflag.FlagSet) {
 	s.own.Group(f, "", "",
-		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder of all data and secrets",
+		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder for all data and secrets",
 			config.Into(&s.dataDir, absolute)))
 	s.own.Group(f, "Kafka", "",
 		config.Value("kafka-listen", &s.kafkaListen, "127.0.0.1:9092",
-			"address of the embedded Kafka broker", cli.CheckAddress),
-		config.Value("broker-sync", &s.brokerSync, false, "the embedded broker answers once what it "+
-			"wrote is on the disk, by fsync (default true with --network)"))
+			"address for the embedded Kafka broker to listen on", cli.CheckAddress),
+		config.Value("broker-sync", &s.brokerSync, false, "make the embedded broker wait for data to "+
+			"be synced to disk (fsync) before it responds (default true with --network)"))
 	s.own.Group(f, "ClickHouse", "",
 		config.Value("clickhouse-native-listen", &s.clickhouseNative, "127.0.0.1:9000",
-			"address of the embedded ClickHouse, native protocol", cli.CheckAddress),
+			"address for the embedded ClickHouse to listen on (native protocol)", cli.CheckAddress),
 		config.Value("clickhouse-http-listen", &s.clickhouseHTTP, "127.0.0.1:8123",
-			"address of the embedded ClickHouse, HTTP", cli.CheckAddress))
+			"address for the embedded ClickHouse to listen on (HTTP)", cli.CheckAddress))
 	s.own.Group(f, "Demo", "",
-		config.Value("receiver-listen", &s.receiverListen, "127.0.0.1:8444", "address of the demo "+
-			"receiver (HTTPS); 8443 stays free for your own receiver", cli.CheckAddress),
-		config.Value("no-demo", &s.noDemo, false, "no demo receiver, endpoint, watch and payments"),
-		config.Bounded("demo-interval", &s.demoInterval, 15*time.Second, "time between the demo's "+
-			"payments", 10*time.Millisecond, time.Hour))
+		config.Value("receiver-listen", &s.receiverListen, "127.0.0.1:8444", "address for the demo "+
+			"receiver to listen on (HTTPS); port 8443 stays free for your own receiver", cli.CheckAddress),
+		config.Value("no-demo", &s.noDemo, false,
+			"don't start the demo receiver, endpoint, watch and payments"),
+		config.Bounded("demo-interval", &s.demoInterval, 15*time.Second,
+			"time between demo payments", 10*time.Millisecond, time.Hour))
 	s.registerNetwork(f)
 	s.source.Register(f, "")
 	s.source.RegisterMoves(f)
 	s.node.Register(f, "warn")
 	f.StringVar(&s.holdFile, "fault-hold-file", "",
-		"for tests: file that names a request of the broker to hold")
+		"for tests: file with the name of a broker request to hold")
 	_ = f.MarkHidden("fault-hold-file")
 	cli.Brief(f, "data-dir", "network", "stellar-rpc-url", "start", "no-demo", "api-listen",
 		"metrics-listen", "egress-ports", "egress-allow", "log-level")
@@ -71,12 +72,12 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 func (s *Flags) registerNetwork(f *pflag.FlagSet) {
 	s.own.Group(f, "Development network", "",
 		config.Value("stellar-listen", &s.stellarListen, "127.0.0.1:8000",
-			"address of the development network's RPC and friendbot", cli.CheckAddress),
-		config.Bounded("ledger-interval", &s.ledgerInterval, time.Second, "time between ledgers of the "+
-			"development network", 50*time.Millisecond, time.Hour),
-		config.Value("stellar-faults", new(string), "", "for tests: answers of the development "+
-			"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
-			"behind, reset, frozen, ahead, form, unauthorized, quota and hang",
+			"address for the devnet's RPC server and friendbot to listen on", cli.CheckAddress),
+		config.Bounded("ledger-interval", &s.ledgerInterval, time.Second,
+			"time between devnet ledgers", 50*time.Millisecond, time.Hour),
+		config.Value("stellar-faults", new(string), "", "for tests: comma-separated faults to inject "+
+			"into devnet responses, as KIND@LEDGERxANSWERS; the kinds are errors, garbage, gap, behind, "+
+			"reset, frozen, ahead, form, unauthorized, quota and hang",
 			config.Into(&s.faults, devnet.ParseFaults)))
 	_ = f.MarkHidden("stellar-faults")
 }
