@@ -74,7 +74,7 @@ async function searched() {
   await looked(page, "search", ".menu-content");
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
-  await page.waitForURL((url) => url.hash.endsWith("/operation/rotateSecret"));
+  await page.waitForURL((url) => url.hash.includes("/operation/rotate"));
   await page.keyboard.press("Escape");
   const menu = page.getByRole("menuitem", { name: "Watches", exact: true });
   await menu.focus();
@@ -105,7 +105,7 @@ async function tried() {
   await answer.getByText(/^201 Created/).waitFor();
   const id = /"id": "(ep_\w+)"/.exec(await answer.textContent())[1];
   await page.getByRole("button", { name: "Close", exact: true }).click();
-  await open("Read an endpoint");
+  await open("Retrieve an endpoint");
   await page.getByLabel("id (path, required)").fill(id);
   await page.keyboard.press("Enter");
   await answer.getByText("https://shop.example/tried").waitFor();
