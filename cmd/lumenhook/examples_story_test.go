@@ -119,7 +119,7 @@ func onACluster() []scene {
 		{command: "topics copy", env: cluster("copied.")},
 		{command: "ledger check", env: append(cluster("copied."), "LUMENHOOK_NETWORK=PASSPHRASE")},
 		{command: "restore", env: cluster("served.")},
-		{command: "serve", only: "a configuration file", env: cluster("served."), ready: "the API at http://",
+		{command: "serve", only: "that are set in", env: cluster("served."), ready: "the API at http://",
 			stays: true, after: (*stage).serves},
 		{command: "health"},
 		{command: "ledger sources", code: 1}, // the roles of the file have no follower
