@@ -93,7 +93,7 @@ func newEventsList(a *apiFlags) *cobra.Command {
 			return
 		}
 		tx := cmp.Or(c.Flag("tx").Value.String(), "TX")
-		fmt.Fprintf(w, "no event matches\nlumenhook explain %s says why a payment has none\n", tx)
+		fmt.Fprintf(w, "no event matches\nlumenhook explain %s says why a payment has no event\n", tx)
 	}
 	c = listing(a, events, "List events, newest first")
 	c.Example = `  # List events that are waiting for another attempt

@@ -244,7 +244,7 @@ func (cfg *Config) egress(ctx context.Context, f *findings) {
 	f.ok("%s", said)
 	if policy.Allows(metadata) {
 		f.add(Problem, "narrow --egress-allow, or add --egress-deny "+metadata.String()+"/32",
-			"--egress-allow has %s, where clouds hand out credentials: whoever may make endpoints can "+
+			"--egress-allow has %s, where clouds hand out credentials: anyone who may create endpoints can "+
 				"reach it", metadata)
 	}
 	if cfg.TryURL == "" {
