@@ -159,8 +159,11 @@ func (s *testService) sourcesThatAreNotTheServices(wallet string) {
 	})
 }
 
-// otherNetwork runs a development network; of the service's passphrase where none is given.
-func (s *testService) otherNetwork(passphrase string, interval time.Duration) (url string) {
+// otherNetwork runs a development network, with the service's passphrase if none is given. The
+// faults spoil its answers.
+func (s *testService) otherNetwork(
+	passphrase string, interval time.Duration, faults ...devnet.Fault,
+) (url string) {
 	s.t.Helper()
 	ids, err := devnet.NewIdentities()
 	if err != nil {
@@ -172,6 +175,7 @@ func (s *testService) otherNetwork(passphrase string, interval time.Duration) (u
 		Passphrase:    passphrase,
 		Listen:        "127.0.0.1:0",
 		CloseInterval: interval,
+		Faults:        faults,
 	})
 	if err != nil {
 		s.t.Fatal(err)
