@@ -71,12 +71,7 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	other.append(first.delivered(1, 2))
 	other.awaitProjected()
 	want := other.checksum()
-	err := writer.Rebuild(t.Context(), other.refold(nil))
-	if err == nil || !strings.Contains(err.Error(), "--copy-older") {
-		t.Errorf("the rebuild ended with %v", err)
-	}
-	must(t, writer.Rebuild(t.Context(),
-		other.refold(func(c *writer.RefoldConfig) { c.CopyOlder = true })))
+	must(t, writer.Rebuild(t.Context(), other.refold(nil)))
 	other.awaitProjected()
 	if got := other.checksum(); got != want {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)

@@ -113,15 +113,13 @@ func (r *refoldFlags) config(out io.Writer) (cfg writer.RefoldConfig, end func()
 }
 
 func newRebuild() *cobra.Command {
-	var (
-		flags     refoldFlags
-		copyOlder bool
-	)
+	var flags refoldFlags
 	c := &cobra.Command{
 		Use:   "rebuild --all | --table NAME…",
 		Short: "Rebuild history tables from the topics while the service is running",
 		Long: `Fill new tables from the topics, swap them atomically with the live tables, and drop
-the old ones. The service can read and write during the rebuild. If a rebuild is
+the old ones. The command copies rows from the live tables if the topics no longer
+have their facts. The service can read and write during the rebuild. If a rebuild is
 interrupted, run the command again with the same tables to resume it. If it fails,
 the live tables don't change.`,
 		Example: `  # Rebuild a single table, for example after verify-projection reports it
@@ -134,7 +132,6 @@ the live tables don't change.`,
 			if err != nil {
 				return err
 			}
-			cfg.CopyOlder = copyOlder
 			// Collecting garbage took a fifth of a rebuild, whose blocks are garbage soon.
 			debug.SetGCPercent(rebuildGCPercent)
 			debug.SetMemoryLimit(rebuildMemoryBytes)
@@ -156,8 +153,6 @@ the live tables don't change.`,
 		},
 	}
 	flags.register(c.Flags(), "rebuild")
-	c.Flags().BoolVar(&copyOlder, "copy-older", false,
-		"copy rows that are no longer in the topics from the live tables")
 	return c
 }
 
@@ -175,8 +170,8 @@ func newVerifyProjection() *cobra.Command {
 		Long: `Fold the topics into temporary tables and compare row counts and checksums with the
 live tables for each partition and day. If they differ, the command prints the
 differences and exits with 3. To fix them, run "lumenhook rebuild". The command skips
-rows that change during the comparison. After a repartition or a restore, it also
-skips rows that are incomplete in the new topics, and prints how many.
+rows that change during the comparison. It also skips rows whose facts are no longer
+in the topics, for example after a repartition or a restore, and prints how many.
 
 If the topics contain an event with two live deliveries, the command also prints it
 and exits with 3. You can't fix that with a rebuild.`,
@@ -209,8 +204,7 @@ func reportVerification(w io.Writer, found writer.Verification) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found.Former)) {
-		fmt.Fprintf(w, "%-18s %d rows not compared: the history went on with other topics, which do not "+
-			"have them whole\n", name, found.Former[name])
+		fmt.Fprintf(w, "%-18s %d rows not compared, because the topics no longer have their facts\n", name, found.Former[name])
 	}
 	for _, topic := range slices.Sorted(maps.Keys(found.LeftOut)) {
 		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: "+

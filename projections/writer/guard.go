@@ -147,7 +147,7 @@ func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
 	if len(cfg.Tables) == 0 {
 		return db.dropDamaged(ctx)
 	}
-	cfg.DB, cfg.CopyOlder = db, true
+	cfg.DB = db
 	next := g.Now().Add(reportWait)
 	cfg.Report = func(p RefoldProgress) {
 		if now := g.Now(); now.After(next) {

@@ -52,9 +52,6 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err != nil {
 		return err
 	}
-	if err := f.mayLeaveOut(restarted); err != nil {
-		return err
-	}
 	if err := f.clearUp(ctx); err != nil {
 		return err
 	}
@@ -112,23 +109,6 @@ func (f *refold) restartedTables(ctx context.Context) (names []string, err error
 	current := currentTables()
 	return slices.DeleteFunc(slices.Clone(f.Tables),
 		func(name string) bool { return slices.Contains(current, name) }), nil
-}
-
-// mayLeaveOut refuses a rebuild that would lose rows.
-func (f *refold) mayLeaveOut(restarted []string) error {
-	if f.CopyOlder {
-		return nil
-	}
-	if at, start, late := f.beginsLate(); late {
-		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: "+
-			"repeat with --copy-older to take them from the live tables", at, start)
-	}
-	if len(restarted) > 0 {
-		return fmt.Errorf("projections: the history is older than its topics, so older rows of %s "+
-			"cannot be folded again: repeat with --copy-older to take them from the live tables",
-			strings.Join(restarted, ", "))
-	}
-	return nil
 }
 
 // copyOlder copies the rows of records that the topics no longer have. Only some of the facts of a

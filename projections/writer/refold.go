@@ -38,9 +38,6 @@ type RefoldConfig struct {
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Tables  []string // all when empty
-	// CopyOlder lets a rebuild copy rows from the live tables whose records the topics no longer
-	// have. Otherwise a rebuild is refused if a topic does not begin at offset 0.
-	CopyOlder bool
 	// Report, if set, is called with the progress at the beginning and after each block.
 	Report func(RefoldProgress)
 }
@@ -67,12 +64,12 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 // refold fills tables next to the live ones.
 type refold struct {
 	RefoldConfig
-	suffix    string // of the tables' names
-	ends      *kafka.Ends
-	extents   map[string]extent
-	layout    layout
-	turn      *turn
-	restarted []string // of the tables compared: those that were restarted on other topics
+	suffix  string // of the tables' names
+	ends    *kafka.Ends
+	extents map[string]extent
+	layout  layout
+	turn    *turn
+	partial []string // the tables with rows whose facts the topics may lack
 
 	mu   sync.Mutex
 	next map[topicPartition]int64
@@ -151,17 +148,17 @@ func (f *refold) close() {
 	f.turn.end()
 }
 
-// beginsLate returns the first partition that no longer begins at offset 0.
-func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {
-	for _, topic := range topicsOf(f.Tables) {
-		starts := f.extents[topic].starts
-		for _, p := range kafka.Partitions(starts) {
-			if starts[p] > 0 {
-				return topicPartition{topic, p}, starts[p], true
+// lateTables returns the tables whose topic no longer begins at offset 0.
+func (f *refold) lateTables() (names []string) {
+	for _, name := range f.Tables {
+		for _, start := range f.extents[topicOf(name)].starts {
+			if start > 0 {
+				names = append(names, name)
+				break
 			}
 		}
 	}
-	return topicPartition{}, 0, false
+	return names
 }
 
 // makeTables creates the tables to fill, or finds those of an interrupted refold.

@@ -40,7 +40,7 @@ type Doubled struct {
 // Verification is the result of a comparison.
 type Verification struct {
 	Rows          map[string]uint64 // compared, by table
-	Former        map[string]uint64 // not compared: topics on which a table was restarted lack them
+	Former        map[string]uint64 // not compared, because the topics lack their facts
 	LeftOut       map[string]int    // invalid records that are in no table, by topic
 	Differences   []Difference
 	Doubled       []Doubled // some of them
@@ -92,10 +92,6 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 		return v, err
 	}
 	defer f.close()
-	if at, start, late := f.beginsLate(); late {
-		return v, fmt.Errorf("projections: %s begins at offset %d, so what was before cannot be folded "+
-			"again and compared", at, start)
-	}
 	var own []string
 	for _, name := range cfg.Tables {
 		own = append(own, name+verifySuffix)
@@ -111,6 +107,10 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if err := f.makeTables(ctx); err != nil {
 		return v, err
 	}
+	// The new tables begin where the topics begin.
+	if err := f.DB.recordProgress(ctx, f.layout, f.next); err != nil {
+		return v, err
+	}
 	ends, err := f.endsNow(ctx)
 	if err != nil {
 		return v, err
@@ -122,9 +122,10 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 		return v, err
 	}
 	v.Rows, v.Former, v.LeftOut = make(map[string]uint64), make(map[string]uint64), f.dead
-	if f.restarted, err = f.restartedTables(ctx); err != nil {
+	if f.partial, err = f.restartedTables(ctx); err != nil {
 		return v, err
 	}
+	f.partial = append(f.partial, f.lateTables()...)
 	for _, name := range cfg.Tables {
 		if err := f.compare(ctx, name, &v); err != nil {
 			return v, fmt.Errorf("projections: comparing %s: %w", name, err)
@@ -187,7 +188,7 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 	if since != "" {
 		where = append(where, since)
 	}
-	if slices.Contains(f.restarted, name) {
+	if slices.Contains(f.partial, name) {
 		where = append(where, how.key+" IN "+f.keysOf(name))
 	}
 	return "SELECT " + how.key + " AS key, toInt32(partition) AS part, toString(toDate(" + how.day +
@@ -209,10 +210,11 @@ func (f *refold) keysOf(name string) string {
 	return "(SELECT " + how.key + " FROM " + table + " FINAL WHERE " + whole + ")"
 }
 
-// countFormer counts the rows of a table that was restarted on other topics ([Restart]) that these
-// lack, or whose beginning they lack. Offsets do not tell that they are of the former topics.
+// countFormer counts the rows of a table whose facts, or whose first facts, the topics lack because
+// it was restarted on other topics ([Restart]) or because retention deleted them. The offset of a
+// row doesn't say whether it comes from former topics.
 func (f *refold) countFormer(ctx context.Context, name string, v *Verification) error {
-	if !slices.Contains(f.restarted, name) {
+	if !slices.Contains(f.partial, name) {
 		return nil
 	}
 	var rows uint64
