@@ -313,9 +313,9 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 			}
 			return rolled, nil
 		}, apicli.ShowRolledKey)
-	c.Long = `Replace a key with a new one. If you roll the data folder's own key, the new key is
-saved there as well, so that commands that use the folder and later starts continue
-to work.`
+	c.Long = `Replace a key with a new one. If you roll the data folder's own key, the command
+saves the new key there as well. Commands that use the folder and later starts then
+continue to work.`
 	c.Example = `  # Create a new key and keep the old one valid for an hour while you install it
   lumenhook keys roll key_… --grace 1h`
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the old key stays valid")

@@ -18,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/forward"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -98,6 +99,8 @@ func aLaterDay() []scene {
 		// There is one key at a time that does not sign yet.
 		{command: "secrets signing rotate", env: []string{"LUMENHOOK_SIGNING_KEYS_FILE=other-keys"}},
 		{command: "secrets signing drop", before: (*stage).waitsForAMonth},
+		{command: "install-clickhouse", // the stage has it: the story's service uses it
+			stands: map[string]string{"/var/cache/lumenhook": engineCache()}},
 		{command: "backup", only: "this machine"},
 		{command: "watches delete"},
 		{command: "endpoints delete"},
@@ -131,6 +134,18 @@ func onACluster() []scene {
 		{command: "repartition", env: append(cluster("copied."), "LUMENHOOK_CLICKHOUSE_DSN="),
 			stands: seven},
 	}
+}
+
+// engineCache is the folder of the engine that tests use.
+func engineCache() string {
+	if dir := os.Getenv(clickhouse.CacheDirVariable); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(dir, "lumenhook")
 }
 
 // cluster is the configuration of who reaches the cluster. Its logins have a user alone.

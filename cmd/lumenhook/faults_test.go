@@ -424,8 +424,9 @@ var commandFaults = map[string]faultsOf{
 	"version": {},
 	"man": {args: []string{"--to", "/nowhere/man"},
 		faults: [][]string{{`--to "": must name a folder`, "--to", ""}}},
-	"mcp":        {asks: theAPI},
-	"completion": {args: []string{"bash"}, faults: [][]string{}},
+	"install-clickhouse": {args: []string{"--from", "/nowhere/chdb.tgz"}, faults: [][]string{}},
+	"mcp":                {asks: theAPI},
+	"completion":         {args: []string{"bash"}, faults: [][]string{}},
 }
 
 // dialect matches texts that do not help a user at a terminal.

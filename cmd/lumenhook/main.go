@@ -85,7 +85,7 @@ and 3 if a comparison finds differences.`,
 		newTrigger(), newFixtures(), newSQL(), newTopics(), newBackup(), newRestore(),
 		newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),
-		newMCP(), newMan(), cli.NewVersion(), completion.New(),
+		newMCP(), newInstallClickHouse(), newMan(), cli.NewVersion(), completion.New(),
 	)
 	root.Example = examplesOf(root, "run")
 	completion.Register(root)

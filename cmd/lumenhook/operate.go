@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/doctor"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/mcpserver"
 	"github.com/lumenhook/lumenhook/internal/server"
 )
@@ -194,6 +195,37 @@ anything. To check the cluster, run ` + "`lumenhook topics check`" + `.`,
 		})
 		return errors.Join(cli.Usage(s.Check()), shown)
 	}
+	return c
+}
+
+func newInstallClickHouse() *cobra.Command {
+	var opts clickhouse.Options
+	c := &cobra.Command{
+		Use:   "install-clickhouse [--from FILE]",
+		Short: "Install the embedded ClickHouse, also on a server without npm",
+		Long: `Install the ClickHouse engine that "lumenhook run" embeds. By default, the command
+downloads it through npm. On a server without npm or without access to a registry,
+pass the engine's package as a file. To download the file on another machine, run:
+
+  npm pack ` + clickhouse.NPMPackage() + `
+
+The command verifies the engine's SHA-256 hash and prints the engine's path. If the
+engine is already there, it does nothing else. A running service picks up the engine
+within 10 minutes, or when you restart it.`,
+		Example: `  # Install the engine for the service of the .deb or .rpm package
+  lumenhook install-clickhouse --from chdb.tgz --cache-dir /var/cache/lumenhook`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Progress = cmd.ErrOrStderr()
+			path, err := clickhouse.Ensure(cmd.Context(), opts)
+			if err == nil {
+				cli.Row(cmd.OutOrStdout(), path)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&opts.Archive, "from", "", "package of the engine, as a .tgz file")
+	c.Flags().StringVar(&opts.CacheDir, "cache-dir", "",
+		"folder to install the engine in (default lumenhook in your cache folder)")
 	return c
 }
 

@@ -37,6 +37,7 @@ type Flags struct {
 
 // Register adds the flags.
 func (s *Flags) Register(f *pflag.FlagSet) {
+	cli.RegisterConfig(f)
 	s.own.Group(f, "", "",
 		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder for all data and secrets",
 			config.Into(&s.dataDir, absolute)))
@@ -64,7 +65,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.holdFile, "fault-hold-file", "",
 		"for tests: file with the name of a broker request to hold")
 	_ = f.MarkHidden("fault-hold-file")
-	cli.Brief(f, "data-dir", "network", "stellar-rpc-url", "start", "no-demo", "api-listen",
+	cli.Brief(f, "config", "data-dir", "network", "stellar-rpc-url", "start", "no-demo", "api-listen",
 		"metrics-listen", "egress-ports", "egress-allow", "log-level")
 }
 

@@ -1,7 +1,7 @@
 // Package clickhouse runs a real ClickHouse server as a supervised child of this program. It hides
-// where the server comes from (a clickhouse binary on PATH, or libchdb, fetched once through npm
-// and loaded without cgo into a re-executed copy of our own binary), how it is started, monitored,
-// restarted and stopped, and how an orphaned one is ended.
+// where the server comes from (a clickhouse binary on PATH, or libchdb, installed once through npm
+// or from a file, and loaded without cgo into a re-executed copy of our own binary), how it is
+// started, monitored, restarted and stopped, and how an orphaned one is ended.
 //
 // With a configured DSN this package is not used. Otherwise the order is Find (binary on PATH, else
 // the library, installed when missing), then Start, then Engine.DSN for clickhouse-go.
@@ -33,10 +33,10 @@
 //     projections notices.
 //   - A table definition that cannot be loaded does not affect other tables: it is moved aside.
 //
-// File map: find.go (binary or library; what can be missing, with the fix), install.go, npm.go and
-// progress.go (the library in the user's cache), settings.go (addresses, the server's configuration
-// file), users.go (users and their rights), child.go and library.go (inside the child), confine*.go
-// (the files and ports that it may reach), gateway.go and native.go (the proxy between clients and
-// the server), spawn.go (one child's life, seen from the parent), engine.go (Start, Stop,
-// supervision), stale.go and process_*.go (a child left behind).
+// File map: find.go (binary or library; what can be missing, with the fix), install.go, npm.go,
+// archive.go and progress.go (the library in the user's cache), settings.go (addresses, the
+// server's configuration file), users.go (users and their rights), child.go and library.go (inside
+// the child), confine*.go (the files and ports that it may reach), gateway.go and native.go (the
+// proxy between clients and the server), spawn.go (one child's life, seen from the parent),
+// engine.go (Start, Stop, supervision), stale.go and process_*.go (a child left behind).
 package clickhouse

@@ -37,6 +37,8 @@ type Options struct {
 	InstalledOnly bool // Find downloads nothing: ErrNotInstalled
 	// "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
 	CacheDir string
+	// Ensure installs from this archive of the npm package (`npm pack`); "": through npm
+	Archive  string
 	Progress io.Writer    // nil for none; a terminal gets one moving line, anything else plain lines
 	Logger   *slog.Logger // nil discards
 }
@@ -51,7 +53,7 @@ func Locate(opts Options) (string, error) {
 	return in.locate()
 }
 
-// Ensure is Locate, and installs the library through npm when it is missing.
+// Ensure is Locate, and installs the library when it is missing: from opts.Archive, or through npm.
 // Concurrent calls, of other processes too, install it once.
 func Ensure(ctx context.Context, opts Options) (string, error) {
 	in, err := newInstaller(opts)
@@ -64,7 +66,8 @@ func Ensure(ctx context.Context, opts Options) (string, error) {
 // installer is one platform's pinned engine and the folder it belongs in.
 type installer struct {
 	pin      deploy.Engine
-	root     string // holds one folder an engine, and their locks
+	root     string // holds one folder per engine, and their locks
+	archive  string // "": through npm
 	progress io.Writer
 	log      *slog.Logger
 }
@@ -82,7 +85,10 @@ func newInstaller(opts Options) (*installer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &installer{pin: pin, root: root, progress: opts.Progress, log: orDiscard(opts.Logger)}, nil
+	return &installer{
+		pin: pin, root: root, archive: opts.Archive, progress: opts.Progress,
+		log: orDiscard(opts.Logger),
+	}, nil
 }
 
 func orDiscard(log *slog.Logger) *slog.Logger {
@@ -152,7 +158,8 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, installMax)
 	defer cancel()
-	if err := os.MkdirAll(in.root, 0o750); err != nil {
+	// #nosec G301 -- root may install the engine for the user of a service.
+	if err := os.MkdirAll(in.root, 0o755); err != nil {
 		return "", fmt.Errorf("making the cache folder for the ClickHouse engine: %w; set %s to a "+
 			"folder that can be written", err, CacheDirVariable)
 	}
@@ -190,12 +197,27 @@ func (in *installer) install(ctx context.Context) error {
 		return fmt.Errorf("making a folder to install the ClickHouse engine in: %w", err)
 	}
 	defer os.RemoveAll(staging)
-	if err := in.fetch(ctx, staging); err != nil {
+	ready := filepath.Join(staging, "ready")
+	if err := os.Mkdir(ready, 0o755); err != nil { // #nosec G301 -- see ensure
+		return fmt.Errorf("installing the ClickHouse engine: %w", err)
+	}
+	if in.archive != "" {
+		err = in.unpack(filepath.Join(ready, in.pin.Library))
+	} else {
+		err = in.download(ctx, staging, ready)
+	}
+	if err != nil {
 		return err
 	}
-	ready := filepath.Join(staging, "ready")
-	if err := os.Mkdir(ready, 0o750); err != nil {
-		return fmt.Errorf("installing the ClickHouse engine: %w", err)
+	if err := in.verify(ready); err != nil {
+		return err
+	}
+	return in.publish(ready)
+}
+
+func (in *installer) download(ctx context.Context, staging, ready string) error {
+	if err := in.fetch(ctx, staging); err != nil {
+		return err
 	}
 	fetched := filepath.Join(staging, "node_modules", filepath.FromSlash(in.pin.Package),
 		in.pin.Library)
@@ -203,10 +225,7 @@ func (in *installer) install(ctx context.Context) error {
 		return fmt.Errorf("the package %s %s holds no %s: %w", in.pin.Package, in.pin.Version,
 			in.pin.Library, err)
 	}
-	if err := in.verify(ready); err != nil {
-		return err
-	}
-	return in.publish(ready)
+	return nil
 }
 
 // publish makes a verified folder durable and moves it to its final place.
@@ -306,11 +325,8 @@ func writeFileAtomic(path string, b []byte) error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	if _, err := f.Write(b); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

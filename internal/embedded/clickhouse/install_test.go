@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -256,10 +257,53 @@ func TestChangedLibraryIsHashedAgain(t *testing.T) {
 	wantRefused(t, err, ErrHashMismatch, "pinned is")
 }
 
+// A server without npm gets the engine from an archive that another machine downloaded. Root can
+// install it there for the user of the service, so everyone may read it.
+func TestAnArchiveIsInstalledWithoutNPM(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	file := filepath.Join(t.TempDir(), "package.tgz")
+	root := filepath.Join(t.TempDir(), "cache", "clickhouse")
+	in := testInstaller(t, root, "", "the library")
+	in.archive = file
+	for name, c := range map[string]struct {
+		archive []byte
+		kind    error
+		says    string
+	}{
+		"no archive":      {[]byte("something else than a tar file"), gzip.ErrHeader, "npm pack " + testPackage + "@" + testVersion},
+		"another library": {testArchive(t, "forged"), ErrHashMismatch, "npm pack"},
+		"cut short":       {testArchive(t, "the library")[:80], io.ErrUnexpectedEOF, "npm pack"},
+	} {
+		if err := os.WriteFile(file, c.archive, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := in.ensure(t.Context())
+		wantRefused(t, err, c.kind, c.says)
+		if left, _ := filepath.Glob(filepath.Join(root, "*"+testVersion+"*", "*")); len(left) != 0 {
+			t.Errorf("%s leaves %v", name, left)
+		}
+	}
+	if err := os.WriteFile(file, testArchive(t, "the library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lib, err := in.ensure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{
+		root: 0o755, filepath.Dir(lib): 0o755, lib: 0o644,
+		filepath.Join(filepath.Dir(lib), recordName): 0o644,
+	} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, not %v (%v)", path, info.Mode().Perm(), want, err)
+		}
+	}
+}
+
 func TestWithoutNPM(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := Ensure(t.Context(), Options{CacheDir: t.TempDir()})
-	wantRefused(t, err, ErrNoNPM, "install Node.js with npm")
+	wantRefused(t, err, ErrNoNPM, "install Node.js with npm, install it from a file (lumenhook install-clickhouse")
 }
 
 func TestWithoutNetwork(t *testing.T) {

@@ -18,8 +18,8 @@ const npmOutputMax = 64 << 10 // bytes of npm's output kept for an error
 func (in *installer) fetch(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s",
-			ErrNoNPM, otherWays)
+		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s, %s",
+			ErrNoNPM, fromFile, otherWays)
 	}
 	for name, b := range map[string][]byte{
 		"package.json":      in.pin.PackageJSON,
@@ -79,11 +79,10 @@ func (in *installer) npmError(err error, output string) error {
 	case has("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ERR_SOCKET_TIMEOUT",
 		"ENETUNREACH", "EHOSTUNREACH"):
 		return fmt.Errorf("cannot install the ClickHouse engine: %w; connect once (or set npm's "+
-			"registry), %s", ErrNoNetwork, otherWays)
+			"registry), %s, %s", ErrNoNetwork, fromFile, otherWays)
 	}
-	return fmt.Errorf("installing the ClickHouse engine: npm ci: %w: %s; %s", err, lastLines(output,
-		3),
-		otherWays)
+	return fmt.Errorf("installing the ClickHouse engine: npm ci: %w: %s; %s, %s", err,
+		lastLines(output, 3), fromFile, otherWays)
 }
 
 // lastLines joins the last n meaningful lines.
