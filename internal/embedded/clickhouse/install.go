@@ -297,7 +297,7 @@ func (in *installer) verify(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFileAtomic(recordPath, b); err != nil {
+	if err := writeFileAtomic(recordPath, b, 0o644); err != nil {
 		// A cache that cannot be written costs a hash at every start, no more.
 		in.log.Warn("the check of the ClickHouse engine cannot be recorded; every start repeats it",
 			"err", err)
@@ -319,14 +319,14 @@ func fileSHA256(path string) (string, error) {
 }
 
 // writeFileAtomic replaces path by rename, so that a reader never sees a part.
-func writeFileAtomic(path string, b []byte) error {
+func writeFileAtomic(path string, b []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(b)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

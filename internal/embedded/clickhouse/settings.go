@@ -354,5 +354,5 @@ func writeTemplate(path string, t *template.Template, values any) error {
 	if err := t.Execute(&b, values); err != nil {
 		return err
 	}
-	return writeFileAtomic(path, b.Bytes())
+	return writeFileAtomic(path, b.Bytes(), 0o600)
 }

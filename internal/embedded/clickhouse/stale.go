@@ -29,7 +29,7 @@ func writeChildRecord(f folder, pid int) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFileAtomic(f.record(), b); err != nil {
+	if err := writeFileAtomic(f.record(), b, 0o600); err != nil {
 		return fmt.Errorf("recording the ClickHouse engine's process: %w", err)
 	}
 	return nil
