@@ -363,13 +363,13 @@ var forbidden = []string{
 	"ALTER USER reader SETTINGS readonly = 0", "CREATE ROW POLICY p ON $TABLE USING 1 TO ALL",
 	"CREATE QUOTA q", "CREATE SETTINGS PROFILE p",
 	"CREATE WORKLOAD w", "CREATE RESOURCE r (WRITE DISK default)",
-	"KILL QUERY WHERE 1", "DROP DATABASE `lumenhook`", "DROP DATABASE system",
+	"DROP DATABASE `lumenhook`", "DROP DATABASE system",
 	"DETACH DATABASE `lumenhook`", "CREATE DATABASE other",
 	"SYSTEM SHUTDOWN", "SYSTEM KILL", "SYSTEM RELOAD USERS", "SYSTEM DROP DNS CACHE",
 	"SYSTEM FLUSH LOGS", "SYSTEM STOP LISTEN TCP", "SYSTEM START LISTEN MYSQL",
 	"SYSTEM STOP MERGES $TABLE", "SYSTEM UNFREEZE WITH NAME 'x'", "SYSTEM SYNC FILE CACHE",
 	"SYSTEM STOP LISTEN QUERIES ALL",
-	"SELECT * FROM system.users", "SELECT * FROM system.processes", "SELECT * FROM system.macros",
+	"SELECT * FROM system.users", "SELECT * FROM system.macros",
 	"SHOW CREATE USER default", "SHOW GRANTS FOR default", "SHOW USERS",
 	"SELECT demangle(addressToSymbol(1))", "SELECT addressToLine(1)",
 }
@@ -422,7 +422,7 @@ var openTables = []string{
 	"data_skipping_indices", "dictionaries", "mutations", "merges", "moves", "detached_tables",
 	"replicas", "replication_queue", "grants", "quota_usage",
 	"settings_profile_elements", "settings_changes", "hypothetical_indexes", "row_policies",
-	"user_processes", "iceberg_history", "iceberg_files",
+	"processes", "user_processes", "iceberg_history", "iceberg_files",
 }
 
 // endless lists the tables of infinite numbers.

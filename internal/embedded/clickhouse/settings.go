@@ -271,6 +271,7 @@ var serverConfig = parseXML("config", `<clickhouse>
     <enable_read_write_grants>true</enable_read_write_grants>
     <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
     <select_from_information_schema_requires_grant>true</select_from_information_schema_requires_grant>
+    <users_without_row_policies_can_read_rows>true</users_without_row_policies_can_read_rows>
     <settings_constraints_replace_previous>true</settings_constraints_replace_previous>
     <table_engines_require_grant>true</table_engines_require_grant>
   </access_control_improvements>

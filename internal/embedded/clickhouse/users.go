@@ -44,8 +44,10 @@ const (
 	// password.
 	localUser = "default"
 
-	readerTimeMaxSeconds = 90_000 // a day, plus the margin that clients add to their own limit
+	readerTimeSeconds    = 60  // of a query that sets no limit of its own
+	readerTimeMaxSeconds = 610 // ten minutes, plus the margin that clients add to their own limit
 	readerMemoryMaxBytes = 1 << 30
+	readerQueriesMax     = 16 // a dashboard runs the queries of all its panels at once
 )
 
 // serveQuery creates the database (ENGINE = Atomic: the server's own default database is an
@@ -74,7 +76,11 @@ func serveStatements(database string) []string {
 // The service fills one database, with the table engines that schemas/clickhouse names. Neither it
 // nor the reader may use a source (file, url, s3, remote, executable and the like) or create a
 // dictionary, a function, a user or a backup. The disk of a table is the server's own. The reader's
-// few changeable settings are those with which clients bound their own queries.
+// few changeable settings are those with which clients bound their own queries. A reader's query
+// stops when its client leaves: over HTTP because of a setting, over the native protocol always.
+//
+// The reader sees its own queries in system.processes, so it can stop them. The service sees its own
+// and the reader's. Neither sees the serving query, whose end would be the server's.
 //
 // The profiler's signals stay off: the process is a Go program too.
 var usersConfig = parseXML("users", `<clickhouse>
@@ -95,8 +101,11 @@ var usersConfig = parseXML("users", `<clickhouse>
     <reader>
       <profile>default</profile>
       <readonly>1</readonly>
+      <cancel_http_readonly_queries_on_client_close>1</cancel_http_readonly_queries_on_client_close>
+      <max_concurrent_queries_for_user>{{.QueriesMax}}</max_concurrent_queries_for_user>
+      <max_memory_usage_for_user>{{.MemoryMax}}</max_memory_usage_for_user>
       <max_memory_usage>{{.MemoryMax}}</max_memory_usage>
-      <max_execution_time>{{.TimeMax}}</max_execution_time>
+      <max_execution_time>{{.Time}}</max_execution_time>
       <constraints>
         <max_memory_usage>
           <min>1</min><max>{{.MemoryMax}}</max><changeable_in_readonly/>
@@ -122,6 +131,9 @@ var usersConfig = parseXML("users", `<clickhouse>
       <profile>{{.Profile}}</profile>
       <quota>{{.Quota}}</quota>
       <grants>{{range .Grants}}<query>GRANT {{x .}}</query>{{end}}</grants>
+      {{with .Processes}}<databases><system><processes>
+        <filter>{{x .}}</filter>
+      </processes></system></databases>{{end}}
     </{{.Name}}>{{end}}
   </users>
 </clickhouse>
@@ -130,11 +142,12 @@ var usersConfig = parseXML("users", `<clickhouse>
 type userConfig struct {
 	Name, Hash, Profile, Quota string
 	Grants                     []string
+	Processes                  string // which rows of system.processes it sees; all if empty
 }
 
 type usersValues struct {
-	MemoryMax, TimeMax, LocalQueries int
-	Users                            []userConfig
+	MemoryMax, Time, TimeMax, QueriesMax, LocalQueries int
+	Users                                              []userConfig
 }
 
 func usersOf(cfg Config) usersValues {
@@ -143,22 +156,34 @@ func usersOf(cfg Config) usersValues {
 		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
 			"TRUNCATE, OPTIMIZE, CHECK ON " + database,
 		"SELECT ON system.parts", "SELECT ON system.detached_parts",
+		"SELECT ON system.processes", "KILL QUERY ON *.*",
 		"TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
 		"TABLE ENGINE ON AggregatingMergeTree",
 	}, cfg.Grants...)
 	return usersValues{
 		MemoryMax:    readerMemoryMaxBytes,
+		Time:         readerTimeSeconds,
 		TimeMax:      readerTimeMaxSeconds,
+		QueriesMax:   readerQueriesMax,
 		LocalQueries: len(serveStatements(cfg.Database)),
 		Users: []userConfig{
-			{localUser, "", "local", "local", []string{
-				"CREATE DATABASE ON " + database, "TABLE ENGINE ON Atomic", "SYSTEM LISTEN ON *.*",
-				"READ ON FILE", "CREATE TEMPORARY TABLE ON *.*",
-			}},
-			{cfg.Service.User, cfg.Service.hash(), "default", "default", service},
+			{
+				Name: localUser, Profile: "local", Quota: "local",
+				Grants: []string{
+					"CREATE DATABASE ON " + database, "TABLE ENGINE ON Atomic", "SYSTEM LISTEN ON *.*",
+					"READ ON FILE", "CREATE TEMPORARY TABLE ON *.*",
+				},
+			},
+			{
+				cfg.Service.User, cfg.Service.hash(), "default", "default", service,
+				"user IN ('" + cfg.Service.User + "', '" + cfg.Reader.User + "')",
+			},
 			{
 				cfg.Reader.User, cfg.Reader.hash(), "reader", "default",
-				[]string{"SHOW, SELECT ON " + database, "SELECT ON system.parts"},
+				[]string{
+					"SHOW, SELECT ON " + database, "SELECT ON system.parts", "SELECT ON system.processes",
+				},
+				"user = '" + cfg.Reader.User + "'",
 			},
 		},
 	}

@@ -1,0 +1,160 @@
+package clickhouse_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// endlessQuery neither ends nor sends anything.
+const endlessQuery = "SELECT count() FROM numbers(1000000000000000) WHERE sipHash64(number) = 1"
+
+// running returns how many endless queries a user sees.
+func (s *strict) running(who clickhouse.Login) string {
+	s.t.Helper()
+	return strings.TrimSpace(s.must(who, "SELECT count() FROM system.processes WHERE "+
+		"query LIKE 'SELECT count() FROM numbers%'"))
+}
+
+func (s *strict) awaitRunning(want string) {
+	s.t.Helper()
+	testkit.Eventually(s.t, want+" endless queries run", func() bool {
+		return s.running(s.Service()) == want
+	})
+}
+
+// beginHTTP starts an endless query over HTTP, whose client leaves when ctx ends. It returns a
+// channel that delivers the answer's code, 0 if there was none.
+func (s *strict) beginHTTP(ctx context.Context) chan int {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.HTTPURL(),
+		strings.NewReader(endlessQuery))
+	must(s.t, err)
+	req.SetBasicAuth(s.Reader().User, s.Reader().Password)
+	answered := make(chan int, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	return answered
+}
+
+// The query of a client that leaves stops on the server, over both protocols: it would use the
+// machine for minutes, and keep a rebuild from dropping the tables that it reads.
+func TestAReadersQueryEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	s := startStrict(t)
+	pid := s.PID()
+	ctx, leave := context.WithCancel(t.Context())
+	first, second := s.beginHTTP(ctx), s.beginHTTP(ctx)
+	s.awaitRunning("2")
+	leave()
+	<-first
+	<-second
+	s.awaitRunning("0")
+
+	// A client that is killed closes its connection and cancels nothing.
+	socket := s.beginNative()
+	s.awaitRunning("1")
+	must(t, socket.Close())
+	s.awaitRunning("0")
+	if s.PID() != pid {
+		t.Errorf("process %d has become %d", pid, s.PID())
+	}
+}
+
+// A reader sees and stops its own queries only. The service sees the reader's as well, but not the
+// one that keeps the server up.
+func TestQueriesAreStoppedByTheirUser(t *testing.T) {
+	t.Parallel()
+	s := startStrict(t)
+	pid := s.PID()
+	users := "SELECT DISTINCT user FROM system.processes ORDER BY user FORMAT TSV"
+	answered := s.beginHTTP(t.Context())
+	s.awaitRunning("1")
+	if seen := s.must(s.Reader(), users); seen != s.Reader().User+"\n" {
+		t.Errorf("a reader sees queries of %q", seen)
+	}
+	if seen := s.must(s.Service(), users); seen != "lumenhook\nreader\n" {
+		t.Errorf("the service sees queries of %q", seen)
+	}
+	s.must(s.Reader(), "KILL QUERY WHERE query LIKE 'SELECT count() FROM numbers%' SYNC")
+	if code := <-answered; code == http.StatusOK {
+		t.Error("a query that was stopped has an answer")
+	}
+	answered = s.beginHTTP(t.Context())
+	s.awaitRunning("1")
+	s.ask(s.Service(), "KILL QUERY WHERE user != 'lumenhook' SYNC")
+	<-answered
+	s.awaitRunning("0")
+	if s.PID() != pid || s.Restarts() != 0 {
+		t.Errorf("stopping every query ended process %d", pid)
+	}
+}
+
+func TestAReadersQueriesAreBounded(t *testing.T) {
+	t.Parallel()
+	const tooMany, constraint = 202, codeConstraintViolation
+	s := startStrict(t)
+	settings := s.must(s.Reader(), "SELECT name, value FROM system.settings WHERE name IN ("+
+		"'max_execution_time', 'max_concurrent_queries_for_user', 'max_memory_usage_for_user') "+
+		"ORDER BY name FORMAT TSV")
+	if settings != "max_concurrent_queries_for_user\t16\nmax_execution_time\t60\n"+
+		"max_memory_usage_for_user\t1073741824\n" {
+		t.Errorf("the bounds are\n%s", settings)
+	}
+	for setting, want := range map[string]int{
+		"max_execution_time = 600":                         0,
+		"max_execution_time = 611":                         constraint,
+		"max_execution_time = 0":                           constraint,
+		"max_memory_usage_for_user = 0":                    codeReadonly,
+		"max_concurrent_queries_for_user = 0":              codeReadonly,
+		"cancel_http_readonly_queries_on_client_close = 0": codeReadonly,
+	} {
+		if code, answer := s.ask(s.Reader(), "SELECT 1 SETTINGS "+setting); code != want {
+			t.Errorf("%s is answered %d: %s", setting, code, answer)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	for range 16 {
+		s.beginHTTP(ctx)
+	}
+	s.awaitRunning("16")
+	if code, answer := s.ask(s.Reader(), "SELECT 1"); code != tooMany {
+		t.Errorf("the seventeenth query is answered %d: %s", code, answer)
+	}
+	s.must(s.Service(), "SELECT 1") // a reader's queries never keep the service out
+}
+
+// beginNative starts an endless query over the native protocol, and returns its socket.
+func (s *strict) beginNative() net.Conn {
+	s.t.Helper()
+	opts, err := driver.ParseDSN(s.ReaderDSN())
+	must(s.t, err)
+	sockets := make(chan net.Conn, 1)
+	opts.DialContext = func(ctx context.Context, addr string) (net.Conn, error) {
+		socket, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		sockets <- socket
+		return socket, err
+	}
+	conn, err := driver.Open(opts)
+	must(s.t, err)
+	go func() {
+		defer conn.Close()
+		_ = conn.Exec(context.WithoutCancel(s.t.Context()), endlessQuery)
+	}()
+	return <-sockets
+}
