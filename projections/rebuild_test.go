@@ -285,6 +285,43 @@ func (w writes) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// A rebuild does not wait for a query that reads a table, leaves no table because of it, and names
+// it. The query continues.
+func TestARebuildNamesTheQueriesThatReadFormerTables(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	run := r.project(nil)
+	defer run.finish(t)
+	r.awaitProjected()
+	reading, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.sql.Exec(reading, "SELECT count() FROM numbers(1000000000000000) AS n "+
+			"CROSS JOIN watches AS w WHERE sipHash64(n.number, w.watch_id) = 1")
+	}()
+	const reads = "SELECT count() FROM system.processes WHERE current_database = currentDatabase() " +
+		"AND query LIKE '%CROSS JOIN watches%' AND query_id != queryID()"
+	testkit.Eventually(t, "the query runs", func() bool { return r.count(reads) == 1 })
+	var lines []string
+	must(t, writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
+		c.Logger = slog.New(slog.NewTextHandler(writes(func(line string) {
+			lines = append(lines, line)
+		}), nil))
+	})))
+	if text := strings.Join(lines, ""); !strings.Contains(text, "a query still reads the former") ||
+		!strings.Contains(text, "CROSS JOIN watches") {
+		t.Errorf("the rebuild says\n%s", text)
+	}
+	n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() " +
+		"AND (name LIKE '%rebuild' OR name LIKE '%exchange')")
+	if n != 0 || r.count(reads) != 1 {
+		t.Errorf("%d tables are left, and %d queries run", n, r.count(reads))
+	}
+	stop()
+	<-ended
+}
+
 func TestDroppedTableIsRefilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -287,7 +287,7 @@ For the tables and views, and for twenty-one example queries, see docs/analytics
 		"output format: table, json (one line per row) or csv")
 	cli.Offer(c.Flags(), "format", "table", "json", "csv")
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "maximum number of rows to print")
-	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "maximum time for a query")
+	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "maximum time for a query, up to 10m")
 	return c
 }
 
@@ -318,9 +318,9 @@ func query(
 }
 
 func checkBounds(cfg history.ConsoleConfig) error {
-	if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 24*time.Hour {
+	if cfg.RowsMax < 1 || cfg.TimeMax < time.Second || cfg.TimeMax > 10*time.Minute {
 		return cli.Usage(fmt.Errorf("--max-rows %d and --timeout %s: "+
-			"must be at least 1, and from 1s to 24h", cfg.RowsMax, cfg.TimeMax))
+			"must be at least 1, and from 1s to 10m", cfg.RowsMax, cfg.TimeMax))
 	}
 	return nil
 }

@@ -263,7 +263,9 @@ func TestComposeHasAReaderOfTheHistory(t *testing.T) {
 			reader.Password.FromEnv)
 	}
 	if reader.Profile != "reader" || file.Profiles.Reader.Readonly == 0 ||
-		!slices.Equal(reader.Grants, []string{"GRANT SELECT ON lumenhook.*"}) {
+		!slices.Equal(reader.Grants, []string{
+			"GRANT SELECT ON lumenhook.*", "GRANT SELECT ON system.processes",
+		}) {
 		t.Errorf("the reader may do too much or nothing: %+v", reader)
 	}
 }

@@ -234,6 +234,7 @@ const (
 // is read first is never ahead of those that it refers to (P3).
 func (f *refold) exchange(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // from here on finishing is quicker than undoing
+	began := f.Now()
 	for _, name := range slices.Backward(f.Tables) {
 		if err := f.DB.releaseMerges(ctx, name+rebuildSuffix); err != nil {
 			return err
@@ -252,5 +253,30 @@ func (f *refold) exchange(ctx context.Context) error {
 			return err
 		}
 	}
+	f.reportReaders(ctx, f.Now().Sub(began))
 	return nil
+}
+
+const selectReaders = `
+SELECT user, query_id, round(elapsed), left(query, 200) FROM system.processes
+WHERE query_kind = 'Select' AND elapsed > {since:Float64} AND query_id != queryID()`
+
+// reportReaders logs the queries that began before the exchange. They read the former tables, whose
+// disk space is free only when they end.
+func (f *refold) reportReaders(ctx context.Context, since time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	which := Parameters{"since": strconv.FormatFloat(since.Seconds(), 'f', 3, 64)}
+	err := f.DB.Query(ctx, selectReaders, which, func(read func(...any) error) error {
+		var user, id, query string
+		var seconds float64
+		err := read(&user, &id, &seconds, &query)
+		f.Logger.Info("a query still reads the former tables; their disk space is free when it ends, "+
+			"and KILL QUERY WHERE query_id = … stops it",
+			"user", user, "query_id", id, "seconds", seconds, "query", query)
+		return err
+	})
+	if err != nil && !IsDenied(err) {
+		f.Logger.Warn("looking for queries that still read the former tables", "error", err)
+	}
 }

@@ -402,10 +402,11 @@ func (f *refold) report(target map[topicPartition]int64, left int64) {
 }
 
 const dropTable = "DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} " +
-	"SYNC SETTINGS max_table_size_to_drop = 0"
+	"SETTINGS max_table_size_to_drop = 0"
 
 // drop drops tables by name, stopping at the first error. A table that does not exist is not an
-// error.
+// error. ClickHouse deletes the rows when the last query that reads them ends. SYNC would wait for
+// that, so a query of several minutes would make a rebuild fail.
 func (db *DB) drop(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, dropMax)
 	defer cancel()

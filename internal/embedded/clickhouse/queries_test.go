@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -65,7 +67,7 @@ func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	<-second
 	s.awaitRunning("0")
 
-	// A client that is killed closes its connection and cancels nothing.
+	// A killed client closes its connection and cancels nothing.
 	socket := s.beginNative()
 	s.awaitRunning("1")
 	must(t, socket.Close())
@@ -137,6 +139,33 @@ func TestAReadersQueriesAreBounded(t *testing.T) {
 		t.Errorf("the seventeenth query is answered %d: %s", code, answer)
 	}
 	s.must(s.Service(), "SELECT 1") // a reader's queries never keep the service out
+}
+
+// The limits of a reader are the same on a ClickHouse of the operator's, which has Compose's file.
+func TestComposeBoundsAReaderAlike(t *testing.T) {
+	t.Parallel()
+	s := startStrict(t)
+	text, err := os.ReadFile("../../../deploy/compose/clickhouse/reader.xml")
+	must(t, err)
+	profile, _, _ := strings.Cut(string(text), "<constraints>")
+	limits := regexp.MustCompile(`<((?:max|cancel)_\w+)>(\d+)</`).FindAllStringSubmatch(profile, -1)
+	if len(limits) != 5 {
+		t.Errorf("reader.xml has %d limits", len(limits))
+	}
+	for _, limit := range limits {
+		ours := s.must(s.Reader(), "SELECT value FROM system.settings WHERE name = '"+limit[1]+"'")
+		if ours != limit[2]+"\n" {
+			t.Errorf("%s is %s in reader.xml, and %s here", limit[1], limit[2], ours)
+		}
+	}
+	for _, limit := range []string{
+		"<max_execution_time><min>1</min><max>610</max></max_execution_time>",
+		"<max_memory_usage><min>1</min><max>1073741824</max></max_memory_usage>",
+	} {
+		if !strings.Contains(string(text), limit) {
+			t.Errorf("reader.xml lacks %s", limit)
+		}
+	}
 }
 
 // beginNative starts an endless query over the native protocol, and returns its socket.

@@ -79,8 +79,8 @@ func serveStatements(database string) []string {
 // few changeable settings are those with which clients bound their own queries. A reader's query
 // stops when its client leaves: over HTTP because of a setting, over the native protocol always.
 //
-// The reader sees its own queries in system.processes, so it can stop them. The service sees its own
-// and the reader's. Neither sees the serving query, whose end would be the server's.
+// The reader sees its own queries in system.processes, so it can stop them. The service sees its
+// own and the reader's. Neither sees the serving query, whose end would be the server's.
 //
 // The profiler's signals stay off: the process is a Go program too.
 var usersConfig = parseXML("users", `<clickhouse>
