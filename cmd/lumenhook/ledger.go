@@ -103,8 +103,9 @@ func newLedgerCheck() *cobra.Command {
 		Long: `Reread a range of ledgers with this version of lumenhook, and compare the payments
 with the ones recorded earlier. The output lists payments that are new, missing or
 different. The command doesn't change anything. Use it after you upgrade lumenhook,
-or after a transaction was quarantined. To deliver new payments, run "lumenhook
-backfill".
+or after a transaction was quarantined. For each missed payment, the output includes
+the "lumenhook backfill" command that delivers it. The command doesn't compare
+payments that the topics no longer have, and prints how many.
 
 The recorded payments come from the topics of a running service (--data-dir) or from
 --kafka-brokers. If you don't specify a source, the command reads ledgers from that

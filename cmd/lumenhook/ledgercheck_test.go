@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/devnet"
@@ -117,6 +121,30 @@ func (r *checkRig) observed(p domain.Payment) {
 		schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: 1}))
 }
 
+// forgetJournal makes the journal begin late, as a restore and a repartition do.
+func (r *checkRig) forgetJournal() {
+	r.t.Helper()
+	r.append(schemas.TopicJournal, "wat_1", schemas.Message{})
+	cluster := kafka.Cluster{
+		Brokers: []string{r.brokers}, Prefix: "lumenhook.", ClientID: "test",
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	_, ends, err := cluster.Extent(r.t.Context(), schemas.TopicJournal)
+	if err == nil {
+		err = cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
+			offsets := make(kadm.Offsets)
+			for p, end := range ends {
+				offsets.AddOffset(cluster.Prefix+schemas.TopicJournal, p, end, -1)
+			}
+			deleted, err := admin.DeleteRecords(ctx, offsets)
+			return errors.Join(err, deleted.Error())
+		})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func (r *checkRig) check(extra ...string) (string, error) {
 	args := append([]string{
 		"ledger", "check", "--kafka-brokers", r.brokers, "--stellar-rpc-url",
@@ -156,12 +184,13 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	gone.ID = "999"
 	r.observed(other)
 	r.observed(gone)
-	r.append(schemas.TopicWatches, "wat_1",
-		schemas.EncodeWatch(domain.Watch{
-			ID:              "wat_1",
-			WalletAddress:   r.traffic.Wallet(),
-			CreatedAtMillis: 1,
+	// wat_1 was live. wat_2 lost its endpoint, wat_3 was created later, and wat_4 was deleted.
+	for id, since := range map[string]uint32{"wat_1": 2, "wat_2": 0, "wat_3": 1000, "wat_4": 2} {
+		r.append(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{
+			ID: id, WalletAddress: r.traffic.Wallet(), CreatedAtMillis: 1, LiveSince: since,
 		}))
+	}
+	r.append(schemas.TopicWatches, "wat_4", schemas.Message{})
 	out, err := r.check(at...)
 	if err == nil {
 		t.Error("differences are no error")
@@ -170,12 +199,39 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 		"payment " + other.ID + ` is seen differently: memo null is now "order 1", memoType null is now "text", amount "1.5000001" is now "1.5000000", amountStroops "15000001" is now "15000000"`,
 		"payment 999 to " + gone.To + " was observed, and is no longer seen",
 		"payment " + found[3].ID + " to " + found[3].To +
-			" would now be seen: 1.5000000 XLM; to deliver it,",
-		fmt.Sprintf("lumenhook backfill --watch NEW --from %d --to %d", sequence, sequence),
+			" was not observed: 1.5000000 XLM; to deliver it,",
+		fmt.Sprintf("lumenhook backfill --watch wat_1 --from %d --to %d", sequence, sequence),
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
+	}
+}
+
+// TestLedgerCheckOfTopicsThatBeginLate: topics that a restore filled, or whose beginning retention
+// deleted, lack older payments. These are counted, and are not differences.
+func TestLedgerCheckOfTopicsThatBeginLate(t *testing.T) {
+	r := newCheckRig(t)
+	var found []domain.Payment
+	for range 2 {
+		sequence, err := r.traffic.Burst(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, r.payments(sequence)...)
+	}
+	r.append(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(domain.Watch{
+		ID: "wat_1", WalletAddress: r.traffic.Wallet(), CreatedAtMillis: 1, LiveSince: 2,
+	}))
+	r.observed(found[1])
+	at := []string{"--from", "2", "--to", strconv.Itoa(int(found[1].Ledger))}
+	if out, err := r.check(at...); err == nil || !strings.Contains(out, found[0].ID+" to ") {
+		t.Errorf("of whole topics: %v\n%s", err, out)
+	}
+	r.forgetJournal()
+	out, err := r.check(at...)
+	if err != nil || !strings.Contains(out, "payments not compared, because") {
+		t.Errorf("of topics that begin late: %v\n%s", err, out)
 	}
 }
 

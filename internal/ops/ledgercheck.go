@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -50,11 +51,15 @@ func (c LedgerCheck) Run(ctx context.Context) (differences int, err error) {
 	if latest < c.To {
 		return 0, fmt.Errorf("--to %d: the source reaches to ledger %d", c.To, latest)
 	}
-	if differences, err = c.reread(ctx, known); err != nil {
+	if differences, err = c.reread(ctx, &known); err != nil {
 		return differences, err
 	}
 	fmt.Fprintf(c.Out, "%d ledgers read again, %d payments were observed in them, %d differences\n",
 		c.To-c.From+1, known.count, differences)
+	if known.older > 0 {
+		fmt.Fprintf(c.Out, "%d payments not compared, because the topics no longer have payments before "+
+			"ledger %d: lumenhook explain TX shows them\n", known.older, known.begins)
+	}
 	if known.leftOut > 0 {
 		fmt.Fprintf(c.Out, "%d records of the topics payments and watches do not count "+
 			"and were left out: lumenhook topics cat dead-letters\n", known.leftOut)
@@ -65,13 +70,16 @@ func (c LedgerCheck) Run(ctx context.Context) (differences int, err error) {
 // knownPayments holds the payments of the range according to the topics.
 type knownPayments struct {
 	payments map[string]domain.Payment
-	wallets  map[string]int64 // watched, and since when (Unix milliseconds)
+	watches  map[string][]domain.Watch // by wallet
 	count    int
-	leftOut  int // records that do not count
+	leftOut  int    // invalid records
+	begins   uint32 // first recorded ledger, if retention or a move removed older records
+	older    int    // payments before that ledger
 }
 
 func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
-	all := knownPayments{payments: map[string]domain.Payment{}, wallets: map[string]int64{}}
+	all := knownPayments{payments: map[string]domain.Payment{}}
+	first := uint32(math.MaxUint32)
 	err := c.readTopic(ctx, schemas.TopicPayments, func(r kafka.Record) error {
 		if schemas.IsBalanceMoved(r) {
 			return nil
@@ -80,6 +88,7 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 		if err != nil {
 			return all.leaveOut(err)
 		}
+		first = min(first, observed.Payment.Ledger)
 		if p := observed.Payment; p.Ledger >= c.From && p.Ledger <= c.To {
 			all.payments[p.ID] = p
 			if len(all.payments) > recordedMax {
@@ -93,17 +102,45 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 		return all, err
 	}
 	all.count = len(all.payments)
+	if incomplete, err := c.incomplete(ctx); err != nil {
+		return all, err
+	} else if incomplete {
+		all.begins = first
+	}
+	rows := make(map[string]domain.Watch) // by id
 	err = c.readTopic(ctx, schemas.TopicWatches, func(r kafka.Record) error {
 		w, gone, err := intake.Watch(r)
 		if err != nil {
 			return all.leaveOut(err)
 		}
-		if since, ok := all.wallets[w.WalletAddress]; !gone && (!ok || w.CreatedAtMillis < since) {
-			all.wallets[w.WalletAddress] = w.CreatedAtMillis
+		delete(rows, string(r.Key))
+		if !gone {
+			rows[w.ID] = w
 		}
 		return nil
 	})
+	all.watches = make(map[string][]domain.Watch)
+	for _, w := range rows {
+		all.watches[w.WalletAddress] = append(all.watches[w.WalletAddress], w)
+	}
 	return all, err
+}
+
+// incomplete reports whether the topics don't have everything that was recorded. Topics that were
+// filled by a restore or a repartition don't begin at offset 0.
+func (c LedgerCheck) incomplete(ctx context.Context) (bool, error) {
+	for _, topic := range []string{schemas.TopicPayments, schemas.TopicJournal} {
+		starts, _, err := c.Cluster.Extent(ctx, topic)
+		if err != nil {
+			return false, err
+		}
+		for _, start := range starts {
+			if start > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // leaveOut counts an invalid record, which all readers of these topics skip. A record of a newer
@@ -134,7 +171,7 @@ func (c LedgerCheck) readTopic(
 }
 
 // reread prints the differences of each ledger, and counts them.
-func (c LedgerCheck) reread(ctx context.Context, all knownPayments) (differences int, err error) {
+func (c LedgerCheck) reread(ctx context.Context, all *knownPayments) (differences int, err error) {
 	for next := c.From; next <= c.To; {
 		page, err := c.Source.Next(ctx, next)
 		if err != nil {
@@ -163,7 +200,7 @@ func (c LedgerCheck) reread(ctx context.Context, all knownPayments) (differences
 }
 
 // differences removes the ledger's payments from the known ones, and reports differences.
-func (k knownPayments) differences(l domain.Ledger) (lines []string) {
+func (k *knownPayments) differences(l domain.Ledger) (lines []string) {
 	for _, q := range l.Quarantined {
 		lines = append(lines, fmt.Sprintf("ledger %d: transaction %s cannot be read: %s",
 			l.Sequence, q.TxHash, q.Reason))
@@ -175,20 +212,36 @@ func (k knownPayments) differences(l domain.Ledger) (lines []string) {
 		case observed && !reflect.DeepEqual(domain.ViewPayment(before), domain.ViewPayment(p)):
 			lines = append(lines, fmt.Sprintf("ledger %d: payment %s is seen differently: %s",
 				p.Ledger, p.ID, strings.Join(fieldsThatDiffer(before, p), ", ")))
-		case !observed && k.wants(p):
-			lines = append(lines, fmt.Sprintf("ledger %d: payment %s to %s would now be seen: %s %s; "+
-				"to deliver it, make a new watch of the wallet and run "+
-				"lumenhook backfill --watch NEW --from %d --to %d", p.Ledger, p.ID, p.To,
-				domain.FormatAmount(p.AmountStroops), p.Asset, p.Ledger, p.Ledger))
+		case observed:
+		default:
+			if watching := k.watching(p); len(watching) > 0 && p.Ledger < k.begins {
+				k.older++
+			} else if len(watching) > 0 {
+				lines = append(lines, fmt.Sprintf("ledger %d: payment %s to %s was not observed: %s %s; "+
+					"to deliver it, run lumenhook backfill --watch %s --from %d --to %d", p.Ledger, p.ID,
+					p.To, domain.FormatAmount(p.AmountStroops), p.Asset,
+					strings.Join(watching, ", then --watch "), p.Ledger, p.Ledger))
+			}
 		}
 	}
 	return lines
 }
 
-// wants reports whether a payment would have been observed, had it been seen.
-func (k knownPayments) wants(p domain.Payment) bool {
-	since, watched := k.wallets[p.To]
-	return watched && since <= p.ClosedAtMillis && p.AmountStroops > 0 && !p.PaysOneself()
+// watching returns the ids of the watches that a payment should have been matched against. A
+// backfill of these watches creates the same event ids again, so it never delivers a payment under
+// a second id.
+func (k *knownPayments) watching(p domain.Payment) (ids []string) {
+	if p.AmountStroops <= 0 || p.PaysOneself() {
+		return nil
+	}
+	for _, w := range k.watches[p.To] {
+		backfilled := len(w.Covered.Missing(domain.Range{From: p.Ledger, To: p.Ledger})) == 0
+		if backfilled || w.LiveSince > 0 && w.LiveSince <= p.Ledger {
+			ids = append(ids, w.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // fieldsThatDiffer lists the fields in which an event would differ, before and now.
