@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -102,6 +103,7 @@ func aLaterDay() []scene {
 		{command: "install-clickhouse", // the stage has it: the story's service uses it
 			stands: map[string]string{"/var/cache/lumenhook": engineCache()}},
 		{command: "backup", only: "this machine"},
+		{command: "restore", only: "data folder", before: (*stage).savedItsSecrets},
 		{command: "watches delete"},
 		{command: "endpoints delete"},
 	}, onACluster()...)
@@ -121,6 +123,7 @@ func onACluster() []scene {
 		{command: "topics acls", env: cluster("copied.")},
 		{command: "topics copy", env: cluster("copied.")},
 		{command: "ledger check", env: append(cluster("copied."), "LUMENHOOK_NETWORK=PASSPHRASE")},
+		{command: "backup", env: cluster("copied."), stands: oneUser},
 		{command: "restore", env: cluster("served.")},
 		{command: "serve", only: "that are set in", env: cluster("served."), ready: "the API at http://",
 			stays: true, after: (*stage).serves},
@@ -129,7 +132,6 @@ func onACluster() []scene {
 		{command: "serve", env: append(cluster("served."), "LUMENHOOK_DATA_DIR=engine",
 			"LUMENHOOK_METRICS_LISTEN=127.0.0.1:0"), ready: "readiness at http://",
 			before: (*stage).hasItsKey},
-		{command: "backup", env: cluster("served."), stands: oneUser},
 		// The history of the run has continued since its topics were copied.
 		{command: "repartition", env: append(cluster("copied."), "LUMENHOOK_CLICKHOUSE_DSN="),
 			stands: seven},
@@ -305,6 +307,19 @@ func (s *stage) masterKey() []byte {
 
 func (s *stage) hasAMasterKey() { s.write("secrets/engine/master-key", s.masterKey()) }
 func (s *stage) hasItsKey()     { s.write("key.json", s.masterKey()) }
+
+// savedItsSecrets copies the secrets into the folder to restore.
+func (s *stage) savedItsSecrets() {
+	s.t.Helper()
+	to := filepath.Join(s.home, "restored")
+	if err := os.Mkdir(to, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", "-a", filepath.Join(s.home, ".lumenhook", "secrets"),
+		to).CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+}
 
 // hasOtherSigningKeys copies the file, in which a key signs already.
 func (s *stage) hasOtherSigningKeys() {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
@@ -25,7 +26,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// scratch is a folder for states while they are copied.
+// scratch is a folder for temporary states.
 type scratch struct{ within string }
 
 func (s *scratch) register(f *pflag.FlagSet) {
@@ -43,8 +44,8 @@ func (s *scratch) use(f func(dir string) error) error {
 	return f(dir)
 }
 
-// telling prints the steps of a transfer, with a bar for each.
-func telling(out io.Writer) (tell transfer.Telling, end func()) {
+// telling prints the steps of a transfer, with a bar for each that counts in a unit.
+func telling(out io.Writer, unit string) (tell transfer.Telling, end func()) {
 	var bar *cli.Progress
 	end = func() {
 		if bar != nil {
@@ -57,6 +58,7 @@ func telling(out io.Writer) (tell transfer.Telling, end func()) {
 			end()
 			fmt.Fprintln(out, name)
 			bar = cli.NewProgress(out)
+			bar.Unit = unit
 		},
 		Progress: func(done, total int64) { bar.Show(done, total) },
 	}, end
@@ -75,20 +77,22 @@ func newBackup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup --to FOLDER",
 		Short: "Back up a running service to a folder",
-		Long: `Copy each partition's state, the engine's pending inputs and the follower's position
-to a folder as a consistent snapshot. Files are compressed with zstd and have
-checksums. The manifest is written last, so a folder without a manifest isn't a
-complete backup. You can also use a mounted bucket as the folder.
+		Long: `Back up a data folder (--data-dir), or a service on a Kafka cluster
+(--kafka-brokers).
 
-If you restore the backup to a new cluster (lumenhook restore), it has the same
-accounts, API keys, endpoints, watches and event ids. The new cluster delivers events
-that were pending at the time of the backup. The follower resumes from its saved
-position, so the cluster also delivers later payments.
+A data folder's backup contains all topics at a single moment, including the history.
+The service can be running or stopped. The backup doesn't contain the secrets folder,
+which has the master key, the signing keys and the API key. Store a copy of that folder
+in a different place. You can't restore the backup without it.
 
-The backup doesn't contain the master key, which is required to sign webhooks. Store
-a copy of the key's file in a different place, because anyone who has both can read
-all secrets. The backup doesn't contain the history either. To back it up, use
-ClickHouse's BACKUP DATABASE.`,
+A cluster's backup contains each partition's state, the engine's pending inputs and the
+follower's position as a consistent snapshot. It doesn't contain the master key, which
+is required to sign webhooks. Store a copy of the key's file in a different place,
+because anyone who has both can read all secrets. It doesn't contain the history either.
+To back it up, use ClickHouse's BACKUP DATABASE.
+
+The manifest has the files' checksums and is written last, so a folder without a
+manifest isn't a complete backup. You can also use a mounted bucket as the folder.`,
 		Example: `  # Back up the service on this machine while it's running
   lumenhook backup --to /backups/2026-11-23
 
@@ -110,11 +114,24 @@ func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
 	if b.to == "" {
 		return cli.Usage(fmt.Errorf("--to %q: must name a folder", b.to))
 	}
-	cluster, err := b.at.Cluster(stderrLog())
+	cluster, err := b.at.NamedCluster(stderrLog())
 	if err != nil {
 		return err
 	}
-	tell, end := telling(cmd.ErrOrStderr())
+	if len(cluster.Brokers) == 0 {
+		tell, end := telling(cmd.ErrOrStderr(), "bytes")
+		m, err := standalone.WriteBackup(cmd.Context(), b.at.DataDir, b.to, cli.ThisBuild().Version,
+			stderrLog(), tell)
+		end()
+		if err != nil {
+			return err
+		}
+		return b.output.Print(cmd.OutOrStdout(), m, func(w io.Writer) { b.showFolder(w, m) })
+	}
+	if err := cluster.Listening(cmd.Context()); err != nil {
+		return err
+	}
+	tell, end := telling(cmd.ErrOrStderr(), "")
 	var m transfer.Manifest
 	err = b.tmp.use(func(dir string) error {
 		m, err = transfer.WriteBackup(cmd.Context(), transfer.SourceConfig{
@@ -135,6 +152,14 @@ func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	return b.output.Print(cmd.OutOrStdout(), m, func(w io.Writer) { showBackup(w, b.to, m) })
+}
+
+func (b *backingUp) showFolder(w io.Writer, m standalone.Backup) {
+	cli.Row(w, "backup", b.to)
+	cli.Row(w, "made at", m.MadeAt.Format(time.RFC3339))
+	cli.Row(w, "files", len(m.Files), fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6))
+	cli.Row(w, "not in it", filepath.Join(b.at.DataDir, "secrets")+
+		": keep a copy in another place; you can't restore the backup without it")
 }
 
 func showBackup(w io.Writer, to string, m transfer.Manifest) {
@@ -215,12 +240,20 @@ type restoring struct {
 func newRestore() *cobra.Command {
 	var r restoring
 	c := &cobra.Command{
-		Use:   "restore --from FOLDER --kafka-brokers HOST:PORT…",
-		Short: "Restore a backup to a new cluster",
-		Long: `Verify the checksum of every file in a backup, create and fill the topics, and then
-read the states back to compare them with the backup. The command rejects topics that
-already contain records, so you can't restore into a live deployment by accident. The
-number of partitions can be different from the backup.
+		Use:   "restore --from FOLDER {--data-dir FOLDER | --kafka-brokers HOST:PORT…}",
+		Short: "Restore a backup to a new data folder or a new cluster",
+		Long: `Restore a data folder's backup to a new data folder (--data-dir), or a cluster's
+backup to a new cluster (--kafka-brokers).
+
+Before you restore a data folder, copy the secrets folder that you saved into the new
+folder. The command verifies the backup's checksum, checks the secrets, and writes the
+files. Then start the service: lumenhook run --data-dir FOLDER, with the same flags as
+before. It rebuilds its state and the history from the topics.
+
+On a cluster, the command verifies the checksum of every file, creates and fills the
+topics, and then reads the states back to compare them with the backup. It rejects
+topics that already contain records, so you can't restore into a live deployment by
+accident. The number of partitions can be different from the backup.
 
 Afterwards, run lumenhook serve with the same master key as the old cluster.
 Accounts, API keys and secrets stay valid. The service delivers events that were
@@ -232,8 +265,11 @@ be at exactly the same position as the backup. The command rejects older or newe
 databases, because the restore can't tell their attempts apart from later ones.
 Without --clickhouse-dsn, use an empty database. The history then starts at the
 backup, and you can keep the old database for reference.`,
-		Example: `  # Restore to a new cluster, which you then run with the same master key
-  lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092`,
+		Example: `  # Restore to a new data folder, into which you have copied the secrets
+  lumenhook restore --from /backups/2026-11-23 --data-dir restored
+
+  # Restore to a new cluster, which you then run with the same master key
+  lumenhook restore --from /mnt/bucket/2026-11-23 --kafka-brokers kafka-1:9092`,
 		RunE: r.run,
 	}
 	r.at.Kafka.Register(c.Flags())
@@ -241,6 +277,9 @@ backup, and you can keep the old database for reference.`,
 	r.output.Register(c.Flags())
 	r.output.Changes(c)
 	r.tmp.register(c.Flags())
+	c.Flags().StringVar(&r.at.DataDir, "data-dir", "",
+		"new data folder for a data folder's backup; must contain only its secrets")
+	cli.NotShared(c.Flags(), "data-dir")
 	c.Flags().StringVar(&r.from, "from", "", "folder that contains the backup")
 	c.Flags().Int32Var(&r.topics.shape.Partitions, "partitions", 0,
 		"number of partitions per keyed topic, which can't be changed later; 0: same as the backup")
@@ -257,9 +296,16 @@ func (r *restoring) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer closeHistory()
+	if standalone.IsBackup(r.from) {
+		return r.folder(cmd)
+	}
 	m, err := transfer.ReadManifest(r.from)
 	if err != nil {
 		return err
+	}
+	if r.at.DataDir != "" {
+		return cli.Usage(fmt.Errorf("--data-dir: %s is a cluster's backup: name the brokers of a new "+
+			"cluster with --kafka-brokers", r.from))
 	}
 	r.topics.shape.Partitions = cmp.Or(r.topics.shape.Partitions, m.Partitions)
 	if err := r.topics.check(); err != nil {
@@ -276,11 +322,38 @@ func (r *restoring) run(cmd *cobra.Command, _ []string) error {
 	return r.output.Print(cmd.OutOrStdout(), placed, func(w io.Writer) { showPlaced(w, placed) })
 }
 
+// folder restores a data folder.
+func (r *restoring) folder(cmd *cobra.Command) error {
+	for _, flag := range []string{
+		"kafka-brokers", "clickhouse-dsn", "partitions", "replication", "accept-loss",
+	} {
+		if cmd.Flags().Changed(flag) {
+			return cli.Usage(fmt.Errorf("--%s: %s is a backup of a data folder: use --data-dir only", flag,
+				r.from))
+		}
+	}
+	if r.at.DataDir == "" {
+		return cli.Usage(fmt.Errorf("--data-dir: %s is a backup of a data folder: name the new folder",
+			r.from))
+	}
+	tell, end := telling(cmd.ErrOrStderr(), "bytes")
+	b, err := standalone.RestoreBackup(cmd.Context(), r.from, r.at.DataDir, tell)
+	end()
+	if err != nil {
+		return err
+	}
+	return r.output.Print(cmd.OutOrStdout(), b, func(w io.Writer) {
+		cli.Row(w, "restored", r.at.DataDir, fmt.Sprintf("%d files of %s", len(b.Files),
+			b.MadeAt.Format(time.RFC3339)))
+		cli.Row(w, "now start it with", "lumenhook run --data-dir "+r.at.DataDir)
+	})
+}
+
 // place writes the backup into a cluster's empty topics, with progress.
 func (r *restoring) place(
 	cmd *cobra.Command, cluster kafka.Cluster, h transfer.History,
 ) (placed transfer.Placed, err error) {
-	tell, end := telling(cmd.ErrOrStderr())
+	tell, end := telling(cmd.ErrOrStderr(), "")
 	err = r.tmp.use(func(dir string) error {
 		placed, err = transfer.Restore(cmd.Context(), r.from, transfer.TargetConfig{
 			Cluster: cluster,
@@ -384,7 +457,7 @@ func (r *repartition) run(cmd *cobra.Command, _ []string) error {
 	if err := r.shapeOf(cmd.Context(), cluster); err != nil {
 		return err
 	}
-	tell, end := telling(cmd.ErrOrStderr())
+	tell, end := telling(cmd.ErrOrStderr(), "")
 	var moved transfer.Moved
 	err = r.use(func(dir string) error {
 		ask := func(inUse error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -33,6 +34,7 @@ const (
 // terminal in one line that changes; else, as in a log, in plain lines at the start,
 // periodically, and at the end.
 type Progress struct {
+	Unit     string // "": records
 	out      io.Writer
 	terminal bool
 	now      func() time.Time
@@ -88,7 +90,8 @@ func (b *Progress) line(done, total int64, took time.Duration) string {
 		drawn = strings.Repeat("█", full) + strings.Repeat("░", barCells-full) + " "
 	}
 	rate := float64(done-b.first) / max(took.Seconds(), 0.001)
-	line := fmt.Sprintf("%s%3.0f%%  %d of %d records  %.0f/s", drawn, part*100, done, total, rate)
+	line := fmt.Sprintf("%s%3.0f%%  %d of %d %s  %.0f/s", drawn, part*100, done, total,
+		cmp.Or(b.Unit, "records"), rate)
 	if left := total - done; left > 0 && rate >= 1 {
 		line += "  " + (time.Duration(float64(left)/rate) * time.Second).String() + " left"
 	}

@@ -206,6 +206,16 @@ func (n *Network) Close() error {
 	return n.store.db.Close()
 }
 
+// Checkpoint writes a copy of the network's folder, with all closed ledgers, to a new folder.
+func (n *Network) Checkpoint(dir string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.broken != nil {
+		return n.broken
+	}
+	return n.store.db.Checkpoint(dir)
+}
+
 // CloseNow closes a ledger at once and returns its sequence.
 func (n *Network) CloseNow() (sequence uint32, err error) {
 	n.mu.Lock()

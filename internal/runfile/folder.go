@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/keys"
@@ -34,15 +35,40 @@ func Open(path string) (*Folder, error) {
 			"stop that one, or name another folder with --data-dir", path)
 	}
 	if err == nil {
-		// Commands that wait for run.json read from it that a process is starting.
-		if err = lock.Truncate(0); err == nil {
-			_, err = fmt.Fprint(lock, os.Getpid())
-		}
+		err = begin(lock)
+	}
+	if errors.Is(err, errCopied) {
+		return nil, fmt.Errorf("--data-dir %s: %w", path, errors.Join(err, lock.Close()))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
 	return &Folder{path: path, lock: lock}, nil
+}
+
+var errCopied = errors.New("this is a copy of a folder whose service was running, and its files " +
+	"may be of different moments: restore a backup instead (lumenhook backup, lumenhook restore). " +
+	"If no service was running while you copied it, remove the file lock in it")
+
+// begin writes the process's id to a lock, for commands that wait for run.json. It also writes the
+// lock's inode. A service that stops empties the file. If the file names another inode, it
+// is a copy from before the service stopped.
+func begin(lock *os.File) error {
+	about, err := lock.Stat()
+	if err != nil {
+		return err
+	}
+	inode := uint64(about.Sys().(*syscall.Stat_t).Ino) //nolint:unconvert // 32 bits on some systems
+	var pid int
+	var was uint64
+	if n, _ := fmt.Fscan(lock, &pid, &was); n == 2 && was != inode {
+		return errCopied
+	}
+	if err := lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err = lock.WriteAt([]byte(fmt.Sprint(os.Getpid(), " ", inode)), 0)
+	return err
 }
 
 // Path returns the folder as it was named.

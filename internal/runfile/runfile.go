@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"github.com/lumenhook/lumenhook/streams/kafka"
@@ -124,7 +123,8 @@ func othersFolder(err error) error {
 // whyNotRunning returns why a folder has no run.json.
 func whyNotRunning(dir string) error {
 	pid, err := os.ReadFile(filepath.Join(dir, lockName))
-	owner, _ := strconv.Atoi(string(pid))
+	var owner int
+	_, _ = fmt.Sscan(string(pid), &owner) // nothing if it is empty
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		return othersFolder(err)

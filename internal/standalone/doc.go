@@ -22,6 +22,7 @@
 //	addresses.go   where it listens, and that a folder keeps that
 //	parts.go       broker, development network, ClickHouse, and their addresses
 //	history.go     a history that starts later; updates of run.json
+//	backup.go      backup and restore of a data folder
 //	demo.go        the demo
 //	output.go      the output, which never waits for its terminal
 package standalone

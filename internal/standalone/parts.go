@@ -33,7 +33,7 @@ func (v *service) startBroker(ctx context.Context) error {
 			"file", v.flags.holdFile)
 	}
 	b, err := broker.Start(broker.Config{
-		Dir:      v.dir.Join("broker"),
+		Dir:      v.dir.Join(brokerFolder),
 		Listen:   v.addresses["kafka-listen"],
 		Sync:     v.flags.brokerSync,
 		User:     v.logins.Kafka.User,
@@ -41,6 +41,12 @@ func (v *service) startBroker(ctx context.Context) error {
 		Failed:   v.Failed,
 		Logger:   v.Logger,
 		HoldFile: v.flags.holdFile,
+		AddToSnapshot: func(dir string) error {
+			if n := v.devnet.Load(); n != nil {
+				return n.Checkpoint(filepath.Join(dir, devnetFolder))
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("--kafka-listen: %w", err)
@@ -81,7 +87,7 @@ func (v *service) startDevnet(context.Context) (err error) {
 	}
 	sockets := v.flags.node.Set.API.Server
 	n, err := devnet.Open(devnet.Config{
-		Dir:           v.dir.Join("devnet"),
+		Dir:           v.dir.Join(devnetFolder),
 		Identities:    v.ids,
 		Listen:        v.addresses["stellar-listen"],
 		Hosts:         sockets.Hosts,
@@ -94,7 +100,9 @@ func (v *service) startDevnet(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
 	}
+	v.devnet.Store(n)
 	v.OnStop(func() {
+		v.devnet.Store(nil)
 		if err := n.Close(); err != nil {
 			v.Logger.Warn("stopping the development network", "error", err)
 		}
@@ -160,16 +168,8 @@ func (t *Topics) Close() { t.close() }
 
 // OpenTopics connects to the broker of a data folder. The caller closes it.
 func OpenTopics(dir string, logger *slog.Logger) (*Topics, error) {
-	run, notRunning := runfile.Read(dir)
+	c, notRunning := runningTopics(dir, logger)
 	if notRunning == nil {
-		c := kafka.Cluster{
-			Brokers:  run.KafkaBrokers,
-			Prefix:   topicPrefix,
-			ClientID: "lumenhook-cli",
-			SASL:     run.Kafka.SASL(),
-			Logger:   logger,
-			Quiet:    true,
-		}
 		return &Topics{Cluster: c, Running: true, close: func() {}}, nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, "broker")); err != nil {
@@ -184,6 +184,19 @@ func OpenTopics(dir string, logger *slog.Logger) (*Topics, error) {
 		_ = folder.Close()
 	}
 	return t, err
+}
+
+// runningTopics is the broker of a data folder's running service.
+func runningTopics(dir string, logger *slog.Logger) (kafka.Cluster, error) {
+	run, err := runfile.Read(dir)
+	return kafka.Cluster{
+		Brokers:  run.KafkaBrokers,
+		Prefix:   topicPrefix,
+		ClientID: "lumenhook-cli",
+		SASL:     run.Kafka.SASL(),
+		Logger:   logger,
+		Quiet:    true,
+	}, err
 }
 
 func startTopics(folder *runfile.Folder, logger *slog.Logger) (*Topics, error) {

@@ -46,6 +46,8 @@ type Config struct {
 	// then be lost with the process: the caller ends it.
 	Failed func(error)
 	Logger *slog.Logger
+	// AddToSnapshot, if set, adds files to a snapshot's folder (snapshot.go).
+	AddToSnapshot func(dir string) error
 	// HoldFile is for tests: the file that names requests to hold (holds.go). Empty: none.
 	HoldFile string
 
@@ -61,7 +63,8 @@ type Broker struct {
 	disk    *disk // nil: answers do not wait for it
 	addr    string
 	dir     string
-	login   []kgo.Opt // of our own clients
+	more    func(dir string) error // AddToSnapshot
+	login   []kgo.Opt              // of our own clients
 	log     *logger
 	inOrder bool // the folder was closed in order
 	ends    ends // noted ends of partitions; used in hooks only
@@ -86,6 +89,7 @@ func Start(cfg Config) (*Broker, error) {
 	b := &Broker{
 		addr:         listener.Addr().String(),
 		dir:          cfg.Dir,
+		more:         cfg.AddToSnapshot,
 		log:          &logger{slog: cfg.Logger, failed: cfg.Failed},
 		compactEvery: cmp.Or(cfg.CompactEvery, compactEvery),
 		compacted:    time.Now(),
@@ -154,6 +158,9 @@ func (b *Broker) forgetClose() error {
 // because kfake is about to delete files that only a clean close writes.
 func (b *Broker) heal() (err error) {
 	if err := b.forgetClose(); err != nil {
+		return err
+	}
+	if err := removeSnapshots(b.dir); err != nil {
 		return err
 	}
 	if err := healCompaction(b.dir, b.syncNow); err != nil {

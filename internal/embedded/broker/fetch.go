@@ -57,6 +57,7 @@ func (b *Broker) hooks() {
 	b.hook(kmsg.DeleteRecords, b.noteDeleted)
 	b.hook(kmsg.TxnOffsetCommit, b.noteOffsets)
 	b.hook(kmsg.EndTxn, refuseOldCommits)
+	b.hook(kmsg.AlterReplicaLogDirs, b.answerSnapshot)
 	b.hook(kmsg.AlterConfigs, boundAltered)
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }

@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// A snapshot contains the files that the broker would leave behind after a kill at that moment. A
+// start on a copy of them therefore repairs them as it does after a kill. The broker takes a
+// snapshot while it handles no other request. It links segments, which it later only appends to or
+// deletes, and writes down their sizes. It copies all other files.
+//
+// A client requests a snapshot with AlterReplicaLogDirs. The directory is the name of a new folder
+// in the data folder. The client removes it, and so does the next start.
+const sizesFile = "sizes.json"
+
+var snapshotFolder = regexp.MustCompile(`^snapshot-\d+$`)
+
+// Snapshot is a snapshot of a running broker.
+type Snapshot struct {
+	Dir   string
+	sizes map[string]int64 // of files that may have grown since, by their names in Dir
+}
+
+// Size returns how much of a file belongs to the snapshot. The file's name is relative to Dir.
+func (s *Snapshot) Size(name string, has int64) int64 {
+	if size, known := s.sizes[name]; known {
+		return size
+	}
+	return has
+}
+
+// Close removes the snapshot's files.
+func (s *Snapshot) Close() error { return os.RemoveAll(s.Dir) }
+
+// TakeSnapshot requests a snapshot from the broker of a data folder.
+func TakeSnapshot(ctx context.Context, admin *kadm.Client, dir string) (*Snapshot, error) {
+	name := fmt.Sprint("snapshot-", os.Getpid())
+	var moved kadm.AlterReplicaLogDirsReq
+	moved.Add(name, kadm.TopicsSet{"all": {0: {}}})
+	answers, err := admin.AlterBrokerReplicaLogDirs(ctx, 0, moved)
+	answers.Each(func(r kadm.AlterReplicaLogDirsResponse) { err = errors.Join(err, r.Err) })
+	if err != nil {
+		return nil, fmt.Errorf("taking a snapshot of the topics (the service's log says why): %w", err)
+	}
+	s := &Snapshot{Dir: filepath.Join(dir, name)}
+	sizes := filepath.Join(s.Dir, sizesFile)
+	text, err := os.ReadFile(sizes)
+	if err == nil {
+		err = errors.Join(json.Unmarshal(text, &s.sizes), os.Remove(sizes))
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// answerSnapshot takes a snapshot if a request asks for one.
+func (b *Broker) answerSnapshot(r kmsg.Request) kmsg.Response {
+	req := r.(*kmsg.AlterReplicaLogDirsRequest)
+	if len(req.Dirs) != 1 || !snapshotFolder.MatchString(req.Dirs[0].Dir) {
+		return nil
+	}
+	to := filepath.Join(b.dir, req.Dirs[0].Dir)
+	var err error
+	if b.disk == nil {
+		err = b.takeSnapshot(to)
+	} else {
+		b.disk.alone(func() { err = b.takeSnapshot(to) })
+	}
+	taken := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
+	if err != nil {
+		b.log.slog.Error("taking a snapshot for a backup", "error", errors.Join(err, os.RemoveAll(to)))
+		taken.ErrorCode = kerr.KafkaStorageError.Code
+	}
+	all := kmsg.NewAlterReplicaLogDirsResponseTopic()
+	all.Topic, all.Partitions = "all", append(all.Partitions, taken)
+	answer := req.ResponseKind().(*kmsg.AlterReplicaLogDirsResponse)
+	answer.Topics = append(answer.Topics, all)
+	return answer
+}
+
+func (b *Broker) takeSnapshot(to string) error {
+	sizes := make(map[string]int64)
+	err := filepath.WalkDir(b.dir, func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(b.dir, path)
+		ext := filepath.Ext(name)
+		switch {
+		case err != nil:
+			return err
+		case snapshotFolder.MatchString(name) || name == beforeDraft || name == beforeDone:
+			return fs.SkipDir
+		case entry.IsDir():
+			return os.Mkdir(filepath.Join(to, name), 0o700)
+		case ext == segmentExt || ext == indexExt:
+			about, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			sizes[name] = about.Size()
+			return os.Link(path, filepath.Join(to, name)) // #nosec G122 -- no links to follow
+		}
+		content, err := os.ReadFile(path) // #nosec G122 -- no links to follow
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o600) // #nosec G703 -- of this folder
+	})
+	if err == nil && b.more != nil {
+		err = b.more(to)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(sizes)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, sizesFile), text, 0o600)
+}
+
+// removeSnapshots removes the snapshots of killed clients.
+func removeSnapshots(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if snapshotFolder.MatchString(e.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package broker_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+)
+
+// restored returns a folder with a snapshot's files.
+func restored(t *testing.T, s *broker.Snapshot) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "broker")
+	err := filepath.WalkDir(s.Dir, func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(s.Dir, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return os.Mkdir(filepath.Join(to, name), 0o700)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		size := s.Size(name, int64(len(content)))
+		return os.WriteFile(filepath.Join(to, name), content[:size], 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestASnapshotIsOfOneMoment: every transaction writes to two topics. Each snapshot
+// has a transaction in both or in none.
+func TestASnapshotIsOfOneMoment(t *testing.T) {
+	const other = "other"
+	dir := filepath.Join(t.TempDir(), "broker")
+	addr := start(t, dir)
+	admin := kadm.NewClient(newClient(t, addr))
+	if _, err := admin.CreateTopics(t.Context(), 1, 1, nil, topic, other); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	ended := make(chan error)
+	c := newClient(t, addr, kgo.TransactionalID("task"))
+	go func() {
+		ended <- func() error {
+			for n := 0; !stop.Load(); n++ {
+				if err := c.BeginTransaction(); err != nil {
+					return err
+				}
+				value := []byte(strconv.Itoa(n) + strings.Repeat(".", 10_000))
+				err := acknowledged(t.Context(), c, &kgo.Record{Topic: topic, Value: value},
+					&kgo.Record{Topic: other, Value: value})
+				if err != nil {
+					return err
+				}
+				if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	for n := 0; n < 5; {
+		s, err := broker.TakeSnapshot(t.Context(), admin, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := start(t, restored(t, s))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		one, two := committedOf(t, copied, topic), committedOf(t, copied, other)
+		if !slices.Equal(one, two) {
+			t.Errorf("a snapshot has %d and %d records of the same transactions", len(one), len(two))
+		}
+		if len(one) > 0 { // the producer has begun
+			n++
+		}
+	}
+	stop.Store(true)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "snapshot-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("a snapshot was left: %v %v", left, err)
+	}
+}

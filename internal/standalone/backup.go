@@ -1,0 +1,292 @@
+package standalone
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/keys"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// A backup of a data folder contains the broker's files, because the topics are the only source of
+// truth: a start on them rebuilds the states and the history. It does not contain the secrets.
+const (
+	folderBackup = "data-folder"
+	manifestName = "manifest.json" // written last
+	brokerFolder = "broker"
+	devnetFolder = "devnet"
+	draftFolder  = "restoring"
+)
+
+// Backup is the manifest of a backup of a data folder.
+type Backup struct {
+	Kind    string    `json:"kind"`
+	MadeAt  time.Time `json:"madeAt"`
+	Program string    `json:"program"` // version that made it
+	Bytes   int64     `json:"bytes"`   // of all files
+	// Secrets are the names of the files that the folder's secrets had. Restoring needs them.
+	Secrets []string `json:"secrets"`
+	// MasterKeys are the ids of the keys that the master key has, if the folder has it.
+	MasterKeys []uint32       `json:"masterKeys,omitempty"`
+	Files      []backedUpFile `json:"files"`
+}
+
+type backedUpFile struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	from   string
+}
+
+// IsBackup reports whether a folder is the backup of a data folder, and not of a cluster.
+func IsBackup(dir string) bool {
+	b, err := readBackup(dir)
+	return err == nil && b.Kind == folderBackup
+}
+
+func readBackup(dir string) (b Backup, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestName)) // #nosec G304 -- asked for
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	return b, err
+}
+
+// WriteBackup backs a data folder up, while its service runs or after it has stopped.
+func WriteBackup(
+	ctx context.Context, dir, to, program string, logger *slog.Logger, tell transfer.Telling,
+) (b Backup, err error) {
+	b = Backup{Kind: folderBackup, MadeAt: time.Now().UTC(), Program: program}
+	tell.Step("taking a snapshot of the topics")
+	release, err := b.list(ctx, dir, logger)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := errors.Join(transfer.PrepareFolder(to), b.nameSecrets(dir)); err != nil {
+		return b, err
+	}
+	tell.Step("copying the files")
+	if err := b.eachFile(ctx, tell.Progress, func(f *backedUpFile) (err error) {
+		f.SHA256, err = copyFile(f.from, filepath.Join(to, f.Name), f.Bytes)
+		return err
+	}); err != nil {
+		return b, err
+	}
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return b, err
+	}
+	syscall.Sync()
+	return b, runfile.WriteFile(filepath.Join(to, manifestName), append(text, '\n'))
+}
+
+// list lists the files to back up, which stay unchanged until release.
+func (b *Backup) list(
+	ctx context.Context, dir string, logger *slog.Logger,
+) (release func() error, err error) {
+	topics, devnet := filepath.Join(dir, brokerFolder), filepath.Join(dir, devnetFolder)
+	size := func(_ string, has int64) int64 { return has }
+	if running, stopped := runningTopics(dir, logger); stopped == nil {
+		var s *broker.Snapshot
+		err := running.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+			s, err = broker.TakeSnapshot(ctx, admin, topics)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		topics, devnet, size, release = s.Dir, "", s.Size, s.Close // the snapshot has the devnet
+	} else {
+		if _, err := os.Stat(topics); err != nil {
+			return nil, stopped // it never ran
+		}
+		folder, err := runfile.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		release = folder.Close
+	}
+	for at, as := range map[string]string{
+		topics: brokerFolder, devnet: filepath.Join(brokerFolder, devnetFolder),
+		filepath.Join(dir, "network"): "network", filepath.Join(dir, "ca.pem"): "ca.pem",
+		filepath.Join(dir, addressesFile): addressesFile,
+	} {
+		if err := b.add(at, as, size); err != nil {
+			return nil, errors.Join(err, release())
+		}
+	}
+	return release, nil
+}
+
+// add adds a file, or all files in a folder, if it exists.
+func (b *Backup) add(at, as string, size func(name string, has int64) int64) error {
+	return filepath.WalkDir(at, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path == at || err == nil && entry.IsDir() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		about, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(at, path)
+		f := backedUpFile{Name: filepath.Join(as, name), from: path, Bytes: size(name, about.Size())}
+		b.Files, b.Bytes = append(b.Files, f), b.Bytes+f.Bytes
+		return nil
+	})
+}
+
+// nameSecrets names what a restore needs in addition to the backup.
+func (b *Backup) nameSecrets(dir string) error {
+	entries, err := os.ReadDir(filepath.Join(dir, "secrets"))
+	for _, e := range entries {
+		b.Secrets = append(b.Secrets, e.Name())
+	}
+	ids, elsewhere := (keys.MasterKeyPlace{DataDir: dir}).Keys()
+	for _, k := range ids {
+		b.MasterKeys = append(b.MasterKeys, k.ID)
+	}
+	if elsewhere != nil {
+		b.MasterKeys = nil
+	}
+	return err
+}
+
+// eachFile calls do for each file, with progress.
+func (b *Backup) eachFile(
+	ctx context.Context, progress func(done, total int64), do func(*backedUpFile) error,
+) error {
+	var done int64
+	for i := range b.Files {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := do(&b.Files[i]); err != nil {
+			return fmt.Errorf("copying %s: %w", b.Files[i].Name, err)
+		}
+		done += b.Files[i].Bytes
+		progress(done, b.Bytes)
+	}
+	return nil
+}
+
+// copyFile copies the beginning of a file to a new file, and returns its checksum.
+func copyFile(from, to string, size int64) (sum string, err error) {
+	in, err := os.Open(from) // #nosec G304 -- asked for
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- as above
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.CopyN(io.MultiWriter(out, h), in, size)
+	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, out.Close())
+}
+
+// RestoreBackup creates the data of a folder from a backup. The folder may only have the secrets.
+func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling) (Backup, error) {
+	b, err := readBackup(from)
+	if err == nil {
+		err = b.checkTarget(dir)
+	}
+	if err != nil {
+		return b, err
+	}
+	folder, err := runfile.Open(dir)
+	if err != nil {
+		return b, err
+	}
+	defer folder.Close()
+	draft := folder.Join(draftFolder)
+	if err := os.RemoveAll(draft); err != nil { // of an interrupted restore
+		return b, err
+	}
+	tell.Step("copying and verifying the files")
+	if err := b.eachFile(ctx, tell.Progress, func(f *backedUpFile) error {
+		if !filepath.IsLocal(f.Name) {
+			return errors.New("the manifest is damaged")
+		}
+		sum, err := copyFile(filepath.Join(from, f.Name), filepath.Join(draft, f.Name), f.Bytes)
+		if err == nil && sum != f.SHA256 {
+			err = errors.New("the file is damaged: use another copy of the backup")
+		}
+		return err
+	}); err != nil {
+		return b, err
+	}
+	syscall.Sync()
+	// The broker's folder comes last: without it, the folder still is a new one.
+	for _, name := range []string{
+		"network", "ca.pem", addressesFile, filepath.Join(brokerFolder, devnetFolder), brokerFolder,
+	} {
+		err := os.Rename(filepath.Join(draft, name), folder.Join(filepath.Base(name)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
+	}
+	syscall.Sync()
+	return b, os.RemoveAll(draft)
+}
+
+// checkTarget rejects a folder that has data, that lacks secrets of the backup, or that belongs to
+// another user, who could not use the files.
+func (b *Backup) checkTarget(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, brokerFolder)); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--data-dir %s already has data: name a folder that contains only the secrets",
+			dir)
+	}
+	secrets := filepath.Join(dir, "secrets")
+	missing := slices.DeleteFunc(slices.Clone(b.Secrets), func(name string) bool {
+		_, err := os.Stat(filepath.Join(secrets, name))
+		return err == nil
+	})
+	if len(missing) > 0 {
+		return fmt.Errorf("%s lacks %s, and the backup cannot be used without them: copy the secrets "+
+			"folder that you saved to %s first", secrets, strings.Join(missing, ", "), secrets)
+	}
+	about, err := os.Stat(secrets)
+	if err != nil {
+		return err
+	}
+	if owner := about.Sys().(*syscall.Stat_t); int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to the user with the id %d: run this as that user", secrets,
+			owner.Uid)
+	}
+	if len(b.MasterKeys) == 0 {
+		return nil
+	}
+	have, err := (keys.MasterKeyPlace{DataDir: dir}).Keys()
+	for _, id := range b.MasterKeys {
+		if err == nil && !slices.ContainsFunc(have, func(k keys.MasterKey) bool { return k.ID == id }) {
+			err = fmt.Errorf("the master key in %s lacks the key %d, which encrypts secrets in the backup: "+
+				"copy the secrets folder that you saved with this backup", secrets, id)
+		}
+	}
+	return err
+}
