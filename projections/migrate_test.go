@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// nextMigration is an example for a second version of the program: a column, a view that shows it,
+// nextMigration is an example for the next version of the program: a column, a view that shows it,
 // and a table.
-var nextMigration = schemas.Migration{Version: 2, Name: "0002_next.sql", Statements: []string{
+var nextMigration = schemas.Migration{Version: 3, Name: "0003_next.sql", Statements: []string{
 	`ALTER TABLE {database:Identifier}.attempts
 ADD COLUMN IF NOT EXISTS region LowCardinality(String) DEFAULT 'eu' COMMENT 'x' AFTER error`,
 	`CREATE OR REPLACE VIEW {database:Identifier}.error_mix
@@ -24,9 +24,9 @@ AS SELECT region, count() AS attempts FROM {database:Identifier}.attempts FINAL 
 	`CREATE TABLE IF NOT EXISTS {database:Identifier}.notes (note String) ENGINE = MergeTree ORDER BY note`,
 }}
 
-// TestAHistoryIsUpgraded from version 1 of its schema to version 2, by a migration that is
-// interrupted before it is recorded, and then repeated. Rows and progress stay, and version 1 of
-// the program refuses the database afterwards.
+// TestAHistoryIsUpgraded from this version of its schema to the next, by a migration that is
+// interrupted before it is recorded, and then repeated. Rows and progress stay, and this version
+// of the program refuses the database afterwards.
 func TestAHistoryIsUpgraded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -40,7 +40,7 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 	run.finish(t)
 	rows, progress := r.checksum(), r.count("SELECT sum(cityHash64(*)) FROM projection_progress FINAL")
 	next := append(schemas.ClickHouseMigrations(), nextMigration)
-	r.exec("ALTER TABLE schema_versions ADD CONSTRAINT cut CHECK version != 2")
+	r.exec("ALTER TABLE schema_versions ADD CONSTRAINT cut CHECK version != 3")
 	if err := writer.MigrateTo(t.Context(), r.db, next); err == nil {
 		t.Fatal("the migration was not interrupted")
 	}
@@ -52,8 +52,8 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 		"SELECT count() FROM attempts FINAL WHERE region = 'eu'":                                 10,
 		"SELECT attempts FROM error_mix WHERE region = 'eu'":                                     10,
 		"SELECT count() FROM notes":                                                              0,
-		"SELECT count() FROM schema_versions FINAL":                                              2,
-		"SELECT count() FROM schema_versions FINAL WHERE version = 2 AND name = '0002_next.sql'": 1,
+		"SELECT count() FROM schema_versions FINAL":                                              3,
+		"SELECT count() FROM schema_versions FINAL WHERE version = 3 AND name = '0003_next.sql'": 1,
 	} {
 		if got := r.count(query); got != int(want) {
 			t.Errorf("%s gives %d, not %d", query, got, want)
@@ -67,9 +67,9 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 		t.Error("the progress of the tables changed")
 	}
 	err := writer.Migrate(t.Context(), r.db)
-	if err == nil || !strings.Contains(err.Error(), "0002_next.sql") ||
+	if err == nil || !strings.Contains(err.Error(), "0003_next.sql") ||
 		!strings.Contains(err.Error(), "run a newer lumenhook") {
-		t.Errorf("version 1 meets the database with %v", err)
+		t.Errorf("this version meets the database with %v", err)
 	}
 }
 

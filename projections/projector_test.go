@@ -124,7 +124,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	}
 	group.Wait()
 	must(t, writer.Migrate(t.Context(), db))
-	in := " FROM system.columns WHERE database = '" + db.Name() + "' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
+	in := " FROM system.columns WHERE database = '" + db.Name() + "'" // of views too
 	if n := r.count("SELECT count()" + in); n < 40 {
 		t.Errorf("there are only %d columns", n)
 	}

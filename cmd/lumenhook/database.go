@@ -19,6 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/ops"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections/history"
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
@@ -254,7 +255,7 @@ to the history.
 
 The command waits up to 2 s for the history to catch up with the topics. If it
 doesn't, the command prints a warning to standard error. With --clickhouse-dsn, this
-requires --kafka-brokers.
+requires --kafka-brokers. A Parquet file contains all rows, whatever --max-rows says.
 
 For the tables and views, and for twenty-one example queries, see docs/analytics.md.`,
 		Example: `  # Show how many attempts were made and how many succeeded, by attempt number
@@ -266,35 +267,66 @@ For the tables and views, and for twenty-one example queries, see docs/analytics
   # List the tables
   lumenhook sql "SHOW TABLES"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, known := ops.SQLFormats[format]
-			if !known {
-				return cli.Usage(fmt.Errorf("--format %q: must be table, json or csv", format))
-			}
 			err := checkBounds(cfg)
 			if err != nil {
 				return err
 			}
+			if format == "parquet" {
+				return writeParquet(cmd, args, &t, cfg)
+			}
+			if _, known := ops.SQLFormats[format]; !known {
+				return cli.Usage(fmt.Errorf("--format %q: must be one of %s", format,
+					strings.Join(sqlFormats, ", ")))
+			}
 			if cfg.DSN, err = t.ReaderDSN(); err != nil {
 				return err
 			}
-			return query(cmd, args, &t, cfg, write)
+			return query(cmd, args, &t, cfg, format)
 		},
 	}
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
 	t.RegisterKafka(c.Flags())
 	c.Flags().StringVar(&format, "format", "table",
-		"output format: table, json (one line per row) or csv")
-	cli.Offer(c.Flags(), "format", "table", "json", "csv")
+		"output format: table, vertical (a line per value), json (a line per row), csv or parquet")
+	cli.Offer(c.Flags(), "format", sqlFormats...)
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "maximum number of rows to print")
 	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "maximum time for a query, up to 10m")
 	return c
 }
 
+var sqlFormats = []string{"table", "vertical", "json", "csv", "parquet"}
+
+func writeParquet(
+	cmd *cobra.Command, args []string, t *config.Service, cfg history.ConsoleConfig,
+) error {
+	switch {
+	case len(args) == 0:
+		return cli.Usage(errors.New("--format parquet: pass the query as an argument"))
+	case t.ClickHouse.DSN != "":
+		return cli.Usage(errors.New("--format parquet: add FORMAT Parquet to the query, and send it to " +
+			"the HTTP port of your ClickHouse; the flag is for \"lumenhook run\""))
+	case cli.IsTerminal(cmd.OutOrStdout()):
+		return cli.Usage(errors.New("--format parquet: redirect the output to a file"))
+	}
+	dsn, err := t.ReaderDSN()
+	if err != nil {
+		return err
+	}
+	run, err := runfile.Read(t.DataDir)
+	if err == nil {
+		err = noteLag(cmd, t, dsn)
+	}
+	if err != nil {
+		return err
+	}
+	return ops.WriteParquet(cmd.Context(), run.ClickHouse, args[0], cfg.TimeMax,
+		cli.Exact(cmd.OutOrStdout()))
+}
+
 // query runs the query that args name, or those on standard input.
 func query(
-	cmd *cobra.Command, args []string, t *config.Service, cfg history.ConsoleConfig,
-	write ops.SQLFormat,
+	cmd *cobra.Command, args []string, t *config.Service, cfg history.ConsoleConfig, format string,
 ) error {
 	console, err := history.OpenConsole(cmd.Context(), cfg)
 	if err != nil {
@@ -306,7 +338,7 @@ func query(
 	}
 	s := ops.SQLSession{
 		Console: console,
-		Write:   write,
+		Format:  format,
 		RowsMax: cfg.RowsMax,
 		Out:     cmd.OutOrStdout(),
 		Notes:   cmd.ErrOrStderr(),

@@ -13,6 +13,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/forward"
@@ -28,7 +29,7 @@ func newDevnet() *cobra.Command {
 	}
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
 	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir),
-		newDevnetCert(&dir), newDevnetReceiver(&dir))
+		newDevnetCert(&dir), newDevnetReceiver(&dir), newDevnetLoad(&dir))
 	c.Example = examplesOf(c, "account", "pay")
 	return c
 }
@@ -297,5 +298,54 @@ With --json, the receiver prints each webhook as a single line that you can pass
 		"file that contains the endpoint's signing secrets, one per line")
 	f.BoolVar(&r.JSON, "json", false, "print each webhook as a single line of JSON")
 	cli.Require(c, "secret-file")
+	return c
+}
+
+// loadPaymentsMax is how many payments the accounts of a load can fund.
+const loadPaymentsMax = 20_000
+
+func newDevnetLoad(dir *string) *cobra.Command {
+	var l forward.Load
+	c := &cobra.Command{
+		Use:   "load",
+		Short: "Make payments to many watched wallets, and refuse some of the webhooks",
+		Long: `Create wallets that hold XLM and a test asset. Create a watch for each wallet, and an
+endpoint for every five watches. Five payers then make the payments, and a receiver
+on this machine gets the webhooks. The receiver refuses a share of them with 503.
+
+The command exits when no more webhooks arrive. Later retries fail, because nothing
+listens at the endpoints any more.`,
+		Example: `  # Make 500 payments in ten seconds
+  lumenhook devnet load
+
+  # Make 1,000 payments to 20 wallets, and refuse a tenth of the webhooks
+  lumenhook devnet load --payments 1000 --watches 20 --fail-ratio 0.1`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if l.Payments < 1 || l.Payments > loadPaymentsMax || l.PerSecond < 1 || l.PerSecond > 500 ||
+				l.Watches < 1 || l.Watches > 100 || l.FailRatio < 0 || l.FailRatio > 1 {
+				return cli.Usage(fmt.Errorf("must be --payments from 1 to %d, --rate from 1 to 500, "+
+					"--watches from 1 to 100, and --fail-ratio from 0 to 1", loadPaymentsMax))
+			}
+			l.DataDir = *dir
+			if l.API, err = (&config.Service{DataDir: *dir}).API(); err != nil {
+				return err
+			}
+			if l.Network, l.Payer, err = openDevnet(*dir); err != nil {
+				return err
+			}
+			defer l.Network.Close()
+			if err := l.Run(cmd.Context()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "made %d payments, received %d webhooks and refused "+
+				"%d of them\n", l.Payments, l.Requests.Load(), l.Refused.Load())
+			return err
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&l.Payments, "payments", 500, "number of payments, 1 to 20000")
+	f.IntVar(&l.PerSecond, "rate", 50, "payments per second, 1 to 500")
+	f.IntVar(&l.Watches, "watches", 10, "number of wallets and watches, 1 to 100")
+	f.Float64Var(&l.FailRatio, "fail-ratio", 0, "share of webhooks to refuse, 0 to 1")
 	return c
 }

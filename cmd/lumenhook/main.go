@@ -72,8 +72,8 @@ You can set any flag with an environment variable. For example, LUMENHOOK_DATA_D
 sets --data-dir. Flags override environment variables, and unknown LUMENHOOK_…
 variables are errors.
 
-The exit code is 1 if the command fails, 2 if the command line or a value is invalid,
-and 3 if a comparison finds differences.`,
+If the command fails, the exit code is 1. If the command line or a value is invalid,
+it is 2. If a comparison finds differences, it is 3.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       cli.ThisBuild().String(),

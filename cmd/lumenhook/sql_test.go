@@ -94,6 +94,18 @@ func TestAskingARunningService(t *testing.T) {
 	if out != "number  text\n────────────\n     0  a·b\n     1  a·b\n(2 rows)\n" {
 		t.Errorf("a table is\n%s", out)
 	}
+	if out := s.must("sql", "--format", "parquet", "SELECT event_id FROM events"); !strings.HasPrefix(
+		out, "PAR1") || !strings.HasSuffix(out, "PAR1") {
+		t.Errorf("a Parquet file is %q", out)
+	}
+	s.refused("evt_idd", "sql", "--format", "parquet", "SELECT evt_idd FROM events")
+	out = s.must("sql", "--format", "csv", "SELECT body_sha256 FROM attempts FINAL LIMIT 1")
+	if hash := strings.TrimPrefix(out, "body_sha256\n"); len(hash) != 65 {
+		t.Errorf("a hash is %q", out)
+	}
+	if out := s.must("sql", "SHOW CREATE TABLE attempts"); !strings.Contains(out, "\n    `event_id`") {
+		t.Errorf("a table's definition is\n%s", out)
+	}
 	s.refused("read-only", "sql", "DROP TABLE events")
 	s.refused("read-only", "sql", "INSERT INTO events (event_id) VALUES ('evt_x')")
 	s.refused("read-only", "sql", "SELECT 1 SETTINGS readonly = 0")
@@ -109,6 +121,15 @@ func TestAskingARunningService(t *testing.T) {
 	}
 
 	s.topics(row.EventID)
+	if out := s.must("devnet", "load", "--payments", "20", "--rate", "50", "--watches", "6",
+		"--fail-ratio", "1"); out != "made 20 payments, received 20 webhooks and refused 20 of them\n" {
+		t.Errorf("load said %q", out)
+	}
+	if out := s.must("sql", "--format", "csv", "SELECT uniqExact(w.endpoint_id), "+
+		"uniqExact(e.asset_code) FROM events AS e FINAL INNER JOIN (SELECT * FROM watches FINAL) AS w ON w.watch_id = e.watch_id"+
+		" WHERE w.label LIKE 'till %'"); !strings.HasSuffix(out, "\n2,2\n") {
+		t.Errorf("the load's endpoints and assets are %q", out)
+	}
 	if out := s.must("rebuild", "--all"); out != "rebuilt all tables\n" {
 		t.Errorf("rebuild said %q", out)
 	}

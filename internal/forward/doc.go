@@ -1,7 +1,7 @@
 // Package forward helps developers of a receiver: it posts events that were pulled to a
 // receiver on this machine, as the service would post them (`lumenhook listen`), records
 // deliveries for a receiver's own tests (`lumenhook fixtures`), and receives webhooks itself
-// (`lumenhook devnet receiver`).
+// (`lumenhook devnet receiver`, `lumenhook devnet load`).
 //
 // It hides what is waited for (a receiver that is being started), what is not (an answer that
 // refuses an event is shown, and the next one follows), and how deliveries are made to fail on
@@ -20,5 +20,6 @@
 //	sample.go     synthetic events, and signatures
 //	fixture.go    fixtures: recording, redacting, reading, checking, signing
 //	receiver.go   a receiver that prints webhooks, also as lines of JSON
+//	load.go       traffic on the development network, with a receiver that refuses some of it
 //	schema.json   the form of a fixture as a JSON Schema
 package forward

@@ -3,12 +3,18 @@ package ops
 import (
 	"context"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/http"
+	"net/url"
 	"os"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,13 +23,14 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/printable"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections/history"
 )
 
 // SQLSession asks queries and prints answers.
 type SQLSession struct {
 	Console *history.Console
-	Write   SQLFormat
+	Format  string    // one of SQLFormats
 	Out     io.Writer // answers
 	Notes   io.Writer // other output
 	RowsMax int
@@ -46,7 +53,12 @@ func (s *SQLSession) Ask(ctx context.Context, statement string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Write(s.Out, answer); err != nil {
+	showHashes(answer)
+	write := SQLFormats[s.Format]
+	if s.Format == "table" && aboutSchema.MatchString(statement) {
+		write = writeSchema
+	}
+	if err := write(s.Out, answer); err != nil {
 		return err
 	}
 	if answer.Truncated {
@@ -54,6 +66,38 @@ func (s *SQLSession) Ask(ctx context.Context, statement string) error {
 	}
 	return err
 }
+
+// WriteParquet has the ClickHouse of a run write an answer as a Parquet file, with all rows.
+func WriteParquet(
+	ctx context.Context, at *runfile.ClickHouse, statement string, timeMax time.Duration,
+	out io.Writer,
+) error {
+	set := url.Values{
+		"database":           {at.Database},
+		"default_format":     {"Parquet"},
+		"max_execution_time": {strconv.Itoa(int(timeMax.Seconds()))},
+		"wait_end_of_query":  {"1"}, // otherwise an error could be in the middle of the file
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.HTTP+"/?"+set.Encode(),
+		strings.NewReader(strings.TrimRight(strings.TrimSpace(statement), "; \n")))
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(at.Reader.User, at.Reader.Password)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("cannot connect to ClickHouse: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		reason, _ := io.ReadAll(io.LimitReader(resp.Body, reasonMaxBytes))
+		return fmt.Errorf("ClickHouse: %s", strings.TrimSpace(string(reason)))
+	}
+	_, err = io.Copy(out, resp.Body)
+	return err
+}
+
+const reasonMaxBytes = 4 << 10
 
 // scriptMaxBytes bounds the standard input.
 const scriptMaxBytes = 1 << 20
@@ -203,21 +247,76 @@ func skipTo(text string, i int, what string) int {
 type SQLFormat func(io.Writer, history.Answer) error
 
 // SQLFormats are all there are, by their names.
-var SQLFormats = map[string]SQLFormat{"table": writeTable, "json": writeJSON, "csv": writeCSV}
+var SQLFormats = map[string]SQLFormat{
+	"table": writeTable, "vertical": writeVertical, "json": writeJSON, "csv": writeCSV,
+}
 
-const cellMaxRunes = 80 // of a table; json and csv print all
+const cellMaxRunes = 80 // of a table; other formats print all
 
-// writeTable prints columns side by side, for people.
-func writeTable(w io.Writer, a history.Answer) error {
+// aboutSchema matches statements whose answers are never cut.
+var aboutSchema = regexp.MustCompile(`(?i)^[\s;]*(DESC|DESCRIBE|SHOW|EXPLAIN)\b`)
+
+// writeSchema prints a table, or, if a value has several lines, the values alone.
+func writeSchema(w io.Writer, a history.Answer) error {
+	for _, row := range a.Rows {
+		if len(row) == 1 && strings.Contains(textOf(row[0]), "\n") {
+			return writeVertical(w, a)
+		}
+	}
+	return writeColumns(w, a, math.MaxInt)
+}
+
+// writeVertical prints each value on lines of its own.
+func writeVertical(w io.Writer, a history.Answer) error {
+	var text strings.Builder
+	for n, row := range a.Rows {
+		fmt.Fprintf(&text, "Row %d:\n", n+1)
+		for i, v := range row {
+			lines := strings.Split(textOf(v), "\n")
+			for n, line := range lines {
+				lines[n] = cell(line, math.MaxInt)
+			}
+			fmt.Fprintf(&text, "%s: %s\n", cell(a.Columns[i], math.MaxInt), strings.Join(lines, "\n"))
+		}
+		text.WriteString("\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+const hashBytes = 32
+
+// showHashes writes columns of SHA-256 hashes, which ClickHouse stores as bytes, in hex.
+func showHashes(a history.Answer) {
+	for i := range a.Columns {
+		hashes, binary := true, false
+		for _, row := range a.Rows {
+			text, is := row[i].(string)
+			hashes = hashes && (is || row[i] == nil) &&
+				(len(text) == 0 || len(text) == hashBytes || a.Columns[i] == "hashes")
+			binary = binary || !utf8.ValidString(text)
+		}
+		for _, row := range a.Rows {
+			if text, is := row[i].(string); is && hashes && binary {
+				row[i] = hex.EncodeToString([]byte(text))
+			}
+		}
+	}
+}
+
+// writeTable prints columns side by side.
+func writeTable(w io.Writer, a history.Answer) error { return writeColumns(w, a, cellMaxRunes) }
+
+func writeColumns(w io.Writer, a history.Answer, cellMax int) error {
 	lines, formats, total := make([][]any, len(a.Rows)+1), make([]string, len(a.Columns)), 0
 	for i, name := range a.Columns {
 		width, align := 0, "-"
 		if len(a.Rows) > 0 && isNumber(a.Rows[0][i]) {
 			align = ""
 		}
-		lines[0] = append(lines[0], cell(name))
+		lines[0] = append(lines[0], cell(name, cellMax))
 		for n, row := range a.Rows {
-			lines[n+1] = append(lines[n+1], cell(row[i]))
+			lines[n+1] = append(lines[n+1], cell(row[i], cellMax))
 		}
 		for _, cells := range lines {
 			width = max(width, utf8.RuneCountInString(cells[i].(string)))
@@ -251,7 +350,7 @@ func isNumber(v any) bool {
 	return false
 }
 
-func cell(v any) string {
+func cell(v any, maxRunes int) string {
 	text := printable.Text(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '·'
@@ -261,8 +360,8 @@ func cell(v any) string {
 	if v == nil {
 		return "NULL"
 	}
-	if utf8.RuneCountInString(text) > cellMaxRunes {
-		return string([]rune(text)[:cellMaxRunes-1]) + "…"
+	if utf8.RuneCountInString(text) > maxRunes {
+		return string([]rune(text)[:maxRunes-1]) + "…"
 	}
 	return text
 }

@@ -82,3 +82,44 @@ func TestAnAnswerGivesATerminalNoCommands(t *testing.T) {
 		t.Errorf("a table is %q, %v", &out, err)
 	}
 }
+
+// What describes a table is never cut, and a definition keeps its lines.
+func TestASchemaIsNeverCut(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for statement, whole := range map[string]bool{
+		"DESCRIBE attempts": true, " show create table attempts": true, "SELECT 1": false,
+	} {
+		if aboutSchema.MatchString(statement) != whole {
+			t.Errorf("%q is about the schema: %t", statement, !whole)
+		}
+	}
+	var out bytes.Buffer
+	err := writeSchema(&out, history.Answer{
+		Columns: []string{"name", "comment"}, Rows: [][]any{{"a", long}},
+	})
+	if err != nil || !strings.Contains(out.String(), long) {
+		t.Errorf("a long comment is %q, %v", &out, err)
+	}
+	out.Reset()
+	err = writeSchema(&out, history.Answer{
+		Columns: []string{"statement"}, Rows: [][]any{{"CREATE\nTABLE " + long}},
+	})
+	if err != nil || out.String() != "Row 1:\nstatement: CREATE\nTABLE "+long+"\n\n" {
+		t.Errorf("a definition is %q, %v", &out, err)
+	}
+}
+
+// A row of hashes is one line of CSV. Other text that is not UTF-8 is no hash.
+func TestHashesAreHex(t *testing.T) {
+	hash := strings.Repeat("\n\xff", 16)
+	answer := history.Answer{
+		Columns: []string{"hash", "hashes", "body", "id"},
+		Rows:    [][]any{{hash, hash + hash, "cut\xe2", strings.Repeat("0", 32)}, {"", nil, "", ""}},
+	}
+	showHashes(answer)
+	hex := strings.Repeat("0aff", 16)
+	want := [][]any{{hex, hex + hex, "cut\xe2", strings.Repeat("0", 32)}, {"", nil, "", ""}}
+	if !reflect.DeepEqual(answer.Rows, want) {
+		t.Errorf("the rows are %q", answer.Rows)
+	}
+}
