@@ -48,12 +48,12 @@ var kafkaOperations = map[Operation]kmsg.ACLOperation{
 	OpAlterConfigs:    kadm.OpAlterConfigs,
 }
 
-// ACL lets one principal perform one operation on resources of one type, from any host.
+// ACL allows one principal one operation on resources of one type, from any host.
 type ACL struct {
 	Principal string    `json:"principal"` // such as User:lumenhook-engine
 	Operation Operation `json:"operation"`
 	Resource  Resource  `json:"resource"`
-	Names     []string  `json:"names"` // full names; for the cluster, one empty name
+	Names     []string  `json:"names"` // full names; one empty name for the cluster
 	Prefixed  bool      `json:"prefixed"`
 }
 
@@ -78,10 +78,9 @@ func (a ACL) String() string {
 	if a.Prefixed {
 		what += "…"
 	}
-	return fmt.Sprintf("%s of %s by %s", a.Operation, what, a.Principal)
+	return fmt.Sprintf("%s on %s by %s", a.Operation, what, a.Principal)
 }
 
-// builder returns the ACL in the admin client's form.
 func (a ACL) builder() *kadm.ACLBuilder {
 	b := kadm.NewACLs().Allow(a.Principal).AllowHosts().Operations(kafkaOperations[a.Operation])
 	pattern := kadm.ACLPatternLiteral
@@ -102,8 +101,8 @@ func (a ACL) builder() *kadm.ACLBuilder {
 	return b
 }
 
-// AllowedOnTopics returns the operations that the cluster's user may perform on topics. It omits
-// topics that do not exist, and topics for which the broker does not report the operations.
+// AllowedOnTopics returns what the cluster's user may do on each topic. It omits topics that do not
+// exist, and topics for which the broker does not report it.
 func (c Cluster) AllowedOnTopics(
 	ctx context.Context, topics ...string,
 ) (map[string][]Operation, error) {
@@ -117,7 +116,7 @@ func (c Cluster) AllowedOnTopics(
 	return whileTransient(ctx, func() (map[string][]Operation, error) {
 		resp, err := req.RequestWith(ctx, client)
 		if err != nil {
-			return nil, fmt.Errorf("streams: asking what is allowed: %w", err)
+			return nil, fmt.Errorf("streams: describing the allowed operations: %w", err)
 		}
 		by := make(map[string][]Operation)
 		for _, t := range resp.Topics {
@@ -127,7 +126,8 @@ func (c Cluster) AllowedOnTopics(
 			case errors.Is(err, kerr.TopicAuthorizationFailed):
 				by[c.shortName(*t.Topic)] = nil
 			case err != nil:
-				return nil, fmt.Errorf("streams: asking what is allowed of topic %s: %w", *t.Topic, err)
+				return nil, fmt.Errorf("streams: describing the operations allowed on topic %s: %w",
+					*t.Topic, err)
 			case t.AuthorizedOperations != math.MinInt32:
 				by[c.shortName(*t.Topic)] = operations(t.AuthorizedOperations)
 			}
@@ -136,7 +136,6 @@ func (c Cluster) AllowedOnTopics(
 	})
 }
 
-// operations returns the operations in one of Kafka's bit sets that have a name here.
 func operations(set int32) (list []Operation) {
 	allowed := kadm.DecodeACLOperations(set)
 	for name, op := range kafkaOperations {
@@ -147,7 +146,7 @@ func operations(set int32) (list []Operation) {
 	return list
 }
 
-// CreateACLs creates ACLs; existing ones are left unchanged.
+// CreateACLs creates ACLs. Existing ACLs are left unchanged.
 func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
 	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		for _, a := range acls {
@@ -158,7 +157,7 @@ func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
 				}
 			}
 			if err != nil {
-				return fmt.Errorf("streams: allowing %s: %w", a, err)
+				return fmt.Errorf("streams: creating the ACL for %s: %w", a, err)
 			}
 		}
 		return nil
@@ -176,7 +175,7 @@ func (c Cluster) DeleteACLs(ctx context.Context, acls []ACL) error {
 				}
 			}
 			if err != nil {
-				return fmt.Errorf("streams: no longer allowing %s: %w", a, err)
+				return fmt.Errorf("streams: deleting the ACL for %s: %w", a, err)
 			}
 		}
 		return nil

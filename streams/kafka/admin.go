@@ -21,7 +21,7 @@ import (
 type TopicState struct {
 	Partitions int
 	Replicas   int               // of the partition with the fewest
-	Configs    map[string]string // every setting that is not secret, by name
+	Configs    map[string]string // all settings that are not secret
 }
 
 // DescribeTopics returns the topics that exist, by name.
@@ -42,7 +42,7 @@ func (c Cluster) DescribeTopics(
 	})
 }
 
-// topicsThatExist asks any broker, which may not know of a topic that was just created.
+// topicsThatExist queries any broker, which may not know a recently created topic yet.
 func (c Cluster) topicsThatExist(
 	ctx context.Context, client *kgo.Client, names []string,
 ) (map[string]TopicState, error) {
@@ -80,7 +80,6 @@ func (c Cluster) metadataRequest(names []string) *kmsg.MetadataRequest {
 	return req
 }
 
-// describeConfigs fills in the settings of topics.
 func (c Cluster) describeConfigs(
 	ctx context.Context, admin *kadm.Client, states map[string]TopicState,
 ) error {
@@ -90,11 +89,11 @@ func (c Cluster) describeConfigs(
 	}
 	described, err := admin.DescribeTopicConfigs(ctx, full...)
 	if err != nil {
-		return fmt.Errorf("streams: asking for the settings of the topics: %w", err)
+		return fmt.Errorf("streams: reading the settings of the topics: %w", err)
 	}
 	for _, topic := range described {
 		if topic.Err != nil {
-			return fmt.Errorf("streams: asking for the settings of topic %s: %w", topic.Name, topic.Err)
+			return fmt.Errorf("streams: reading the settings of topic %s: %w", topic.Name, topic.Err)
 		}
 		for _, setting := range topic.Configs {
 			states[c.shortName(topic.Name)].Configs[setting.Key] = setting.MaybeValue()
@@ -103,7 +102,7 @@ func (c Cluster) describeConfigs(
 	return nil
 }
 
-// AlterTopic changes some settings of a topic and leaves the others unchanged.
+// AlterTopic changes the given settings of a topic and leaves the others unchanged.
 func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[string]string) error {
 	var changes []kadm.AlterConfig
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -125,8 +124,8 @@ func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[strin
 	})
 }
 
-// BrokerSettings returns the value of a setting on each broker, by broker id; empty if a broker
-// does not have the setting.
+// BrokerSettings returns a setting of each broker, by broker id; empty if the broker has no such
+// setting.
 func (c Cluster) BrokerSettings(
 	ctx context.Context, setting string,
 ) (values map[int32]string, err error) {
@@ -137,7 +136,7 @@ func (c Cluster) BrokerSettings(
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("streams: asking brokers for %s: %w", setting, err)
+		return nil, fmt.Errorf("streams: reading the broker setting %s: %w", setting, err)
 	}
 	return values, nil
 }
@@ -174,9 +173,8 @@ func brokerSettings(
 	return values, nil
 }
 
-// DeleteTopic deletes a topic and returns when every broker that is up has forgotten it. Otherwise
-// EnsureTopics could find it on a broker that has not. Deleting a topic that does not exist is not
-// an error.
+// DeleteTopic deletes a topic and waits until every running broker has forgotten it, so that
+// EnsureTopics does not find it any more. It is not an error if the topic does not exist.
 func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 	client, err := c.client()
 	if err != nil {
@@ -196,7 +194,7 @@ func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 			if t, found := topics[c.fullName(name)]; found && t.TopicID == deleted.ID {
 				return errNotForgotten
 			}
-			return nil // or a new topic has the name
+			return nil // unknown, or recreated under the same name
 		})
 	}
 	if err != nil {
@@ -205,10 +203,10 @@ func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 	return nil
 }
 
-var errNotForgotten = fmt.Errorf("a broker still knows it: %w", errAskAgain)
+var errNotForgotten = fmt.Errorf("a broker still has it in its metadata: %w", errAskAgain)
 
-// Features returns the finalized features of the cluster, such as transaction.version, by name. A
-// feature that is omitted is at level 0.
+// Features returns the cluster's finalized features, such as transaction.version, by name. A
+// missing feature has level 0.
 func (c Cluster) Features(ctx context.Context) (map[string]int16, error) {
 	client, err := c.client()
 	if err != nil {
@@ -218,7 +216,7 @@ func (c Cluster) Features(ctx context.Context) (map[string]int16, error) {
 	return features(ctx, client)
 }
 
-// features asks one broker: the levels are the same on all brokers except during an upgrade.
+// features queries one broker. The levels differ between brokers only during an upgrade.
 func features(ctx context.Context, client *kgo.Client) (map[string]int16, error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
@@ -227,7 +225,7 @@ func features(ctx context.Context, client *kgo.Client) (map[string]int16, error)
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("streams: asking for the features of the cluster: %w", err)
+		return nil, fmt.Errorf("streams: reading the features of the cluster: %w", err)
 	}
 	levels := make(map[string]int16)
 	for _, f := range resp.FinalizedFeatures {
@@ -236,10 +234,9 @@ func features(ctx context.Context, client *kgo.Client) (map[string]int16, error)
 	return levels, nil
 }
 
-// metadataLog is the topic whose quorum reports the time.
 const metadataLog = "__cluster_metadata"
 
-// Clock returns the wall clock of the cluster's active controller, by DescribeQuorum (KIP-836). A
+// Clock returns the wall clock of the cluster's active controller, from DescribeQuorum (KIP-836). A
 // cluster without a quorum, such as the embedded broker, does not report it.
 func (c Cluster) Clock(ctx context.Context) (at time.Time, known bool, err error) {
 	client, err := c.client()
@@ -263,12 +260,11 @@ func (c Cluster) Clock(ctx context.Context) (at time.Time, known bool, err error
 		return quorumClock(resp)
 	})
 	if err != nil {
-		return at, false, fmt.Errorf("streams: asking for the clock of the cluster: %w", err)
+		return at, false, fmt.Errorf("streams: reading the clock of the cluster: %w", err)
 	}
 	return time.UnixMilli(millis), millis > 0, nil
 }
 
-// quorumClock returns the latest time in the answer; all are by the leader's clock.
 func quorumClock(resp *kmsg.DescribeQuorumResponse) (millis int64, err error) {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return 0, err
@@ -286,11 +282,10 @@ func quorumClock(resp *kmsg.DescribeQuorumResponse) (millis int64, err error) {
 	return millis, nil
 }
 
-// supports reports whether the brokers answer a version of a request.
 func supports(ctx context.Context, client *kgo.Client, key kmsg.Key, version int16) (bool, error) {
 	about, err := kadm.NewClient(client).ApiVersions(ctx)
 	if err != nil {
-		return false, fmt.Errorf("streams: asking what the brokers support: %w", err)
+		return false, fmt.Errorf("streams: reading the API versions of the brokers: %w", err)
 	}
 	for _, broker := range about {
 		if most, found := broker.KeyMaxVersion(int16(key)); broker.Err == nil &&
@@ -301,21 +296,18 @@ func supports(ctx context.Context, client *kgo.Client, key kmsg.Key, version int
 	return true, nil
 }
 
-// Bounds of the retries.
 const (
 	transientFirst = 50 * time.Millisecond
 	transientLast  = 2 * time.Second
-	// transientFor is longer than a cluster takes to notice a dead broker and to elect new leaders
-	// and coordinators.
+	// Longer than a cluster takes to notice a dead broker and elect new leaders and coordinators.
 	transientFor = 30 * time.Second
 )
 
-// errAskAgain means that an answer was useless or did not arrive.
 var errAskAgain = errors.New("streams: no answer that counts")
 
-// whileTransient calls ask until it succeeds, fails with an error that Kafka does not call
-// retriable, or transientFor has passed. The client does the same for many requests, but not if an
-// error concerns one of several partitions or topics, and not while no coordinator is elected.
+// whileTransient calls ask until it succeeds, returns an error that Kafka does not call retriable,
+// or transientFor has passed. The client retries many requests itself, but not if only some of the
+// partitions or topics failed, and not while a coordinator is being elected.
 func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	return retry.Value(ctx, retry.Policy{
 		First:  transientFirst,
@@ -327,7 +319,6 @@ func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error
 	}, ask)
 }
 
-// doWhileTransient is whileTransient without a result.
 func doWhileTransient(ctx context.Context, ask func() error) error {
 	_, err := whileTransient(ctx, func() (struct{}, error) { return struct{}{}, ask() })
 	return err

@@ -8,26 +8,26 @@ import (
 // BalanceConfig configures how partitions are divided among the members of a group.
 type BalanceConfig struct {
 	Partitions int32
-	// Replicas is the number of standbys for each partition, if there are enough members.
+	// Replicas is the number of standbys per partition, if there are enough members.
 	Replicas int
-	// AcceptableLag is the number of journal offsets by which a warm copy may be behind the
-	// furthest one. A member with a warm copy may own the partition at once.
+	// AcceptableLag is how many journal offsets a warm copy may be behind the furthest one. A member
+	// with a warm copy can own the partition immediately.
 	AcceptableLag int64
 }
 
-// maxWarming bounds how many partitions a member warms at once in order to own them.
+// maxWarming bounds how many partitions a member warms at once.
 const maxWarming = 2
 
-// GroupMember is the description that a member sends when it joins.
+// GroupMember is what a member reports when it joins.
 type GroupMember struct {
 	ID   string
-	Rack string // empty: unknown
-	// Owns are the partitions that it has not given up. Generation is the one in which it was last
-	// assigned any.
+	Rack string // empty if unknown
+	// Owns lists the partitions that the member has not given up, and Generation is the group
+	// generation in which it got the latest of them.
 	Owns       []int32
 	Generation int32
-	// Folded is the journal offset up to which each of the member's copies is folded, including the
-	// partitions that it owns.
+	// Folded is the journal offset that each of the member's copies has reached, owned partitions
+	// included.
 	Folded map[int32]int64
 }
 
@@ -35,22 +35,22 @@ type GroupMember struct {
 type Assignment struct {
 	Owns     []int32
 	Standbys []int32
-	// Warming are the standbys that the member must report when they are warm: it then asks for the
-	// next assignment.
+	// Warming lists the standbys for which the member asks for a rebalance when they are warm.
 	Warming []int32
 }
 
 // Balance divides partitions among members, and returns the assignments by member id.
 //
-// A partition moves only if that balances the members to within one, and only to a member with a
-// warm copy. Until one exists, the partition stays, and a member with too few partitions warms it.
-// A partition without an owner goes to a warm member, or else to the member that is least behind,
-// whatever the balance. In such a round no member gives up a partition for the balance. A partition
-// that another member still has is assigned only after that member has given it up, which takes
-// another assignment (KIP-429). Balancing by warming follows KIP-441.
+// A partition moves only to balance the members to within one, and only to a member with a warm
+// copy. Until such a copy exists, the partition stays where it is, and a member with too few
+// partitions warms one. A partition without an owner goes to a warm member or, failing that, to the
+// member that is least behind, regardless of the balance. In such a round no member gives up a
+// partition for the balance. A partition that another member still has is assigned only after that
+// member has given it up, in a later assignment (KIP-429). Balancing by warming follows KIP-441.
 //
-// Standbys are placed in other racks than the owner and each other if possible, then evenly, and
-// otherwise stay where they are. A standby that moves is kept until its successor is warm.
+// If possible, the standbys of a partition are in different racks from the owner and from each
+// other. Among those choices they are spread evenly, and otherwise stay where they are. A standby
+// that moves is kept until its successor is warm.
 func Balance(members []GroupMember, cfg BalanceConfig) map[string]Assignment {
 	b := newBalancing(members, cfg)
 	b.assignUnowned()
@@ -59,26 +59,25 @@ func Balance(members []GroupMember, cfg BalanceConfig) map[string]Assignment {
 	return b.assignments()
 }
 
-// nobody is the index of no member.
 const nobody = -1
 
-// balancing is an assignment in progress. Members are identified by their index.
+// balancing is an assignment in progress. It identifies members by their index.
 type balancing struct {
 	BalanceConfig
-	members []GroupMember // in the order of their ids
+	members []GroupMember // sorted by id
 	// By partition:
-	furthest []int64 // offset up to which some member has folded it
+	furthest []int64 // the largest offset up to which a member has folded it
 	claimed  [][]int // the members that still have it
-	holder   []int   // the one of them whose claim is the latest
-	owner    []int   // who will own it now
-	target   []int   // who warms it in order to own it later
+	holder   []int   // the one with the latest claim
+	owner    []int
+	target   []int // the member that warms it to own it later
 	standbys [][]int
-	awaited  [][]int // the standbys that must report when they are warm
-	filling  bool    // a partition without an owner gets one
+	awaited  [][]int // standbys that must report when they are warm
+	filling  bool    // whether some partition had no owner
 	// By member:
 	load    []int // partitions that it owns or will own
 	warming []int
-	copies  []int // partitions that it stands by for, not counting those that move to it
+	copies  []int // standbys, without those for partitions that move to it
 }
 
 func newBalancing(members []GroupMember, cfg BalanceConfig) *balancing {
@@ -123,8 +122,8 @@ func noneOf(partitions int32) []int {
 
 func (b *balancing) known(p int32) bool { return p >= 0 && p < b.Partitions }
 
-// claim records that a member still has a partition. If two members claim it, the claim with the
-// earlier generation is from a member that missed an assignment.
+// claim records that a member still has a partition. If two members claim it, the one with the
+// earlier generation has missed an assignment.
 func (b *balancing) claim(m int, p int32) {
 	if slices.Contains(b.claimed[p], m) {
 		return
@@ -135,7 +134,7 @@ func (b *balancing) claim(m int, p int32) {
 	}
 }
 
-// lag returns how far a member's copy is behind the furthest one; 0 for a warm copy.
+// lag returns how far a member's copy is behind the furthest one, or 0 if the copy is warm.
 func (b *balancing) lag(m int, p int32) int64 {
 	lag := b.furthest[p] - b.members[m].Folded[p]
 	if lag <= b.AcceptableLag {
@@ -146,7 +145,7 @@ func (b *balancing) lag(m int, p int32) int64 {
 
 func (b *balancing) warm(m int, p int32) bool { return b.lag(m, p) == 0 }
 
-// hasNoCopy is 1 for a member without a copy of a partition, as a sort key.
+// hasNoCopy returns 1 if a member has no copy of a partition, as a sort key.
 func (b *balancing) hasNoCopy(m int, p int32) int {
 	if _, has := b.members[m].Folded[p]; has {
 		return 0
@@ -154,7 +153,6 @@ func (b *balancing) hasNoCopy(m int, p int32) int {
 	return 1
 }
 
-// assignUnowned gives each partition without an owner to the member that can start soonest.
 func (b *balancing) assignUnowned() {
 	for p := range b.Partitions {
 		if b.owner[p] != nobody || len(b.members) == 0 {
@@ -176,16 +174,14 @@ func (b *balancing) assignUnowned() {
 	}
 }
 
-// move moves one partition from a member that has too many to one that has too few.
 type move struct {
 	p  int32
 	to int
 }
 
-// level moves partitions until the members have the same number of them within one: now if the
-// target is warm, later if it is not. While a partition without an owner is assigned, no member is
-// interrupted for the balance alone: the member that should get such a partition asks for it a
-// little later.
+// level moves partitions until the members are balanced to within one: now if the target is warm,
+// later if it is not. In a round that fills partitions without an owner, no member gives one up
+// just for the balance; the target asks for a rebalance later.
 func (b *balancing) level() {
 	for {
 		best, found := b.bestMove()
@@ -207,11 +203,11 @@ func (b *balancing) level() {
 	}
 }
 
-// later marks a partition that will be warmed after other ones.
+// later marks a partition whose warming has to wait for others.
 const later = -2
 
-// bestMove returns the next move: from a member with most partitions to one with fewest, preferring
-// the move that can be made soonest and disturbs least.
+// bestMove returns the next move from a member with the most partitions to one with the fewest,
+// preferring moves that can happen soon and disturb little.
 func (b *balancing) bestMove() (best move, found bool) {
 	if len(b.members) == 0 {
 		return best, false
@@ -249,7 +245,6 @@ func (b *balancing) compareMoves(x, y move) int {
 	)
 }
 
-// standBy chooses the standbys of each partition.
 func (b *balancing) standBy() {
 	replicas := min(b.Replicas, len(b.members)-1)
 	if replicas > 0 {
@@ -267,8 +262,6 @@ func (b *balancing) standBy() {
 	}
 }
 
-// bestStandby returns the member to add to the standbys of a partition. No member should stand by
-// for more than most partitions.
 func (b *balancing) bestStandby(p int32, most int) int {
 	best := nobody
 	full := func(m int) int { return min(b.copies[m]/most, 1) }
@@ -289,7 +282,6 @@ func (b *balancing) bestStandby(p int32, most int) int {
 	return best
 }
 
-// neighbours returns how many of a partition's owner and standbys are in a member's rack.
 func (b *balancing) neighbours(m int, p int32) (n int) {
 	rack := b.members[m].Rack
 	if rack == "" {
@@ -303,9 +295,8 @@ func (b *balancing) neighbours(m int, p int32) (n int) {
 	return n
 }
 
-// keepWarm adds to the standbys of a partition: the member that warms it in order to own it, the
-// member that will own it once the former owner has given it up, and former standbys as long as
-// their replacements are not warm.
+// keepWarm adds standbys to a partition: the member that warms it to own it later, the next owner
+// while the previous one still has it, and previous standbys whose replacements are not warm yet.
 func (b *balancing) keepWarm(p int32) {
 	chosen := slices.Clone(b.standbys[p])
 	for _, m := range chosen {
@@ -330,8 +321,7 @@ func (b *balancing) keepWarm(p int32) {
 	}
 }
 
-// mayOwn reports whether a member may work on a partition at once, because no other member still
-// does.
+// mayOwn reports whether a member may start on a partition now: no other member has it.
 func (b *balancing) mayOwn(m int, p int32) bool {
 	return len(b.claimed[p]) == 0 || b.holder[p] == m
 }

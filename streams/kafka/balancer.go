@@ -13,32 +13,28 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// warmProtocol is the name of the group protocol that divides partitions by [Balance].
 const warmProtocol = "lumenhook-warm"
 
-// userDataVersion is the version of memberData and assignmentData. A reader ignores other versions:
-// the member then has no copies, and no standbys.
+// userDataVersion is the version of memberData and assignmentData. Readers ignore other versions.
 const userDataVersion = 1
 
-// memberData is the user data in a member's request to join.
 type memberData struct {
 	Version  int             `json:"version"`
 	Replicas int             `json:"replicas"`
 	Folded   map[int32]int64 `json:"folded"`
 }
 
-// assignmentData is the user data of an assignment, next to the owned partitions.
 type assignmentData struct {
 	Version  int     `json:"version"`
 	Standbys []int32 `json:"standbys,omitempty"`
 	Warming  []int32 `json:"warming,omitempty"`
 }
 
-// warmBalancer is the wire form of [Balance], in the messages that consumers use.
+// warmBalancer translates [Balance] to the consumer group protocol.
 type warmBalancer struct {
 	topic string // with the deployment's prefix
 	cfg   StandbyConfig
-	// assigned is called with each assignment, before the client acts on it.
+	// assigned is called with each assignment before the client acts on it.
 	assigned func(assignmentData)
 }
 
@@ -70,7 +66,7 @@ func (b *warmBalancer) JoinGroupMetadata(
 func encodeUserData(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // cannot fail: it holds numbers and lists of numbers
+		panic(err) // cannot fail: the data is numbers and lists of numbers
 	}
 	return text
 }
@@ -97,7 +93,7 @@ func (b *warmBalancer) MemberBalancer(
 ) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
 	balancer, err := kgo.NewConsumerBalancer(b, members)
 	if err != nil {
-		return nil, nil, fmt.Errorf("streams: reading what members of a group say: %w", err)
+		return nil, nil, fmt.Errorf("streams: reading the metadata of a group's members: %w", err)
 	}
 	return balancer, balancer.MemberTopics(), nil
 }
@@ -124,13 +120,12 @@ func (b *warmBalancer) Balance(
 	return plan
 }
 
-// readMember reads a member's metadata, and the number of standbys that it asks for.
 func (b *warmBalancer) readMember(
 	m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata,
 ) (member GroupMember, replicas int) {
 	member = GroupMember{ID: "member " + m.MemberID, Generation: meta.Generation}
 	if m.InstanceID != nil {
-		member.ID = "instance " + *m.InstanceID // stays the same when the member restarts
+		member.ID = "instance " + *m.InstanceID // survives a restart of the member
 	}
 	if meta.Rack != nil {
 		member.Rack = *meta.Rack
@@ -147,11 +142,10 @@ func (b *warmBalancer) readMember(
 	return member, replicas
 }
 
-// warmPlan holds assignments on their way to the members.
 type warmPlan struct {
 	topic string
-	ids   []string // member ids in the group
-	names []string // the names by which the same members were balanced
+	ids   []string
+	names []string // their names in Balance
 	by    map[string]Assignment
 }
 
@@ -178,19 +172,16 @@ func (p *warmPlan) IntoSyncAssignment() (all []kmsg.SyncGroupRequestGroupAssignm
 
 // StandbyConfig makes the members of a group stand by for each other's partitions.
 type StandbyConfig struct {
-	// Replicas is the number of standbys for each partition. The largest number that any member
-	// asks for counts.
+	// Replicas is the number of standbys per partition. The largest value of all members applies.
 	Replicas int
-	Rack     string // of this process; empty: unknown
-	// AcceptableLag is BalanceConfig.AcceptableLag; 0: 10,000, which take a fraction of a second to
-	// fold.
+	Rack     string // empty if unknown
+	// AcceptableLag is BalanceConfig.AcceptableLag. The default is 10,000, a fraction of a second.
 	AcceptableLag int64
-	// Folded returns the journal offset up to which each copy in this process is folded, by
-	// partition.
+	// Folded returns the journal offset that each copy in this process has reached.
 	Folded func() map[int32]int64
-	// StandBy is called with all partitions to stand by for, at each assignment. It must not block.
+	// StandBy is called at each assignment, with all partitions to stand by for. It must not block.
 	StandBy func(partitions []int32)
-	// Lag returns how far the copy of a partition is behind its journal, once that is known.
+	// Lag returns how many offsets the copy of a partition is behind its journal, once known.
 	Lag func(partition int32) (offsets int64, known bool)
 }
 
@@ -203,8 +194,8 @@ func (c StandbyConfig) acceptableLag() int64 {
 	return c.AcceptableLag
 }
 
-// warmed returns the copies in waiting that are warm. It requires half the acceptable lag, so that
-// they are still warm when all members have joined.
+// warmed requires half the acceptable lag, so that the copies are still warm when all members have
+// joined.
 func (c StandbyConfig) warmed(waiting []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(waiting), func(p int32) bool {
 		lag, known := c.Lag(p)
@@ -213,31 +204,29 @@ func (c StandbyConfig) warmed(waiting []int32) []int32 {
 }
 
 const (
-	// askEvery bounds how often a member asks for a rebalance because it is warm: each rebalance
-	// makes all members join again, while they work.
+	// askEvery is the shortest interval between rebalances that a warm member asks for, because all
+	// members rejoin each time.
 	askEvery = 5 * time.Second
 	// askLast is the longest interval between requests that have no effect.
 	askLast = 10 * time.Minute
 )
 
-// asks decides when a member asks for a rebalance because copies that others wait for are warm. It
-// asks more and more rarely while the same copies are warm: then the group does not consider them
-// warm, for example because a member claims to be further than the journal. It must be used by one
-// goroutine.
+// asks decides when a member asks for a rebalance because its copies are warm. It backs off while
+// the same copies stay warm, because then the group does not consider them warm: for example,
+// another member claims to be ahead of the journal. It must be used by one goroutine.
 type asks struct {
 	waits  *retry.Backoff
 	copies []int32 // the warm copies at the latest request
-	at     int64   // time of the latest request, by the steady clock
+	at     int64   // steady clock
 	wait   int64
 	asked  bool
 }
 
 func newAsks() *asks {
-	// Jitter ends a wait in its second half.
+	// With jitter, a wait takes between half and all of its nominal time.
 	return &asks{waits: retry.Policy{First: 2 * askEvery, Last: askLast}.Backoff()}
 }
 
-// due reports whether to ask now, for these copies.
 func (a *asks) due(warm []int32, steadyMillis int64) bool {
 	if len(warm) == 0 {
 		return false

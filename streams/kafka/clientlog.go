@@ -9,16 +9,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// clientLogger returns the Kafka client's logger. It only passes on errors. All other important
-// events are returned as errors and logged by the caller.
+// clientLogger returns a logger for the client's errors only. Callers log everything else that
+// matters, because the client returns it as errors.
 func (c Cluster) clientLogger() kgo.Logger {
 	return clientLog{logger: c.Logger, level: c.logLevel(kgo.LogLevelError)}
 }
 
-// transactionLogger returns the logger of a client that writes in transactions. It also passes on
-// the client's routine messages about transactions at debug level, because each transaction has
-// three of them. Any other message about a transaction is a warning: the client uses them to report
-// that it aborts instead of committing.
+// transactionLogger also logs what the client reports about transactions: the three routine
+// messages of each one at debug level, and all others as warnings, because that is how the client
+// reports that it aborts instead of committing.
 func (c Cluster) transactionLogger() kgo.Logger {
 	return clientLog{logger: c.Logger, level: c.logLevel(kgo.LogLevelInfo)}
 }
@@ -30,7 +29,6 @@ func (c Cluster) logLevel(level kgo.LogLevel) kgo.LogLevel {
 	return level
 }
 
-// clientLog passes on the client's messages down to a level.
 type clientLog struct {
 	logger *slog.Logger
 	level  kgo.LogLevel
@@ -49,7 +47,6 @@ func (l clientLog) Log(level kgo.LogLevel, message string, args ...any) {
 	l.logger.Log(context.Background(), to, message, args...)
 }
 
-// isRoutine reports whether every transaction logs the message.
 func isRoutine(message string) bool {
 	return strings.HasPrefix(message, "beginning transaction") ||
 		strings.HasPrefix(message, "ending transaction") ||

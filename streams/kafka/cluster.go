@@ -19,37 +19,34 @@ import (
 // required.
 type Cluster struct {
 	Brokers  []string // host:port
-	Prefix   string   // of topics, groups and transactional ids, such as "lumenhook."
+	Prefix   string   // of topics, groups and transactional ids, for example "lumenhook."
 	ClientID string
-	// InstanceID is this process' static group member name (group.instance.id). It must be unique.
-	// A process that restarts under the same name within SessionTimeout gets its partitions back,
-	// and no partition moves in the meantime. If it is empty, a process that leaves gives up its
-	// partitions.
+	// InstanceID is the unique static group member name of this process (group.instance.id). A process
+	// that restarts with the same name within SessionTimeout gets its partitions back, and no
+	// partition moves in the meantime. If it is empty, a process that leaves gives up its partitions.
 	InstanceID string
 	SASL       SASL
-	// Hooks of every client, such as metrics and traces. They are shared and must be safe for
-	// concurrent use.
+	// Hooks apply to every client. They must be safe for concurrent use.
 	Hooks []kgo.Hook
 	TLS   TLS
-	// Dial opens each connection, to a broker in this process; nil: TCP. It excludes TLS.
+	// Dial connects to a broker in this process. If nil, clients use TCP. It excludes TLS.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Logger *slog.Logger
-	// Quiet suppresses the Kafka client's own log messages, for commands whose user sees the
-	// returned error.
+	// Quiet suppresses the Kafka client's own messages, for commands that print the returned error.
 	Quiet bool
 }
 
 func (c Cluster) fullName(topic string) string  { return c.Prefix + topic }
 func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topic, c.Prefix) }
 
-// hungTimeout is how long a broker may leave requests unanswered, in addition to the time that the
-// request itself allows. If a process hangs, its kernel still accepts connections.
+// hungTimeout is how long a broker may leave a request unanswered beyond the time that the request
+// allows. The kernel of a hung process still accepts connections.
 const hungTimeout = 5 * time.Second
 
-// maxBatchBytes bounds the decompressed size of a batch. Producers write batches of at most 1 MiB.
+// maxBatchBytes bounds the decompressed size of a batch. Producers write at most 1 MiB per batch.
 const maxBatchBytes = 16 << 20
 
-// client opens a Kafka client. It notices dead brokers within seconds.
+// client opens a Kafka client that notices dead brokers within seconds.
 func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	if err := errors.Join(c.SASL.Check(), c.TLS.Check()); err != nil {
 		return nil, fmt.Errorf("streams: opening a Kafka client: %w", err)
@@ -62,10 +59,9 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),
 		kgo.RequestTimeoutOverhead(hungTimeout),
-		// We use Prometheus. The embedded broker would ask each client for all its metrics twice a
-		// minute (KIP-714), and drop them.
+		// We use Prometheus. The embedded broker would request all metrics from each client twice a
+		// minute (KIP-714) and drop them.
 		kgo.DisableClientMetrics(),
-		// docs/decisions/topics.md explains why Snappy.
 		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
 		kgo.MaxDecompressBatchBytes(maxBatchBytes),
 		kgo.WithHooks(c.Hooks...),
@@ -78,7 +74,6 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// dialer returns the client option that opens connections.
 func (c Cluster) dialer() kgo.Opt {
 	if c.Dial != nil {
 		return kgo.Dialer(c.Dial)
@@ -96,7 +91,7 @@ func (c Cluster) WithAdmin(ctx context.Context, f func(context.Context, *kadm.Cl
 	return f(ctx, kadm.NewClient(client))
 }
 
-// Partitions returns the partitions in ascending order.
+// Partitions returns the partitions of offsets in ascending order.
 func Partitions(offsets map[int32]int64) []int32 {
 	return slices.Sorted(maps.Keys(offsets))
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Deleter deletes records of topics, and reads the positions of their readers.
+// Deleter deletes records and reads the positions of consumer groups.
 type Deleter struct{ *Ends }
 
-// NewDeleter opens a client.
+// NewDeleter opens a deleter.
 func (c Cluster) NewDeleter() (*Deleter, error) {
 	ends, err := c.NewEnds()
 	if err != nil {
@@ -25,13 +25,13 @@ func (c Cluster) NewDeleter() (*Deleter, error) {
 }
 
 // Positions returns the committed offsets of this deployment's groups, by group name. It fails
-// unless every broker answers: one that does not may coordinate a group that still needs records.
-// The expected groups need not exist, but the user must be allowed to describe them.
+// unless every broker answers, because a silent broker may coordinate a group that still needs
+// records. The expected groups need not exist, but the user must be allowed to describe them.
 func (d *Deleter) Positions(ctx context.Context, expected ...string) (map[string]Offsets, error) {
 	admin := kadm.NewClient(d.client)
 	listed, err := admin.ListGroups(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("streams: asking which groups there are: %w", err)
+		return nil, fmt.Errorf("streams: listing the groups: %w", err)
 	}
 	names := slices.DeleteFunc(listed.Groups(), func(name string) bool {
 		return !strings.HasPrefix(name, d.cluster.Prefix)
@@ -42,18 +42,18 @@ func (d *Deleter) Positions(ctx context.Context, expected ...string) (map[string
 		}
 	}
 	by := make(map[string]Offsets)
-	// This ignores positions in an open transaction: the earlier position is lower.
+	// It is safe to ignore positions in an open transaction: the committed position is lower.
 	for name, group := range admin.FetchManyOffsets(ctx, names...) {
 		if errors.Is(group.Err, kerr.GroupIDNotFound) {
 			continue
 		}
 		if group.Err != nil {
-			return nil, fmt.Errorf("streams: asking for the positions of group %s: %w", name, group.Err)
+			return nil, fmt.Errorf("streams: fetching the positions of group %s: %w", name, group.Err)
 		}
 		of := make(Offsets)
 		for _, o := range group.Fetched.Sorted() {
 			if o.Err != nil {
-				return nil, fmt.Errorf("streams: asking for the positions of group %s in %s: %w", name,
+				return nil, fmt.Errorf("streams: fetching the positions of group %s in %s: %w", name,
 					o.Topic, o.Err)
 			}
 			if topic, ours := strings.CutPrefix(o.Topic, d.cluster.Prefix); ours && o.At >= 0 {
@@ -73,8 +73,8 @@ func (o Offsets) Set(topic string, partition int32, offset int64) {
 	o[topic][partition] = offset
 }
 
-// Sizes returns the size of partitions on the brokers, in bytes: for each partition that of its
-// largest replica. Deleted records count until the broker has freed their file.
+// Sizes returns the size of each partition's largest replica, in bytes, including deleted records
+// whose segment the broker still has.
 func (d *Deleter) Sizes(
 	ctx context.Context, partitions []int32, topics ...string,
 ) (map[string]map[int32]int64, error) {
@@ -87,7 +87,7 @@ func (d *Deleter) Sizes(
 		err = errors.Join(err, dirs.Error())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("streams: asking how large topics are: %w", err)
+		return nil, fmt.Errorf("streams: reading the sizes of topics: %w", err)
 	}
 	by := make(Offsets)
 	for _, dirs := range brokers {
@@ -99,8 +99,7 @@ func (d *Deleter) Sizes(
 	return by, nil
 }
 
-// DeleteBefore deletes the records before offsets. If the first offset of a partition is already
-// larger, nothing happens.
+// DeleteBefore deletes the records before the given offsets.
 func (d *Deleter) DeleteBefore(ctx context.Context, below Offsets) error {
 	asked := make(kadm.Offsets)
 	for topic, by := range below {
@@ -123,10 +122,10 @@ func (d *Deleter) DeleteBefore(ctx context.Context, below Offsets) error {
 	return nil
 }
 
-// Hold keeps a [Deleter] from deleting records while a reader that is not a member of a group reads
-// them. It commits their first offsets for a group with that name. Release ends the hold. The hold
-// of a process that died ends when the cluster drops the positions of groups without members
-// (offsets.retention.minutes), or with the next hold of the same name.
+// Hold keeps a [Deleter] from deleting records while a reader outside of any group reads them, by
+// committing their first offsets for the named group. Release ends the hold. If the process dies,
+// the hold lasts until the cluster expires the group's offsets (offsets.retention.minutes), or
+// until the next hold of the same name.
 func (c Cluster) Hold(ctx context.Context, group string, from Offsets) error {
 	offsets := make(kadm.Offsets)
 	for topic, by := range from {
@@ -146,7 +145,7 @@ func (c Cluster) Hold(ctx context.Context, group string, from Offsets) error {
 	return nil
 }
 
-// Release ends a hold. It is not an error if there is no hold.
+// Release ends a hold. Releasing a hold that does not exist is not an error.
 func (c Cluster) Release(ctx context.Context, group string) error {
 	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		return doWhileTransient(ctx, func() error {

@@ -12,20 +12,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Ends reads the high watermarks of topics. An open transaction lies below the high watermark, so a
-// read-committed reader that has passed it has seen everything that was committed before the
-// request.
+// Ends reads the high watermarks of topics. A read-committed reader that has passed one has seen
+// everything that was committed before the request, because open transactions are below it.
 //
 // A broker that lost the leadership of a partition without noticing, for example because it was
-// paused, would answer with an end that is too low. The request therefore names the leader epoch
-// that all brokers but one know (leaders.go), and a leader of an earlier epoch refuses it.
+// paused, would report too low an end. Requests therefore name the leader epoch that all brokers
+// but one know (leaders.go), which the leader of an earlier epoch rejects.
 type Ends struct {
 	client  *kgo.Client
 	cluster Cluster
-	known   atomic.Pointer[map[int32]bool] // the ids of the brokers
+	known   atomic.Pointer[map[int32]bool] // broker ids
 }
 
-// Timestamps with which ListOffsets asks for the ends of a partition.
+// Special timestamps of ListOffsets.
 const (
 	atEnd   = -1
 	atStart = -2
@@ -40,7 +39,7 @@ func (c Cluster) NewEnds() (*Ends, error) {
 	return &Ends{client: client, cluster: c}, nil
 }
 
-// Extent returns where each partition of a topic starts and ends.
+// Extent returns the first offset and the end of each partition of a topic.
 func (c Cluster) Extent(
 	ctx context.Context, topic string,
 ) (starts, ends map[int32]int64, err error) {
@@ -56,21 +55,20 @@ func (c Cluster) Extent(
 	return starts, ends, err
 }
 
-// Of returns the high watermark of each partition of a topic. While the leadership of a partition
-// moves, it retries for a bounded time.
+// Of returns the high watermark of each partition of a topic. It retries while leadership moves.
 func (e *Ends) Of(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atEnd)
 }
 
-// Starts returns the first offset of each partition of a topic. It retries like Of.
+// Starts returns the first offset of each partition of a topic. It retries like [Ends.Of].
 func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atStart)
 }
 
-// Since returns, for each partition, the offset of the first record whose timestamp is not before
-// millis, a Unix time in milliseconds, or the partition's end if there is no such record.
+// Since returns, for each partition, the offset of the first record with a timestamp of at least
+// millis (Unix milliseconds), or the partition's end.
 func (e *Ends) Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error) {
-	// A record that is appended between the two requests is not before the first one's end.
+	// The end comes first: a record that is appended between the two requests is after it.
 	ends, err := e.Of(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -87,8 +85,8 @@ func (e *Ends) Since(ctx context.Context, topic string, millis int64) (map[int32
 	return since, nil
 }
 
-// OfEpochs returns the end of leader epochs in the current log: the offset after the last record of
-// each. It omits a partition whose leader does not know the epoch or does not answer.
+// OfEpochs returns the offset after the last record of each leader epoch. It omits partitions whose
+// leader does not know the epoch or does not answer.
 func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64 {
 	if len(epochs) == 0 {
 		return nil
@@ -111,11 +109,10 @@ func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int3
 // Close closes the client.
 func (e *Ends) Close() { e.client.Close() }
 
-// Ends uses the client of the transactions. Do not close the result.
+// Ends returns an Ends that shares the client of the transactions. Do not close it.
 func (t *transactions) Ends() *Ends { return &Ends{client: t.client, cluster: t.cluster} }
 
-// offsets asks each partition's leader for the offset of a timestamp; -1 if there is no such
-// record.
+// offsets returns the offset of a timestamp in each partition, or -1 if there is no such record.
 func (e *Ends) offsets(
 	ctx context.Context, topic string, timestamp int64,
 ) (map[int32]int64, error) {
@@ -133,7 +130,6 @@ func (e *Ends) offsets(
 	return by, nil
 }
 
-// ask sends the requests to all leaders concurrently.
 func (e *Ends) ask(
 	ctx context.Context, name string, timestamp int64, leaders map[int32]leader,
 ) (map[int32]int64, error) {
@@ -165,12 +161,11 @@ func (e *Ends) ask(
 		return nil, failed
 	}
 	if len(by) != len(leaders) {
-		return nil, fmt.Errorf("%w: brokers left out partitions", errAskAgain)
+		return nil, fmt.Errorf("%w: the brokers omitted some partitions", errAskAgain)
 	}
 	return by, nil
 }
 
-// noteOffsets adds a leader's answer to by.
 func noteOffsets(by map[int32]int64, a answer[*kmsg.ListOffsetsResponse]) error {
 	if a.err != nil {
 		return a.err

@@ -11,17 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// leader is the leader of a partition, and its epoch.
 type leader struct{ broker, epoch int32 }
 
-// answerTimeout bounds one request to one broker.
 const answerTimeout = 5 * time.Second
 
-// leadersOf returns the leader of each partition of a topic: the latest one that all brokers but
-// one know. An acknowledged record is on min.insync.replicas of the partition's replicas, and those
-// knew the epoch in which it was written. If that is 2 or more, as for our topics in a cluster,
-// leaving one broker out cannot miss the epoch. A broker that hangs therefore delays no request,
-// and a broker that hung for a while cannot mislead one.
+// leadersOf returns the leader with the highest epoch that any of all brokers but one reports, for
+// each partition. An acknowledged record is on at least min.insync.replicas replicas, which all
+// knew the epoch of the write. If that is at least 2, as for our topics in a cluster, leaving one
+// broker out cannot miss the epoch. So a hung broker delays no request, and a broker that has
+// recovered cannot mislead one.
 func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, error) {
 	brokers, err := e.brokers(ctx)
 	if err != nil {
@@ -29,8 +27,7 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	}
 	answers := make(chan answer[*kmsg.MetadataResponse], len(brokers))
 	for id := range brokers {
-		// Not cancelled after the first answers, because cancelling a request would close its
-		// connection.
+		// Not cancelled after the quorum: that would close the connection.
 		go func() {
 			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
 				e.cluster.metadataRequest([]string{topic}))
@@ -50,7 +47,6 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	return v.verdict(quorum, brokers)
 }
 
-// brokers returns the ids of the cluster's brokers, as last reported.
 func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	if known := e.known.Load(); known != nil {
 		return *known, nil
@@ -60,11 +56,11 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	resp, err := req.RequestWith(ctx, e.client)
-	if err != nil { // the next call asks another broker
+	if err != nil { // the next call picks another broker
 		return nil, fmt.Errorf("asking for the brokers: %w", unlessFinal(err))
 	}
 	if len(resp.Brokers) == 0 {
-		return nil, fmt.Errorf("%w: the cluster names no broker", errAskAgain)
+		return nil, fmt.Errorf("%w: the cluster reports no brokers", errAskAgain)
 	}
 	ids := make(map[int32]bool)
 	for _, b := range resp.Brokers {
@@ -73,13 +69,12 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	return ids, nil
 }
 
-// view combines the answers of several brokers.
 type view struct {
 	leaders map[int32]leader
-	brokers map[int32]bool // named in an answer
+	brokers map[int32]bool // in any response
 	answers int
-	topic   error // the topic's error in an answer
-	failed  error // brokers that did not answer
+	topic   error
+	failed  error
 }
 
 func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
@@ -93,7 +88,8 @@ func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
 	}
 	for _, t := range a.resp.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			v.topic = fmt.Errorf("describing topic %s (`lumenhook topics create` makes it): %w", name, err)
+			v.topic = fmt.Errorf("describing topic %s (`lumenhook topics create` creates it): %w",
+				name, err)
 		}
 		for _, p := range t.Partitions {
 			if l, known := v.leaders[p.Partition]; !known || l.epoch < p.LeaderEpoch {
@@ -103,11 +99,10 @@ func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
 	}
 }
 
-// verdict returns the leaders if the view suffices, or an error.
 func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, error) {
 	if v.answers < quorum {
-		return nil, fmt.Errorf("%d of %d brokers answer, and %d must: %w", v.answers, len(asked), quorum,
-			v.failed)
+		return nil, fmt.Errorf("%d of %d brokers answered, but %d must: %w",
+			v.answers, len(asked), quorum, v.failed)
 	}
 	for id := range v.brokers {
 		if !asked[id] {
@@ -128,13 +123,11 @@ func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, erro
 	return v.leaders, nil
 }
 
-// answer is the response of one broker.
 type answer[R kmsg.Response] struct {
 	resp R
 	err  error
 }
 
-// askBroker sends a request to one broker, once.
 func askBroker[R kmsg.Response](
 	ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request,
 ) (a answer[R]) {
@@ -142,14 +135,14 @@ func askBroker[R kmsg.Response](
 	defer cancel()
 	resp, err := client.Broker(int(broker)).Request(ctx, req)
 	if err != nil {
-		a.err = fmt.Errorf("asking broker %d: %w", broker, unlessFinal(err))
+		a.err = fmt.Errorf("querying broker %d: %w", broker, unlessFinal(err))
 		return a
 	}
 	a.resp = resp.(R)
 	return a
 }
 
-// unlessFinal makes an error retriable if no broker has answered.
+// unlessFinal makes an error retriable unless it came from a broker, or the client is closed.
 func unlessFinal(err error) error {
 	if _, refused := errors.AsType[*kerr.Error](err); refused || errors.Is(err, kgo.ErrClientClosed) {
 		return err

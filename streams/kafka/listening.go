@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// listeningTimeout bounds [Cluster.Listening]. A healthy broker answers within milliseconds,
-// however busy its cluster is.
+// listeningTimeout is ample: a healthy broker answers within milliseconds.
 const listeningTimeout = 5 * time.Second
 
-// UnreachableError means that no broker can be reached.
+// UnreachableError means that none of the brokers can be reached.
 type UnreachableError struct {
 	Brokers []string
-	Causes  []error // one for each broker
+	Causes  []error // one per broker
 }
 
 func (e *UnreachableError) Error() string {
@@ -26,11 +25,11 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() []error { return e.Causes }
 
-// Unreached returns the brokers, and the cause for each.
+// Unreached returns the brokers and the cause for each of them.
 func (e *UnreachableError) Unreached() ([]string, []error) { return e.Brokers, e.Causes }
 
-// Listening returns an *[UnreachableError] unless a broker answers at one of the addresses. A
-// command reports the error at once; a service retries instead.
+// Listening returns an *[UnreachableError] unless a broker answers. Commands use it to fail
+// immediately; services retry instead.
 func (c Cluster) Listening(ctx context.Context) error {
 	if len(c.Brokers) == 0 {
 		return nil
@@ -56,7 +55,6 @@ func (c Cluster) Listening(ctx context.Context) error {
 	return failed
 }
 
-// ping logs in at one address and sends one request.
 func (c Cluster) ping(ctx context.Context, address string) error {
 	c.Brokers = []string{address}
 	client, err := c.client()

@@ -12,15 +12,13 @@ import (
 // derived from them cannot be trusted.
 var ErrAborted = errors.New("records of an aborted transaction were read as committed")
 
-// marks checks the records that were read against the markers that end transactions: when an abort
-// marker arrives, no record of its producer may have been read since that producer's previous
-// marker.
+// marks checks records against the markers that end transactions: when an abort marker arrives, no
+// record of its producer may have been read since the previous marker.
 type marks struct {
-	given  map[author]int64 // the first offset since the author's last marker
-	latest author           // of the previous record, usually also of this one
+	given  map[author]int64 // the first offset read since the author's last marker
+	latest author           // of the previous record
 }
 
-// author is a producer in one partition.
 type author struct {
 	topic     string
 	partition int32
@@ -29,7 +27,6 @@ type author struct {
 
 func newMarks() marks { return marks{given: make(map[author]int64)} }
 
-// pass records a data record, or checks a marker.
 func (m *marks) pass(k *kgo.Record) error {
 	by := author{k.Topic, k.Partition, k.ProducerID}
 	if !k.Attrs.IsControl() {
@@ -45,10 +42,10 @@ func (m *marks) pass(k *kgo.Record) error {
 	delete(m.given, by)
 	m.latest = author{}
 	if is && isAbortMarker(k) {
-		return fmt.Errorf("streams: %s/%d: the record at offset %d was handed out, and the marker at "+
-			"offset %d says that its transaction was aborted: %w "+
-			"(a fault of the broker: update it, then start again; verify-projection names what of the "+
-			"history differs and rebuild heals it)",
+		return fmt.Errorf("streams: %s/%d: the record at offset %d was returned as committed, but the "+
+			"marker at offset %d aborts its transaction: %w "+
+			"(this is a bug in the broker: update it and restart; then find differences in the history "+
+			"with verify-projection, and repair them with rebuild)",
 			k.Topic, k.Partition, first, k.Offset, ErrAborted)
 	}
 	return nil

@@ -15,60 +15,56 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// SessionTimeout is how long a member may go without a heartbeat before it loses its partitions. It
-// bounds failover.
+// SessionTimeout is how long a member keeps its partitions without a heartbeat. It bounds failover.
 const SessionTimeout = 6 * time.Second
 
-// MembershipConfig configures a membership: the group, and the topic whose partitions it divides.
+// MembershipConfig configures a membership in a group that divides the partitions of Topic.
 type MembershipConfig struct {
 	Group string
 	Topic string
-	// Assigned is called with partitions that were assigned. It must not block.
+	// Assigned is called with newly assigned partitions. It must not block.
 	Assigned func(partitions []int32)
-	// Revoked is called with partitions to give up. The group waits until it returns, so that work
-	// in progress ends first.
+	// Revoked is called with partitions to give up. The group waits until it returns.
 	Revoked func(partitions []int32)
 	// Lost is called with partitions that other members may already own.
 	Lost func(partitions []int32)
-	// RevokeMax is how long Revoked may take. The group waits for this time, plus twice a
-	// transaction's timeout, before it continues without this member.
+	// RevokeMax is how long Revoked may take. The group waits for two transaction timeouts longer.
 	RevokeMax time.Duration
-	// Standbys, if set, moves partitions to warm members only.
+	// Standbys, if set, moves partitions only to warm members.
 	Standbys *StandbyConfig
 	Now      func() time.Time
 }
 
-// Membership is a membership in a group that divides the partitions of a topic. It does nothing
-// else: the owner of a partition reads and writes it through its own clients.
+// Membership is a membership in a group that divides the partitions of a topic. The owner of a
+// partition reads and writes it with its own clients.
 type Membership struct {
 	client       *kgo.Client
 	group        string
 	fullName     func(topic string) string
-	instance     *string // nil: without a static name
+	instance     *string // nil without a static name
 	topic        string
 	now          func() Moment
 	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
-	prompt       chan struct{}          // requests a heartbeat at once
-	placed       atomic.Bool            // a rebalance has ended for it since it was expelled
+	prompt       chan struct{}          // requests an immediate heartbeat
+	placed       atomic.Bool            // a rebalance has completed since it was expelled
 	failure      groupFailure
 	standbys     *StandbyConfig
-	warming      atomic.Pointer[[]int32] // standbys that others wait for
-	asks         *asks                   // for rebalances, when they are warm
+	warming      atomic.Pointer[[]int32] // standbys that the group waits for
+	asks         *asks
 	stop         context.CancelFunc
 	stopped      chan struct{}
 }
 
-// groupFailure is the client's error of the latest time that it left the group.
 type groupFailure struct{ latest atomic.Pointer[error] }
 
-// OnGroupManageError implements the client's hook.
+// OnGroupManageError implements kgo.HookGroupManageError.
 func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 
-// heartbeatEvery bounds how late members learn of a rebalance, because brokers report it in their
-// answers. A session survives many lost heartbeats.
+// heartbeatEvery bounds how late a member learns of a rebalance. A session survives several lost
+// heartbeats.
 const heartbeatEvery = SessionTimeout / 12
 
-// Join enters a group. The callbacks run until Leave.
+// Join joins a group. The callbacks run until Leave returns.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	joined := cfg.Now()
@@ -90,10 +86,10 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 			}
 		}
 	}
-	// Called when the group continues without this member, even if it had no partition.
+	// Called when the group continues without this member, even if it had no partitions.
 	expelled := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
 		m.placed.Store(false)
-		m.acknowledged.Store(nil) // earlier acknowledgements no longer count
+		m.acknowledged.Store(nil) // acknowledgements of the earlier membership no longer count
 		only(cfg.Lost)(ctx, client, by)
 	}
 	// Called at the end of each rebalance, even if nothing is assigned.
@@ -127,14 +123,13 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		stop()
 		return nil, err
 	}
-	// The group only assigns; nothing is consumed through it.
+	// The group only assigns partitions. This client does not consume them.
 	client.PauseFetchTopics(c.fullName(cfg.Topic))
 	m.client = client
 	go m.beat(ctx)
 	return m, nil
 }
 
-// balancer returns the protocol by which the group divides the partitions.
 func (m *Membership) balancer() kgo.GroupBalancer {
 	if m.standbys == nil {
 		return kgo.CooperativeStickyBalancer()
@@ -142,13 +137,11 @@ func (m *Membership) balancer() kgo.GroupBalancer {
 	return &warmBalancer{topic: m.topic, cfg: *m.standbys, assigned: m.standBy}
 }
 
-// standBy applies the standbys of an assignment.
 func (m *Membership) standBy(a assignmentData) {
 	m.warming.Store(&a.Warming)
 	m.standbys.StandBy(a.Standbys)
 }
 
-// askWhenWarm asks for a rebalance when a copy that others wait for is warm.
 func (m *Membership) askWhenWarm() {
 	waiting := m.warming.Load()
 	if waiting != nil && m.asks.due(m.standbys.warmed(*waiting), m.now().SteadyMillis) {
@@ -157,15 +150,14 @@ func (m *Membership) askWhenWarm() {
 }
 
 // Fresh reports whether the group acknowledged a heartbeat within the session timeout. If not,
-// others may already own the partitions, even if no callback has run yet. A process that was paused
-// finds out in this way.
+// other members may already own the partitions, even if no callback has run, for example after this
+// process was paused.
 func (m *Membership) Fresh() bool {
 	sent := m.acknowledged.Load()
 	return sent != nil && sent.Fresh(m.now())
 }
 
-// Check returns an error while the member is not fresh or has no assignment yet, with the reason if
-// it is known.
+// Check returns an error while the member is not fresh or has not completed a rebalance.
 func (m *Membership) Check() error {
 	if m.placed.Load() && m.Fresh() {
 		return nil
@@ -173,25 +165,24 @@ func (m *Membership) Check() error {
 	why := m.failure.latest.Load()
 	switch {
 	case why == nil:
-		return fmt.Errorf("streams: the brokers have not confirmed lately that this process is one of "+
-			"group %s", m.group)
+		return fmt.Errorf("streams: the brokers have not recently confirmed that this process is a "+
+			"member of group %s", m.group)
 	case errors.Is(*why, kerr.InvalidSessionTimeout):
-		return fmt.Errorf("streams: group %s does not take this process in: the brokers refuse a "+
-			"session timeout of %s (set group.min.session.timeout.ms to %d or less, and "+
+		return fmt.Errorf("streams: cannot join group %s: the brokers do not allow a session "+
+			"timeout of %s (set group.min.session.timeout.ms to %d or less, and "+
 			"group.max.session.timeout.ms above): %w",
 			m.group, SessionTimeout, SessionTimeout.Milliseconds(), *why)
 	case errors.Is(*why, kerr.FencedInstanceID):
-		return fmt.Errorf("streams: another process is in group %s under this one's name: give each a "+
-			"name of its own (--node-name): %w", m.group, *why)
+		return fmt.Errorf("streams: another process has joined group %s with the same name: give each "+
+			"process a name of its own (--node-name): %w", m.group, *why)
 	case errors.Is(*why, kerr.GroupAuthorizationFailed):
-		return fmt.Errorf("streams: group %s does not take this process in: its user needs READ on the "+
+		return fmt.Errorf("streams: cannot join group %s: this process's user needs READ on the "+
 			"group (`lumenhook topics acls` prints the ACLs of each role): %w", m.group, *why)
 	}
-	return fmt.Errorf("streams: this process is not one of group %s: %w", m.group, *why)
+	return fmt.Errorf("streams: this process is not a member of group %s: %w", m.group, *why)
 }
 
-// beat sends heartbeats in addition to the client's own: only the answer says whether the group
-// acknowledges the member, and the client does not expose it.
+// beat sends its own heartbeats, because the client does not expose the responses to its own.
 func (m *Membership) beat(ctx context.Context) {
 	defer close(m.stopped)
 	tick := time.NewTicker(heartbeatEvery)
@@ -216,7 +207,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	if req.MemberID, req.Generation = m.client.GroupMetadata(); req.MemberID == "" {
 		return
 	}
-	// Counted from the time of the request, because the group's own clock starts no earlier.
+	// Freshness counts from the request: the group's own timer starts no earlier.
 	asked := m.now()
 	resp, err := req.RequestWith(ctx, m.client)
 	if err != nil {
@@ -224,7 +215,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	}
 	switch err := kerr.ErrorForCode(resp.ErrorCode); {
 	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
-		// Members stay members during a rebalance.
+		// members stay members during a rebalance
 		m.acknowledged.Store(&asked)
 		m.failure.latest.Store(nil)
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err,
@@ -237,7 +228,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 }
 
 // Leave gives up all partitions, calling Revoked, and leaves the group. A member with a static name
-// stays a member until its session ends, so that it can come back.
+// stays in the group until its session expires, so that it can return.
 func (m *Membership) Leave(ctx context.Context) error {
 	err := m.client.LeaveGroupContext(ctx)
 	m.stop()
@@ -249,28 +240,28 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return err
 }
 
-// Moment is a time by two clocks: the wall clock, which can be set, and a steady clock, which never
+// Moment is a point in time on the wall clock, which can be set, and on a steady clock, which never
 // goes back but may stop while the machine sleeps.
 type Moment struct{ WallMillis, SteadyMillis int64 }
 
-// MomentOf converts a time, for a steady clock that started at began.
+// MomentOf converts a time. began is the zero of the steady clock.
 func MomentOf(now, began time.Time) Moment {
 	return Moment{WallMillis: now.UnixMilli(), SteadyMillis: now.Sub(began).Milliseconds()}
 }
 
-// Fresh reports whether a group's acknowledgement of a request that was sent at this time still
-// counts, so that the member's partitions cannot have been given to others. It uses the larger of
-// the two ages, because either clock may be wrong.
+// Fresh reports whether the group's acknowledgement of a request sent at this moment still counts,
+// so that no other member has been given the partitions. It uses the larger age, because either
+// clock may be wrong.
 func (sent Moment) Fresh(now Moment) bool {
 	age := max(now.SteadyMillis-sent.SteadyMillis, now.WallMillis-sent.WallMillis)
 	return age < SessionTimeout.Milliseconds()
 }
 
-// RemoveMember removes the member with this process' InstanceID from groups, and returns the groups
-// that it was in. Its partitions go to the other members at once, instead of when its session ends.
+// RemoveMember removes the member with this process's InstanceID from groups, so that its
+// partitions move immediately, and returns the groups that it was in.
 //
-// Call it only if the process of this name is known to be dead. If it is not, nothing is lost: its
-// transactional ids are fenced, as after the end of a session, and it joins again.
+// Call it only if the process with this name is known to be dead. If it is not, nothing is lost:
+// its transactional ids are fenced, as after an expired session, and it rejoins.
 func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []string, err error) {
 	client, err := c.client()
 	if err != nil {
@@ -279,7 +270,7 @@ func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []str
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	was, failed := make([]bool, len(groups)), make([]error, len(groups))
-	var asked sync.WaitGroup // a coordinator that does not answer must not delay the other groups
+	var asked sync.WaitGroup // a silent coordinator must not delay the other groups
 	for i, group := range groups {
 		asked.Go(func() { was[i], failed[i] = c.removeFrom(ctx, admin, group) })
 	}
@@ -292,7 +283,6 @@ func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []str
 	return from, errors.Join(failed...)
 }
 
-// removeFrom reports whether the member was in a group and was removed.
 func (c Cluster) removeFrom(
 	ctx context.Context, admin *kadm.Client, group string,
 ) (was bool, err error) {

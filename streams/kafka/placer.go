@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// NewFiller returns a record that readers skip, for a copy that keeps its source's offsets.
+// NewFiller returns a record that readers skip, which keeps the offsets of a copied topic in step.
 func NewFiller(topic string, partition int32) Record {
 	return Record{
 		Topic:     topic,
@@ -20,8 +20,8 @@ func NewFiller(topic string, partition int32) Record {
 // IsFiller reports whether a record was created by NewFiller.
 func IsFiller(r Record) bool { return len(r.Value) == 0 && r.Header(headerFiller) != "" }
 
-// Placer appends records at given partitions, offsets and times, outside of transactions. It must
-// be used by one goroutine.
+// Placer appends records with given partitions, offsets and timestamps, without transactions. It
+// must be used by one goroutine.
 type Placer struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -42,8 +42,8 @@ func (c Cluster) NewPlacer() (*Placer, error) {
 	return &Placer{cluster: c, client: client}, nil
 }
 
-// Place appends records and returns when all are acknowledged. It returns an error if a record gets
-// another offset than it names, because then another program writes to the partition.
+// Place appends records and waits for all acknowledgements. It returns an error if a record gets an
+// offset other than its own, because then another program writes to the partition.
 func (p *Placer) Place(ctx context.Context, records ...Record) error {
 	batch := p.cluster.toKafka(records)
 	for i, r := range records {

@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Positions returns the group's committed positions. It omits partitions without one.
+// Positions returns the group's committed positions. It omits partitions without a position.
 func (m *Membership) Positions(ctx context.Context) (map[int32]int64, error) {
 	committed, err := kadm.NewClient(m.client).FetchOffsetsForTopics(ctx, m.group, m.topic)
 	if err == nil {
 		err = committed.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("streams: asking for the positions of group %s: %w", m.group, err)
+		return nil, fmt.Errorf("streams: fetching the positions of group %s: %w", m.group, err)
 	}
 	by := make(map[int32]int64)
 	committed.Each(func(o kadm.OffsetResponse) {
@@ -30,11 +30,10 @@ func (m *Membership) Positions(ctx context.Context) (map[int32]int64, error) {
 }
 
 // ErrNotMember means that the group has continued without this member.
-var ErrNotMember = errors.New("the group has gone on without this member")
+var ErrNotMember = errors.New("the group has continued without this member")
 
-// Commit commits positions of the group: all records before them are processed and may be deleted
-// ([Deleter]). The topics may differ from the one that the group divides. If the group has reached
-// another generation without this member, it fails with ErrNotMember.
+// Commit commits positions, before which a [Deleter] may delete all records, for any topics. It
+// returns ErrNotMember if the group has reached another generation without this member.
 func (m *Membership) Commit(ctx context.Context, done Offsets) error {
 	var failed error
 	offsets := make(map[string]map[int32]kgo.EpochOffset)

@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Producer appends records, partitioned by the hash of their key like Kafka's default partitioner.
-// It is idempotent and waits for all in-sync replicas. It is safe for concurrent use.
+// Producer appends records. It partitions them by the hash of their key, like Kafka's default
+// partitioner. It is idempotent, waits for all in-sync replicas, and is safe for concurrent use.
 type Producer struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -30,9 +30,9 @@ func (c Cluster) NewProducer() (*Producer, error) {
 	return &Producer{cluster: c, client: client}, nil
 }
 
-// Append appends records and returns when all are acknowledged, or with the first error, in which
-// case some of them may have been written. If ctx ends, it returns ctx's error, even if the client
-// reports the error that it was retrying, such as a coordinator that is loading.
+// Append appends records and waits for all acknowledgements. After an error, some of the records
+// may have been written. If ctx is done, the error wraps ctx.Err(), even if the client reports the
+// error that it was retrying.
 func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	err := p.client.ProduceSync(ctx, p.cluster.toKafka(records)...).FirstErr()
 	if err == nil {
@@ -44,8 +44,7 @@ func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	return fmt.Errorf("streams: appending to the log: %w", err)
 }
 
-// PartitionOf returns the function that maps a key to its partition, for a topic with that many
-// partitions.
+// PartitionOf returns a function that maps a key to its partition.
 func PartitionOf(partitions int) func(key string) int32 {
 	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("")
 	return func(key string) int32 {
@@ -57,11 +56,11 @@ func PartitionOf(partitions int) func(key string) int32 {
 // Close closes the client.
 func (p *Producer) Close() { p.client.Close() }
 
-// FencedProducer appends in transactions of one transactional id. The latest producer of an id owns
-// it: open transactions of former owners are aborted, and their later appends are refused.
+// FencedProducer appends in transactions with one transactional id, which belongs to its latest
+// producer. Open transactions of earlier producers are aborted, and their later appends fail.
 type FencedProducer struct{ transactions }
 
-// NewFencedProducer takes over a transactional id: name, with the deployment's prefix.
+// NewFencedProducer takes over a transactional id: name with the deployment's prefix.
 func (c Cluster) NewFencedProducer(ctx context.Context, name string) (*FencedProducer, error) {
 	t, err := c.takeOver(ctx, c.fullName(name), kgo.StickyKeyPartitioner(nil))
 	if err != nil {
@@ -70,9 +69,9 @@ func (c Cluster) NewFencedProducer(ctx context.Context, name string) (*FencedPro
 	return &FencedProducer{t}, nil
 }
 
-// Append appends records in one transaction, partitioned like a Producer's, and returns when it is
-// committed. After an error the outcome is unknown: the producer must not be used again, and the
-// next owner's takeover decides.
+// Append appends records in one transaction, partitioned like those of a [Producer], and waits
+// until it is committed. After an error the outcome is unknown until the next owner takes over, and
+// the producer must not be used again.
 func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	if len(records) == 0 {
 		return nil

@@ -11,31 +11,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Offsets are positions by topic and partition.
+// Offsets maps topics and partitions to positions.
 type Offsets map[string]map[int32]int64
 
-// unknownEpoch is the epoch if there is no record, or if a broker without leader epochs wrote it.
+// unknownEpoch is used before the first record, and for brokers without leader epochs.
 const unknownEpoch = -1
 
-// ErrCut means that records that were read are no longer in their topic: it was truncated, for
-// example by an unclean election. Data derived from them cannot be trusted.
-var ErrCut = errors.New("records that were read before are gone from the topic: it was cut, as " +
-	"an unclean election does")
+// ErrCut means that records that were already read are no longer in their topic: it was truncated,
+// for example by an unclean election. Data derived from them cannot be trusted.
+var ErrCut = errors.New("records that were already read are no longer in the topic: it was " +
+	"truncated, for example by an unclean leader election")
 
 // ReaderConfig configures a reader.
 type ReaderConfig struct {
 	From Offsets
 	// SkipExpired continues at the oldest record if retention has deleted the requested one.
-	// Otherwise that is an error.
 	SkipExpired bool
-	// Notes also returns the notes of tasks in their journal, and the fillers of a copy.
+	// Notes also returns the tasks' notes and the fillers of a copy.
 	Notes bool
-	// MaxBytes bounds the fetched records that are not yet polled, per broker; 0: 4 MiB. Compressed
-	// records take about four times as much in memory.
+	// MaxBytes bounds the fetched records that are not yet polled, per broker. The default is 4 MiB.
+	// Compressed records take about four times as much memory.
 	MaxBytes int32
-	// StallTimeout is how long ReadTo waits for the next record before it fails; 0: 60 s. It is
-	// longer than the open transaction of a dead owner can last: its timeout, a failover of its
-	// coordinator, and the coordinator's checks every 10 s.
+	// StallTimeout is how long ReadTo waits for the next record. The default of 60 s exceeds how long
+	// a dead owner's transaction can stay open: its timeout, a coordinator failover, and the
+	// coordinator's checks every 10 s.
 	StallTimeout time.Duration
 }
 
@@ -48,8 +47,8 @@ type Reader struct {
 	stall     time.Duration
 	notes     bool
 	marks     marks
-	ends      Offsets                    // of the partitions, by the latest fetches
-	epochs    map[string]map[int32]int32 // of the leaders that wrote the latest records
+	ends      Offsets                    // partition ends in the latest fetches
+	epochs    map[string]map[int32]int32 // leader epochs of the latest records
 }
 
 const (
@@ -100,9 +99,9 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Poll waits for records, and calls take with at most max of them, in partition order. Control
-// records and notes of tasks are skipped, but advance the position. It returns when at least one
-// position has advanced, with take's first error, with ErrAborted, or when ctx ends.
+// Poll waits for records and calls take with at most max of them, in partition order. Control
+// records and tasks' notes only advance the position. It returns when a position has advanced, or
+// with the first error of take, with ErrAborted, or when ctx is done.
 func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
 	fetches := r.client.PollRecords(ctx, max)
 	if err := fetches.Err0(); err != nil {
@@ -143,8 +142,7 @@ func orCut(err error) error {
 	return err
 }
 
-// ReadTo polls until a topic's partitions are read up to these ends. It fails if no record arrives
-// for StallTimeout before that.
+// ReadTo polls until the partitions are read up to ends, or no record arrives for StallTimeout.
 func (r *Reader) ReadTo(
 	ctx context.Context, topic string, ends map[int32]int64, max int,
 	take func(Record) error,
@@ -157,9 +155,8 @@ func (r *Reader) ReadTo(
 	return nil
 }
 
-// ReadBetween reads a topic's partitions between two sets of offsets with a new reader, up to max
-// records at a time. It may return records after the end. It skips records that retention has
-// deleted.
+// ReadBetween reads partitions between two sets of offsets, polling up to max records at a time. It
+// may return records after the end, and skips records that retention has deleted.
 func (c Cluster) ReadBetween(
 	ctx context.Context, topic string, from, to map[int32]int64, max int, take func(Record) error,
 ) error {
@@ -171,7 +168,7 @@ func (c Cluster) ReadBetween(
 	return r.ReadTo(ctx, topic, to, max, take)
 }
 
-// PollTowards is a single Poll on the way to these ends.
+// PollTowards polls once. It fails if no record arrives for StallTimeout.
 func (r *Reader) PollTowards(
 	ctx context.Context, topic string, ends map[int32]int64, max int,
 	take func(Record) error,
@@ -188,9 +185,9 @@ func (r *Reader) PollTowards(
 func (r *Reader) stallError(topic string, ends map[int32]int64) error {
 	for p, end := range ends {
 		if at := r.positions[topic][p]; at < end {
-			return fmt.Errorf("streams: nothing came for %s while partition %d of %s is read to offset %d "+
-				"of %d: the brokers cannot be reached, or an open transaction holds the last "+
-				"records back (kafka-transactions.sh find-hanging names it, abort ends it)",
+			return fmt.Errorf("streams: no record arrived for %s while partition %d of %s is read to "+
+				"offset %d of %d: the brokers cannot be reached, or an open transaction blocks the last "+
+				"records (find it with kafka-transactions.sh find-hanging, and abort it)",
 				r.stall, p, topic, at, end)
 		}
 	}
@@ -202,19 +199,17 @@ func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
 }
 
-// Epoch returns the epoch of the leader that wrote the latest record, or a negative number before
-// the first record.
+// Epoch returns the epoch of the leader that wrote the latest record; negative before the first.
 func (r *Reader) Epoch(topic string, partition int32) int32 {
 	return r.epochs[topic][partition]
 }
 
-// Behind returns the number of unread offsets of a partition at the time when its latest record
-// arrived.
+// Behind returns how many offsets of a partition were unread when its latest record arrived.
 func (r *Reader) Behind(topic string, partition int32) int64 {
 	return max(0, r.ends[topic][partition]-r.positions[topic][partition])
 }
 
-// Passed reports whether the reader's positions have reached these ends.
+// Passed reports whether the reader's positions have reached ends.
 func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 	for p, end := range ends {
 		if r.positions[topic][p] < end {
@@ -227,19 +222,18 @@ func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 // Close closes the client.
 func (r *Reader) Close() { r.client.Close() }
 
-// PartitionReader reads one partition, of one topic after another. It must be used by one
-// goroutine.
+// PartitionReader reads one partition, of one topic at a time. It must be used by one goroutine.
 type PartitionReader struct {
 	Cluster   Cluster
 	Partition int32
 	MaxBytes  int32 // as in ReaderConfig
-	Ends      *Ends // nil: with a client of its own
+	Ends      *Ends // opened for each call if nil
 
 	topic  string
 	reader *Reader // nil until the first read
 }
 
-// From returns a reader at an offset. It reuses the latest one if that is at the offset.
+// From returns a reader at an offset. It reuses the latest reader if that is at the offset.
 func (p *PartitionReader) From(topic string, offset int64) (*Reader, error) {
 	if p.reader != nil && p.topic == topic && p.reader.Position(topic, p.Partition) == offset {
 		return p.reader, nil
@@ -257,7 +251,7 @@ func (p *PartitionReader) From(topic string, offset int64) (*Reader, error) {
 	return reader, nil
 }
 
-// ReadSome reads up to most records between two offsets, and returns the offset to read next.
+// ReadSome reads up to most records between two offsets, and returns the next offset to read.
 func (p *PartitionReader) ReadSome(
 	ctx context.Context, topic string, from, to int64, most int,
 ) (records []Record, next int64, err error) {
@@ -291,7 +285,7 @@ func (p *PartitionReader) Bounds(
 	return starts[p.Partition], all[p.Partition], err
 }
 
-// Close closes the reader, if there is one.
+// Close closes the current reader, if any.
 func (p *PartitionReader) Close() {
 	if p.reader != nil {
 		p.reader.Close()

@@ -6,8 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Record is one record of a topic. Its topic's name does not include the deployment's prefix. A
-// record that was read must not be modified.
+// Record is one record of a topic. Topic does not include the deployment's prefix. Do not modify a
+// record that was read.
 type Record struct {
 	Topic     string
 	Partition int32
@@ -21,7 +21,7 @@ type Record struct {
 // Header is one header of a record.
 type Header = kgo.RecordHeader
 
-// Header returns the value of the first header of that name, or "".
+// Header returns the value of the first header with the name, or "".
 func (r Record) Header(name string) string {
 	for _, h := range r.Headers {
 		if h.Key == name {
@@ -32,19 +32,18 @@ func (r Record) Header(name string) string {
 }
 
 const (
-	// HeaderInputs holds input positions, as topic=offset,topic=offset.
+	// HeaderInputs contains input positions, as topic=offset,topic=offset.
 	HeaderInputs = "inputs"
-	// HeaderStart marks the record that an owner writes first (restore.go).
+	// HeaderStart marks the first record that an owner writes (restore.go).
 	HeaderStart = "start"
-	// headerFiller marks the records with which a copy of a topic fills offsets that hold no record
-	// in its source.
+	// headerFiller marks the records of a copy that fill offsets without a record in its source.
 	headerFiller = "filler"
 )
 
-// headerType is a header of every record except a task's own.
+// headerType is on every record except a task's own.
 const headerType = "type"
 
-// IsNote reports whether a record holds only a task's notes for itself. Readers skip notes like
+// IsNote reports whether a record contains only a task's notes for itself. Readers skip notes like
 // control records.
 func IsNote(r Record) bool {
 	return len(r.Value) == 0 &&
@@ -61,10 +60,10 @@ func (r Record) Size() int64 {
 	return int64(size)
 }
 
-// recordOverhead is the overhead of Kafka's record format, in bytes.
+// recordOverhead approximates the overhead of Kafka's record format, in bytes.
 const recordOverhead = 16
 
-// NewRecord returns a record to append. headers iterates over header names and values.
+// NewRecord returns a record to append. eachHeader iterates over header names and values.
 func NewRecord(
 	topic, key string, value []byte,
 	eachHeader func(yield func(name, value string) bool),

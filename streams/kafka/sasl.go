@@ -12,9 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// The SASL mechanisms that a Cluster may use. PLAIN and OAUTHBEARER send the password or token to
-// any server that answers, so they require TLS. SCRAM only proves that both sides know the
-// password.
+// SASL mechanisms. PLAIN and OAUTHBEARER send the password or token to any server that answers, so
+// they require TLS. SCRAM proves only that both sides know the password.
 const (
 	SASLPlain       = "PLAIN"
 	SASLScramSHA256 = "SCRAM-SHA-256"
@@ -23,21 +22,21 @@ const (
 )
 
 // SASL configures how clients authenticate to the brokers. The zero value means no authentication.
-// Files are read at each login, so that they can change while the program runs.
+// Files are read at each login, so they may change while the program runs.
 type SASL struct {
-	Mechanism string // one of the constants; empty: no SASL
+	Mechanism string // one of the constants, or empty for no SASL
 	User      string
 	Password  string
-	// PasswordFile holds the password, instead of Password.
+	// PasswordFile is a file with the password, as an alternative to Password.
 	PasswordFile string
-	// TokenFile holds the token of OAUTHBEARER.
+	// TokenFile is a file with the OAUTHBEARER token.
 	TokenFile string
 }
 
-// String leaves the password out.
+// String returns the settings without the password.
 func (s SASL) String() string { return s.Mechanism + " " + s.User }
 
-// GoString is String, for %#v.
+// GoString keeps the password out of %#v.
 func (s SASL) GoString() string { return s.String() }
 
 // Check returns an error that names the invalid setting.
@@ -45,12 +44,12 @@ func (s SASL) Check() error {
 	switch s.Mechanism {
 	case "":
 		if s != (SASL{}) {
-			return errors.New("a user, password or token needs a SASL mechanism")
+			return errors.New("a user, password or token requires a SASL mechanism")
 		}
 		return nil
 	case SASLOAuthBearer:
 		if s.TokenFile == "" || s.User != "" || s.Password != "" || s.PasswordFile != "" {
-			return fmt.Errorf("the SASL mechanism %s needs the file of a token, and neither user nor "+
+			return fmt.Errorf("the SASL mechanism %s requires a token file, and no user or "+
 				"password", s.Mechanism)
 		}
 		_, err := readSecret(s.TokenFile)
@@ -58,14 +57,14 @@ func (s SASL) Check() error {
 	case SASLPlain, SASLScramSHA256, SASLScramSHA512:
 		return s.checkPassword()
 	}
-	return fmt.Errorf("the SASL mechanism %q must be %s, %s, %s or %s",
+	return fmt.Errorf("unknown SASL mechanism %q (known: %s, %s, %s, %s)",
 		s.Mechanism, SASLPlain, SASLScramSHA256, SASLScramSHA512, SASLOAuthBearer)
 }
 
 func (s SASL) checkPassword() error {
 	switch {
 	case s.User == "" || (s.Password == "") == (s.PasswordFile == "") || s.TokenFile != "":
-		return fmt.Errorf("the SASL mechanism %s needs a user, and a password or the file of one",
+		return fmt.Errorf("the SASL mechanism %s requires a user, and a password or a password file",
 			s.Mechanism)
 	case s.PasswordFile != "":
 		_, err := readSecret(s.PasswordFile)
@@ -74,7 +73,6 @@ func (s SASL) checkPassword() error {
 	return nil
 }
 
-// password returns the current password.
 func (s SASL) password() (string, error) {
 	if s.PasswordFile != "" {
 		return readSecret(s.PasswordFile)
@@ -82,7 +80,7 @@ func (s SASL) password() (string, error) {
 	return s.Password, nil
 }
 
-// Option returns the client option, or no option for the zero value. The settings must have passed
+// Option returns the client option, or none for the zero value. The settings must have passed
 // Check.
 func (s SASL) Option() []kgo.Opt {
 	proof := func(context.Context) (scram.Auth, error) {
@@ -108,8 +106,8 @@ func (s SASL) Option() []kgo.Opt {
 	return nil
 }
 
-// bearer is OAUTHBEARER with an error that says why a token was refused: brokers send the reason as
-// a challenge (RFC 7628, section 3.2.2), which the wrapped mechanism only reports as unexpected.
+// bearer is OAUTHBEARER with errors that say why a token was rejected. Brokers send the reason as a
+// challenge (RFC 7628, section 3.2.2), which the wrapped mechanism reports only as unexpected.
 type bearer struct{ sasl.Mechanism }
 
 func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
@@ -120,7 +118,7 @@ func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []
 type bearerSession struct{ sasl.Session }
 
 func (s bearerSession) Challenge(said []byte) (done bool, answer []byte, err error) {
-	const most = 200 // of a broker's message
+	const most = 200 // bytes of the broker's message
 	if len(said) > 0 {
 		return false, nil, fmt.Errorf("the broker refuses the token of OAUTHBEARER: %.*q", most, said)
 	}

@@ -18,14 +18,14 @@ import (
 )
 
 // TLS configures the encryption of connections to the brokers. The zero value means no encryption.
-// Files are read at each connection, so that certificates can be renewed while the program runs.
+// Files are read at each connection, so certificates can be renewed while the program runs.
 type TLS struct {
 	Enabled bool
-	// CAFile holds the certificate authorities of the brokers' certificates, in PEM form; empty:
-	// the system's.
+	// CAFile contains the certificate authorities for the brokers' certificates, in PEM form. If
+	// empty, the system's authorities apply.
 	CAFile string
-	// CertFile and KeyFile are the client's certificate and key, in PEM form, for brokers that
-	// require one (mutual TLS).
+	// CertFile and KeyFile are the client's certificate and key, in PEM form, for brokers that require
+	// mutual TLS.
 	CertFile, KeyFile string
 }
 
@@ -33,11 +33,11 @@ type TLS struct {
 func (t TLS) Check() error {
 	switch {
 	case !t.Enabled && t != TLS{}:
-		return errors.New("files of certificates are for TLS, which is not asked for")
+		return errors.New("certificate files require TLS, which is not enabled")
 	case !t.Enabled:
 		return nil
 	case (t.CertFile == "") != (t.KeyFile == ""):
-		return errors.New("a client's certificate and its key go together")
+		return errors.New("a client certificate requires a key, and vice versa")
 	}
 	_, err := t.Config()
 	return err
@@ -53,7 +53,7 @@ func (t TLS) Config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM form", t.CAFile)
+			return nil, fmt.Errorf("%s contains no certificate in PEM form", t.CAFile)
 		}
 	}
 	if t.CertFile != "" {
@@ -66,11 +66,10 @@ func (t TLS) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// dialTimeout is short: a broker whose machine is gone does not answer, and each of its partitions
-// waits that long before it asks for its new leader.
+// dialTimeout is short because a broker whose machine is gone does not answer, and each of its
+// partitions waits that long before looking for its new leader.
 const dialTimeout = 2 * time.Second
 
-// option returns the Kafka client's dialer option.
 func (t TLS) option(l *slog.Logger) kgo.Opt {
 	if !t.Enabled {
 		return kgo.DialTimeout(dialTimeout)
@@ -78,7 +77,7 @@ func (t TLS) option(l *slog.Logger) kgo.Opt {
 	return kgo.Dialer((&tlsDialer{files: t, logger: l}).dial)
 }
 
-// tlsDialer dials with the current files. While they cannot be used, for example between writing a
+// tlsDialer dials with the current files. While they are unusable, for example between writing a
 // certificate and its key, it uses their previous content.
 type tlsDialer struct {
 	files  TLS
@@ -97,8 +96,8 @@ func (d *tlsDialer) config() (*tls.Config, error) {
 	case d.latest == nil:
 		return nil, err
 	default:
-		d.logger.Warn("the TLS files for Kafka cannot be used, and the former ones still are", "error",
-			err)
+		d.logger.Warn("cannot use the TLS files for Kafka; still using the previous ones",
+			"error", err)
 	}
 	return d.latest, nil
 }
@@ -111,25 +110,24 @@ func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: c}
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
-		return nil, fmt.Errorf("streams: connecting to %s by TLS: %w%s", address, err, tlsAdvice(err))
+		return nil, fmt.Errorf("streams: connecting to %s over TLS: %w%s", address, err, tlsAdvice(err))
 	}
 	return conn, nil
 }
 
-// tlsAdvice returns what to do about a certificate that is not trusted.
 func tlsAdvice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &authority):
-		return ": name the file of the brokers' authority (--kafka-ca-file)"
+		return ": set --kafka-ca-file to the certificate authority of the brokers"
 	case errors.As(err, &record):
 		return ": that port does not speak TLS"
 	}
 	return ""
 }
 
-// mostFileBytes bounds a file of secrets or certificates.
+// mostFileBytes bounds the size of a secret or certificate file.
 const mostFileBytes = 1 << 20
 
 func readBounded(path string) ([]byte, error) {
@@ -140,12 +138,12 @@ func readBounded(path string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, mostFileBytes+1))
 	if err == nil && len(data) > mostFileBytes {
-		err = fmt.Errorf("%s holds more than %d bytes", path, mostFileBytes)
+		err = fmt.Errorf("%s is larger than %d bytes", path, mostFileBytes)
 	}
 	return data, err
 }
 
-// readSecret reads a file that holds one secret, without its final newline.
+// readSecret returns the content of a file without its final newline.
 func readSecret(path string) (string, error) {
 	data, err := readBounded(path)
 	if err != nil {

@@ -19,15 +19,15 @@ type TopicSpec struct {
 	Configs           map[string]string
 }
 
-// ErrPartitionCount means that a topic exists with another partition count. The count is part of
-// the data, because records were partitioned by it.
-var ErrPartitionCount = errors.New("the partition count is part of the data and cannot be " +
-	"changed here")
+// ErrPartitionCount means that a topic exists with a different partition count. The count cannot
+// change, because records were partitioned by it.
+var ErrPartitionCount = errors.New("records were partitioned by this count, so it cannot be " +
+	"changed")
 
-// EnsureTopics creates missing topics, checks the partition counts of existing ones, and returns
-// when every broker that is up knows all of them: a broker learns of a new topic some time after
-// its creation was acknowledged. Several processes may call it at once. If no topic is missing, the
-// right to create topics is not required.
+// EnsureTopics creates missing topics, checks the partition counts of existing ones, and waits
+// until every running broker knows all of them, which takes a while after a topic's creation is
+// acknowledged. Several processes may call it concurrently. If no topic is missing, the user does
+// not need the permission to create topics.
 func (c Cluster) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
 	client, err := c.client()
 	if err != nil {
@@ -59,7 +59,7 @@ func namesOf(specs []TopicSpec) (names []string) {
 	return names
 }
 
-// createTopic creates a topic, unless another process just did.
+// createTopic creates a topic, unless another process has just created it.
 func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpec) error {
 	configs := make(map[string]*string, len(s.Configs))
 	for k, v := range s.Configs {
@@ -79,14 +79,14 @@ func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpe
 	return nil
 }
 
-// awaitTopics asks every broker until it knows all the topics and each partition has a leader.
+// awaitTopics queries every broker until it knows all topics and each partition has a leader.
 func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []TopicSpec) error {
 	return c.everyBroker(ctx, client, namesOf(specs), func(topics topicsByName) error {
 		return c.checkTopics(topics, specs)
 	})
 }
 
-// topicsByName are topics by their full names as a broker describes them.
+// topicsByName maps the full names of topics to a broker's descriptions.
 type topicsByName map[string]kmsg.MetadataResponseTopic
 
 func (c Cluster) everyBroker(
@@ -110,8 +110,8 @@ func (c Cluster) everyBroker(
 	return nil
 }
 
-// askBroker asks one broker. It skips a broker that went away: it will learn of changed topics
-// before it leads any.
+// askBroker queries one broker until ok returns nil. It skips a broker that went away, which will
+// learn of changed topics before it leads any of them.
 func (c Cluster) askBroker(
 	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
 ) error {
@@ -161,8 +161,8 @@ func (c Cluster) checkTopics(topics topicsByName, specs []TopicSpec) error {
 	return nil
 }
 
-// TopicIdentity returns the id that the cluster gave a topic when it was created. A topic that was
-// deleted and recreated has another one.
+// TopicIdentity returns the id that the cluster assigned to a topic when it was created. A
+// recreated topic has a different id.
 func (c Cluster) TopicIdentity(
 	ctx context.Context, topic string,
 ) (identity string, partitions int, err error) {

@@ -19,34 +19,34 @@ import (
 // new owner aborts it.
 const TransactionTimeout = 10 * time.Second
 
-// Transactor makes the transactions of one task. The latest transactor for a group and partition is
-// the owner; all earlier ones are fenced.
+// Transactor runs the transactions of one task. The latest transactor for a group and partition is
+// the owner, and all earlier ones are fenced.
 type Transactor struct {
 	transactions
 	group     string
 	partition int32
 }
 
-// transactions are the transactions of one transactional id. The last one to take the id over is
-// its owner.
+// transactions runs the transactions of one transactional id. The latest to take over the id owns
+// it.
 type transactions struct {
 	cluster Cluster
 	client  *kgo.Client
 	txnID   string
-	// implied reports that committing positions also adds their group to the transaction, as under
+	// implied reports whether committing positions also adds their group to the transaction, as with
 	// transaction.version 2 (KIP-890).
 	implied bool
 }
 
-// identity is the producer id and epoch of a transaction's writes. If the client has to ask for a
-// new epoch, the writes under the previous one are aborted.
+// identity is the producer id and epoch of a transaction's writes. If the client has to request a
+// new epoch, writes with the previous one are aborted.
 type identity struct {
 	id    int64
 	epoch int16
 }
 
-// NewTransactor takes over the transactional id of a task: it aborts the former owner's open
-// transaction, and the broker refuses all later writes of the former owner.
+// NewTransactor takes over the transactional id of a task. It aborts the previous owner's open
+// transaction, and the broker rejects all later writes of that owner.
 func (c Cluster) NewTransactor(
 	ctx context.Context, group string, partition int32,
 ) (*Transactor, error) {
@@ -60,8 +60,8 @@ func (c Cluster) NewTransactor(
 	return t, nil
 }
 
-// takeOver makes the caller the owner of a transactional id. A former owner's open transaction is
-// aborted, or completed if it was being committed. The former owner cannot write any more.
+// takeOver makes the caller the owner of a transactional id. The previous owner's open transaction
+// is aborted, or completed if it was being committed.
 func (c Cluster) takeOver(
 	ctx context.Context, txnID string, partitioner kgo.Partitioner,
 ) (transactions, error) {
@@ -69,7 +69,7 @@ func (c Cluster) takeOver(
 	if err := t.open(ctx, partitioner); err != nil {
 		return t, err
 	}
-	// Asking for the producer id fences every earlier owner and aborts its open transaction.
+	// Requesting the producer id fences every earlier owner and aborts its open transaction.
 	if _, _, err := t.client.ProducerID(ctx); err != nil {
 		t.client.Close()
 		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
@@ -77,8 +77,8 @@ func (c Cluster) takeOver(
 	return t, nil
 }
 
-// Fence takes a transactional id over and gives it up: its former owner cannot write any more, and
-// its open transaction is aborted.
+// Fence takes over a transactional id and gives it up, which aborts the open transaction of its
+// previous owner and rejects that owner's later writes.
 func (c Cluster) Fence(ctx context.Context, id string) error {
 	t, err := c.takeOver(ctx, c.fullName(id), kgo.ManualPartitioner())
 	if err != nil {
@@ -88,10 +88,9 @@ func (c Cluster) Fence(ctx context.Context, id string) error {
 	return nil
 }
 
-// open opens a client that uses the cluster's version of transactions. The client chooses its
-// requests itself; restricting the versions that it may send makes it choose like this code. A
-// client that was opened before an upgrade of the feature continues as before, which the cluster
-// allows.
+// open opens a client that uses the cluster's transaction version. The client chooses its own
+// requests, so limiting their versions keeps its choice in line with ours. A client that was opened
+// before an upgrade of the feature keeps the old version, which the cluster allows.
 func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) error {
 	var err error
 	for {
@@ -120,9 +119,9 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 	}
 }
 
-// positionVersions limits requests for positions to versions that name topics by name: later ones
-// use topic ids. TxnOffsetCommit below 5 makes the client use pre-KIP-890
-// transactions in all requests.
+// positionVersions limits requests for positions to versions that identify topics by name, not by
+// topic id. Limiting TxnOffsetCommit to below 5 makes the client use pre-KIP-890 transactions in
+// all requests.
 func positionVersions(implied bool) *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
@@ -133,9 +132,8 @@ func positionVersions(implied bool) *kversion.Versions {
 	return v
 }
 
-// Commit writes records, each to its partition, and the input positions to the group, in one
-// transaction. It returns the offsets after the last records written to the transactor's own
-// partition, by topic.
+// Commit writes records, each to its partition, and the group's input positions in one transaction.
+// It returns the offset after the last record in the transactor's own partition, by topic.
 func (t *Transactor) Commit(
 	ctx context.Context, records []Record, positions Offsets, journalTopic string,
 ) (ends map[string]int64, err error) {
@@ -160,8 +158,8 @@ func (t *Transactor) Commit(
 	return ends, nil
 }
 
-// inOne writes records in one transaction, together with its other parts. There must be a record:
-// for a transaction without records the client commits nothing and returns nil.
+// inOne writes records in one transaction and calls also before it commits. There must be at least
+// one record: the client does not commit a transaction without records, but returns nil.
 func (t *transactions) inOne(
 	ctx context.Context, records []*kgo.Record, also func(identity) error,
 ) error {
@@ -186,8 +184,8 @@ func (t *transactions) inOne(
 	}
 	if now, err := t.identity(ctx); err != nil || now != as {
 		return t.abort(errors.Join(err,
-			fmt.Errorf("streams: the producer was %v when the transaction began and is %v before its end: "+
-				"records before it are not part of it", as, now)))
+			fmt.Errorf("streams: the producer was %v when the transaction began and is now %v: "+
+				"earlier records are not part of it", as, now)))
 	}
 	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("streams: committing a transaction: %w", err)
@@ -195,10 +193,9 @@ func (t *transactions) inOne(
 	return nil
 }
 
-// AwaitStored returns when the client has stored the partitions of records that a broker has
-// acknowledged. Only then does EndTransaction see them. The client sends the first records
-// for a topic before it stores the topic's partitions. Without this wait, a quick
-// acknowledgement makes EndTransaction abort, and return nil
+// AwaitStored waits until the client has stored the partitions of acknowledged records. Without
+// this wait, EndTransaction could abort and return nil: the client sends the first records for a
+// topic before it stores the topic's partitions, and EndTransaction sees only stored ones
 // (docs/decisions/franz-go.md).
 func AwaitStored(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
 	for _, k := range records {
@@ -217,7 +214,7 @@ func AwaitStored(ctx context.Context, client *kgo.Client, records []*kgo.Record)
 	return nil
 }
 
-// produce returns when all records are acknowledged, or with the first error.
+// produce waits until all records are acknowledged, and returns the first error.
 func (t *transactions) produce(ctx context.Context, records []*kgo.Record) error {
 	var (
 		mu    sync.Mutex
@@ -245,21 +242,21 @@ func (t *transactions) produce(ctx context.Context, records []*kgo.Record) error
 
 func (t *transactions) identity(ctx context.Context) (as identity, err error) {
 	if as.id, as.epoch, err = t.client.ProducerID(ctx); err != nil {
-		return as, fmt.Errorf("streams: asking for the producer id: %w", err)
+		return as, fmt.Errorf("streams: getting the producer id: %w", err)
 	}
 	return as, nil
 }
 
-// abort aborts the transaction and returns why. It ignores an error of the abort itself: the task
-// ends, and its next owner aborts again.
+// abort aborts the transaction and returns why. If aborting fails as well, the task stops, and its
+// next owner aborts again.
 func (t *transactions) abort(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), TransactionTimeout)
 	defer cancel()
 	return errors.Join(why, t.client.EndTransaction(ctx, kgo.TryAbort))
 }
 
-// commitPositions adds the input positions to the transaction. They name no group member: fencing
-// is by transactional id.
+// commitPositions adds the input positions to the transaction. The request names no group member,
+// because fencing is by transactional id.
 func (t *Transactor) commitPositions(ctx context.Context, as identity, positions Offsets) error {
 	if len(positions) == 0 {
 		return nil
@@ -299,8 +296,8 @@ func (t *Transactor) commitPositions(ctx context.Context, as identity, positions
 	})
 }
 
-// addGroup adds the group's positions to the transaction, unless committing them implies that. It
-// retries while the previous transaction is ending.
+// addGroup adds the group's positions to the transaction, which is only necessary if committing
+// them does not imply it. It retries while the previous transaction is completing.
 func (t *Transactor) addGroup(ctx context.Context, as identity) error {
 	req := kmsg.NewPtrAddOffsetsToTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch,
@@ -318,9 +315,9 @@ func (t *Transactor) addGroup(ctx context.Context, as identity) error {
 	return nil
 }
 
-// Positions reads the committed input positions of the task's partition. It omits topics without
-// one, because the group may have dropped it. While a transaction of the group is open, positions
-// are unstable; the transaction's timeout bounds that.
+// Positions returns the committed input positions of the task's partition. It omits topics without
+// a position, which the group may have expired. While a transaction of the group is open, positions
+// are unstable, but the transaction's timeout bounds that.
 func (t *Transactor) Positions(ctx context.Context, topics []string) (map[string]int64, error) {
 	return whileTransient(ctx, func() (map[string]int64, error) {
 		at := make(map[string]int64)
@@ -329,12 +326,12 @@ func (t *Transactor) Positions(ctx context.Context, topics []string) (map[string
 		case errors.Is(err, kerr.GroupIDNotFound):
 			return at, nil // a new group has no positions
 		case err != nil:
-			return nil, fmt.Errorf("streams: asking for input positions: %w", err)
+			return nil, fmt.Errorf("streams: fetching input positions: %w", err)
 		}
 		for _, topic := range topics {
 			o, found := committed.Lookup(t.cluster.fullName(topic), t.partition)
 			if o.Err != nil {
-				return nil, fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic,
+				return nil, fmt.Errorf("streams: fetching the input position of %s/%d: %w", topic,
 					t.partition, o.Err)
 			}
 			if found && o.At >= 0 {
