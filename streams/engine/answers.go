@@ -7,12 +7,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// groupCommands is the timer group of stored answers, by their expiry.
 const groupCommands = "commands"
 
-// rememberCommands is how long an answer is kept. We promise to recognize repeats for 24 hours; the
-// rest is a margin for clocks and long restores.
-const rememberCommands = 48 * 3_600_000 // milliseconds
+// rememberCommands is how long an answer is kept, in milliseconds. We promise to recognize repeats
+// for 24 hours; the rest is a margin for clocks and long restores.
+const rememberCommands = 48 * 3_600_000
 
 func expiry(atMillis int64) int64 { return atMillis + rememberCommands }
 
@@ -25,9 +24,9 @@ func (s *state) remember(batch *store.Batch, f domain.Fact, body domain.CommandH
 		schemas.MarshalHandled(f.Aggregate, f.AtMillis, body))
 }
 
-// expireAnswers deletes expired answers to commands. Deleting is not a fact. If a command was
-// handled again after its answer had expired, folding the journal sets a timer for each of the two
-// answers. The first timer then finds the second answer, and keeps it until its own time.
+// expireAnswers deletes expired answers to commands. This writes no fact. If a command was handled
+// again after its answer had expired, folding the journal sets a timer for each of the two answers.
+// The first timer then finds the second answer and keeps it until its own time.
 func (m *machine) expireAnswers(t *task.Turn) error {
 	for _, c := range m.scheduler.popExpired() {
 		if err := m.expireAnswer(t.Batch, c); err != nil {
@@ -54,8 +53,8 @@ func (m *machine) expireAnswer(b *store.Batch, due store.Claimed) error {
 	if expires <= due.DueMillis {
 		return b.Delete(key)
 	}
-	// Set again: while one timer of an id is claimed, the index skips its others. Timers between
-	// the first and the last stay until a later start, which finds them without an answer, or with
-	// an answer that expires at their time.
+	// Set it again, because while one timer of an id is claimed, the index skips the others. Those
+	// between the first and the last stay until a later start, which finds no answer or one that
+	// expires at their time.
 	return b.SetTimer(due.Group, expires, due.ID)
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// An event's body is stored
+// The body of an event is stored
 //
-//     - before the first attempt, in the delivery's entry of the timer index, with a copy of the
-//     delivery. The next claims are then read in key order. Most deliveries need one attempt, so
-//     their bodies are read and written nowhere else;
-//     - afterwards, while the delivery may be attempted again, in a separate record (spaceBody),
-//     which a retry does not write again;
-//     - once it is settled, not at all: the history has it.
+//   - before the first attempt, in the delivery's timer entry, with a copy of the delivery. Claims
+//     then read them in key order. Most deliveries need one attempt, so their bodies are stored
+//     nowhere else;
+//   - afterwards, while the delivery may be attempted again, in a separate record (spaceBody),
+//     which retries do not rewrite;
+//   - once the delivery is settled, only in the history.
 
-// unattempted reports whether a delivery's entry of the timer index carries the delivery and its
-// body.
+// unattempted reports whether the timer entry carries the delivery and its body.
 func unattempted(d domain.Delivery) bool { return d.State.Pending() && d.Attempts == 0 }
 
-// carried returns the part of a timer entry's value before the body.
+// carried returns the value of a timer entry up to the body:
 //
 //	length of the delivery, varint | delivery | body
 func carried(d domain.Delivery) []byte {
@@ -32,11 +31,10 @@ func carried(d domain.Delivery) []byte {
 	return append(binary.AppendUvarint(value, uint64(len(delivery))), delivery...)
 }
 
-// splitCarried splits the value of a timer entry into the delivery and the body.
 func splitCarried(value []byte) (delivery, body []byte, err error) {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n > uint64(len(value)-size) {
-		return nil, nil, errors.New("engine: an entry of the timer index carries half of a delivery: " +
+		return nil, nil, errors.New("engine: a timer entry contains an incomplete delivery: " +
 			"delete the state folder to rebuild it")
 	}
 	end := size + int(n) // #nosec G115 -- at most len(value)
@@ -46,7 +44,6 @@ func splitCarried(value []byte) (delivery, body []byte, err error) {
 	return value[size:end:end], body, nil
 }
 
-// claimed returns a claimed delivery with its body, which is nil if it has no body.
 func (s *state) claimed(
 	r reader, c store.Claimed,
 ) (d domain.Delivery, body []byte, err error) {
@@ -71,7 +68,6 @@ func (s *state) claimed(
 	return d, body, nil
 }
 
-// body returns the body of a delivery's event, or nil if it is not stored.
 func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 	if body, ok := s.bodies.Get(d.EventID); ok {
 		return body, nil
@@ -87,8 +83,8 @@ func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 	return body, err
 }
 
-// moveBody writes or deletes a body's separate record, according to the fact's delivery before and
-// after it. It returns the body if the timer entry is to carry it.
+// moveBody moves an event's body to where the delivery after the fact needs it. It returns the body
+// if that is the timer entry.
 func (s *state) moveBody(
 	batch *store.Batch, f domain.Fact, before, after domain.Delivery,
 ) (body []byte, err error) {
@@ -107,7 +103,7 @@ func (s *state) moveBody(
 	if body = bodyIn(f.Body); len(body) > 0 {
 		s.bodies.Add(after.EventID, body)
 	} else if hadOwn && !unattempted(after) {
-		return nil, nil // it stays where it is stored
+		return nil, nil // its record does not change
 	} else if body, err = s.body(batch, before); err != nil {
 		return nil, err
 	}

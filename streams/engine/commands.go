@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// commands answers the turn's commands. It leaves the rest for the next turn when they have led to
-// too many facts, or when a command has recalled the delivery that it will be decided on.
+// commands handles the turn's commands. It leaves the rest for the next turn after too many facts,
+// or when a command has recalled the delivery that it acts on.
 func (m *machine) commands(t *task.Turn) error {
 	for i, r := range t.Inputs[inputCommands] {
 		if len(m.facts) >= commandFactsAtOnce {
@@ -32,8 +32,8 @@ func (m *machine) commands(t *task.Turn) error {
 	return nil
 }
 
-// command answers a command. A repeated command changes nothing: it gets the same answer, and its
-// rows are published again.
+// command handles a command. A repeated command only gets the same answer, and its rows are
+// published again.
 func (m *machine) command(t *task.Turn, r kafka.Record) error {
 	c, err := intake.Command(r, m.cfg.PartitionOf)
 	if err != nil {
@@ -62,8 +62,8 @@ func (m *machine) command(t *task.Turn, r kafka.Record) error {
 	return m.record(t, c.Body.Aggregate(), c.ID, handled)
 }
 
-// decide records the changes of a command and returns its answer. A test is answered later, when
-// its first attempt has ended. A mailer's command gets no answer.
+// decide records a command's changes and returns its answer. A test is answered after its first
+// attempt, and a mailer's command never.
 func (m *machine) decide(
 	t *task.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
@@ -78,7 +78,7 @@ func (m *machine) decide(
 		return m.decideResend(t, c, body)
 	case domain.RecordMail:
 		return domain.Answer{}, false, m.recordMail(t, c, body)
-	default: // decided by its aggregate, without the deliveries
+	default: // decided on its aggregate alone
 		answer, err = m.decideAlone(t, c)
 		return answer, err == nil, err
 	}
@@ -119,8 +119,7 @@ func decideOn[S any](
 	return facts, rejection, nil
 }
 
-// answer returns the object as a command left it: the key for commands that create one, else the
-// aggregate.
+// answer returns the object that the command changed, which is the key if it created one.
 func (m *machine) answer(t *task.Turn, c domain.Command) (domain.Answer, error) {
 	id := c.Body.Aggregate()
 	switch c.Kind() {
@@ -153,14 +152,14 @@ func answerOfAccount(a domain.Account, body domain.CommandBody) (domain.Answer, 
 	}
 	key, found := a.Key(id)
 	if !found {
-		return domain.Answer{}, fmt.Errorf("engine: account %s lacks the key %s that was just made",
+		return domain.Answer{}, fmt.Errorf("engine: account %s lacks key %s that was just created",
 			a.ID, id)
 	}
 	return domain.Answer{Key: &key, Version: a.Version}, nil
 }
 
-// decideTest queues a test.ping that is sent ahead of other deliveries. If the command is repeated
-// before the first attempt has ended, it finds its delivery and keeps waiting.
+// decideTest queues a test.ping ahead of other deliveries. A command that is repeated before the
+// first attempt finishes finds its delivery and keeps waiting.
 func (m *machine) decideTest(
 	t *task.Turn, c domain.Command, body domain.TestEndpoint,
 ) (domain.Answer, bool, error) {
@@ -224,7 +223,6 @@ func (m *machine) decideReplayEvents(
 	return m.replayed(t, c, facts, result)
 }
 
-// replayed records the deliveries that a replay queues, and answers with their number.
 func (m *machine) replayed(
 	t *task.Turn, c domain.Command, facts []domain.FactBody, result domain.ReplayResult,
 ) (domain.Answer, bool, error) {
@@ -236,8 +234,8 @@ func (m *machine) replayed(
 	return domain.Answer{Replay: &result, Version: version}, true, err
 }
 
-// decideResend queues one delivery again. A delivery that is no longer stored is first recalled,
-// and the command is decided in the next turn.
+// decideResend queues one delivery again. If it is no longer stored, it is recalled first, and the
+// command is decided in the next turn.
 func (m *machine) decideResend(
 	t *task.Turn, c domain.Command, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
@@ -282,20 +280,18 @@ func (m *machine) resent(
 	return domain.Answer{Delivery: &delivery, Version: version}, true, err
 }
 
-// maxAnsweredID bounds the id of an unreadable command that is answered: no client waits under a
-// longer one.
+// maxAnsweredID bounds the ids of unreadable commands that get an answer; no client uses longer
+// ones.
 const maxAnsweredID = 128
 
-// setAside writes a record that cannot be processed to the dead letters, reports it, and lets the
-// partition continue.
 func (m *machine) setAside(t *task.Turn, r kafka.Record, why error) {
 	letter := intake.DeadLetter(r, why, t.NowMillis)
 	t.Append(intake.DeadLetterRecord(letter))
 	m.dead = append(m.dead, letter)
 }
 
-// refuseUnread answers the client that waits for a command that was set aside. The answer is not
-// stored: if the command is repeated to a program that can read it, it takes effect.
+// refuseUnread answers the client of a command that was set aside. The answer is not stored, so
+// that the command still takes effect if it is repeated to a program that can read it.
 func (m *machine) refuseUnread(t *task.Turn, r kafka.Record) {
 	id, bodyHash := schemas.CommandHead(schemas.Read(r.Value, r))
 	if !strings.HasPrefix(id, domain.CommandPrefix) || len(id) > maxAnsweredID ||
@@ -308,17 +304,16 @@ func (m *machine) refuseUnread(t *task.Turn, r kafka.Record) {
 			BodyHash:  bodyHash,
 			Answer: domain.Answer{Rejection: &domain.Rejection{
 				Code: domain.CodeCommandUnreadable,
-				Detail: "the engine could not read the command and has set it aside; it has no effect. Its " +
-					"operator finds it in the topic dead-letters",
+				Detail: "the engine could not read the command, so it has no effect. The operator can " +
+					"find it in the topic dead-letters",
 			}},
 		}, false)
 }
 
-// reportDead reports the turn's dead letters, after it is committed.
 func (m *machine) reportDead() {
 	for _, d := range m.dead {
-		m.cfg.Logger.Error("a record was set aside; the partition continues (lumenhook topics cat "+
-			"dead-letters shows it)",
+		m.cfg.Logger.Error("a record was set aside; the partition continues (see lumenhook topics "+
+			"cat dead-letters)",
 			"topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "error", d.Reason)
 		if m.cfg.OnDeadLetter != nil {
 			m.cfg.OnDeadLetter(d.Topic)

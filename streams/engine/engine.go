@@ -20,76 +20,69 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// group is the consumer group that divides the partitions among engines, and that stores their
-// input positions.
+// group divides the partitions among engines and stores their input positions.
 const group = "engine"
 
-// Dispatcher makes attempts. Dispatch returns at once; done is called once, from
-// any goroutine, when the attempt has ended.
+// Dispatcher makes attempts. Dispatch returns immediately, and calls done once, from any goroutine,
+// when the attempt has finished.
 type Dispatcher interface {
 	Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 	// Disconnect closes the idle connections to a URL that an endpoint no longer uses.
 	Disconnect(url string)
 }
 
-// Config configures an engine.
 type Config struct {
 	Cluster    kafka.Cluster
-	StateDir   string // holds one folder for each partition
+	StateDir   string // contains one folder per partition
 	Policy     domain.Policy
 	Dispatcher Dispatcher
-	// Unseal opens an endpoint's signing secret, which is bound to the endpoint's id, or the value
-	// of one of its headers, which is bound to domain.Header.SealedFor.
+	// Unseal decrypts an endpoint's signing secret, bound to its id, or one of its header values,
+	// bound to domain.Header.SealedFor.
 	Unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	// SigningKeys returns an endpoint's private Ed25519 keys that sign at that time, newest first,
-	// for endpoints that ask for such a signature; nil: no keys.
+	// SigningKeys returns an endpoint's private Ed25519 keys that sign at that time, newest first. It
+	// may be nil.
 	SigningKeys func(name string, nowMillis int64) ([]domain.Secret, error)
-	// AttemptsInFlight bounds the attempts in flight for each partition,
-	// AttemptsPerEndpoint those to one endpoint.
+	// The largest numbers of attempts in flight, per partition and per endpoint.
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
-	// RememberedSettled is the number of settled deliveries that a partition remembers; 0: 16,384.
+	// RememberedSettled is how many settled deliveries a partition remembers. The default is 16,384.
 	// Only tests set it.
 	RememberedSettled int
-	// DrainTimeout bounds how long a stop waits for attempts in flight.
+	// DrainTimeout bounds how long stopping waits for attempts in flight.
 	DrainTimeout time.Duration
-	// StandbyReplicas is the number of other engines that keep a copy of each partition. Rack is
-	// this process' rack. AcceptableLag is as in kafka.StandbyConfig.
+	// StandbyReplicas is the number of copies of each partition on other engines. Rack and
+	// AcceptableLag are as in kafka.StandbyConfig.
 	StandbyReplicas int
 	Rack            string
 	AcceptableLag   int64
-	// SnapshotEvery is the number of journal offsets between two snapshots of the state; 0: the
-	// default of task.SnapshotConfig.
+	// SnapshotEvery is as in task.SnapshotConfig.
 	SnapshotEvery int64
-	// Formats are the formats of the states. The zero value means this program's. Only tests set
-	// them.
+	// Formats default to those of this program. Only tests set them.
 	Formats Formats
-	// Allowed, if set, decides whether a task that has taken its partition over may continue: the
-	// topics may have been replaced by others while the process was paused.
+	// Allowed, if set, decides whether a task that has taken over its partition may continue: while
+	// the process was paused, the topics may have been replaced.
 	Allowed func(context.Context) error
-	// OnFact, if set, is called for each fact that a turn of this engine committed.
+	// OnFact, if set, is called for each fact that this engine committed.
 	OnFact func(domain.Fact)
-	// OnDeadLetter, if set, is called with the topic of each record that became a dead
-	// letter.
+	// OnDeadLetter, if set, is called with the source topic of each dead letter.
 	OnDeadLetter func(topic string)
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(task.TurnStats)
-	// Retained are the topics from which this engine deletes records that are no longer needed, in
-	// its partitions. Keep and KeepBytes are as in topology.RetentionConfig.
+	// Retained lists the topics from which this engine deletes records that its partitions no longer
+	// need. Keep and KeepBytes are as in topology.RetentionConfig.
 	Retained    []topology.RetainedTopic
 	Keep        time.Duration
 	KeepBytes   int64
-	RetainEvery time.Duration // 0: a minute
+	RetainEvery time.Duration // default: one minute
 	// PartitionOf returns the partition of an aggregate. Run sets it.
 	PartitionOf func(aggregate string) int32
 	Now         func() time.Time
 	Logger      *slog.Logger
 }
 
-// remembered returns how many settled deliveries a partition remembers.
 func (cfg Config) remembered() int { return cmp.Or(cfg.RememberedSettled, rememberedSettled) }
 
-// Engine is one engine process' share of the partitions.
+// Engine is one process's share of the partitions.
 type Engine struct {
 	cfg        Config
 	identity   string // of the states on this machine
@@ -103,7 +96,7 @@ type Engine struct {
 	rests   map[int32]*task.SnapshotRest
 }
 
-// New returns an engine; Run runs it.
+// New returns an engine. Call Run to start it.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg:     cfg,
@@ -123,7 +116,7 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Run takes part in the group until ctx ends. Then it waits for the attempts in flight, records
+// Run is a member of the group until ctx is done. Then it waits for the attempts in flight, records
 // them, and gives up its partitions.
 func (e *Engine) Run(ctx context.Context) error {
 	topic, partitions, err := e.cfg.Cluster.TopicIdentity(ctx, schemas.TopicJournal)
@@ -172,12 +165,12 @@ func (e *Engine) Run(ctx context.Context) error {
 	return errors.Join(err, membership.Leave(leaving))
 }
 
-// Check returns an error while the group does not confirm this engine's membership, and while one
-// of its partitions keeps failing.
+// Check returns an error while the group does not confirm this engine's membership, or one of its
+// partitions keeps failing.
 func (e *Engine) Check() error {
 	m := e.membership.Load()
 	if m == nil {
-		return errors.New("engine: it has not joined its group yet")
+		return errors.New("engine: not a member of its group yet")
 	}
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("engine: %w", err)
@@ -185,16 +178,14 @@ func (e *Engine) Check() error {
 	return e.tasks.Load().Check()
 }
 
-// owned reports whether the group recently acknowledged that this engine owns its partitions.
 func (e *Engine) owned() bool {
 	m := e.membership.Load()
 	return m != nil && m.Fresh()
 }
 
-// Retained returns up to where the topics of this engine's partitions are needed.
+// Retained returns the offsets from which the topics of this engine's partitions are needed.
 func (e *Engine) Retained() []topology.RetentionStatus { return e.retention.Statuses() }
 
-// restores returns the offsets that a restore of this engine's partitions may read from.
 func (e *Engine) restores() []topology.RetainedPartition {
 	var list []topology.RetainedPartition
 	for _, p := range e.Stats() {
@@ -206,13 +197,13 @@ func (e *Engine) restores() []topology.RetainedPartition {
 	return list
 }
 
-// PartitionStats are the statistics of one partition.
+// PartitionStats contains the statistics of one partition.
 type PartitionStats struct {
 	task.Stats
-	InFlight int // attempts in flight
+	InFlight int // attempts
 }
 
-// Stats returns the statistics of this engine's partitions, in their order.
+// Stats returns the statistics of this engine's partitions, in ascending order.
 func (e *Engine) Stats() []PartitionStats {
 	tasks := e.tasks.Load()
 	if tasks == nil {
@@ -225,8 +216,7 @@ func (e *Engine) Stats() []PartitionStats {
 	return all
 }
 
-// StandbyStats returns the statistics of the partitions that this engine has standbys for, in their
-// order.
+// StandbyStats returns the statistics of this engine's standbys, by partition.
 func (e *Engine) StandbyStats() []task.StandbyStats {
 	tasks := e.tasks.Load()
 	if tasks == nil {
@@ -240,7 +230,7 @@ const (
 	taskMemTableBytes = 16 << 20
 )
 
-// flightsOf returns the attempts in flight of a partition, which outlive its task.
+// flightsOf returns a partition's attempts in flight, which outlive its task.
 func (e *Engine) flightsOf(partition int32) *Flights {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -281,7 +271,6 @@ func (e *Engine) newTask(partition int32) task.Runner {
 	return owner
 }
 
-// newStandby creates the standby of a partition. Its handler only folds.
 func (e *Engine) newStandby(partition int32, following func()) task.Standby {
 	core := e.coreConfig(partition)
 	core.NewHandler = func() task.Handler[Effect, Outcome] { return NewHandler(e.cfg, nil) }
@@ -292,7 +281,6 @@ func (e *Engine) newStandby(partition int32, following func()) task.Standby {
 	})
 }
 
-// coreConfig is the configuration that a partition's task and standby share: all but the handler.
 func (e *Engine) coreConfig(partition int32) task.CoreConfig[Effect, Outcome] {
 	snapshots := e.snapshots
 	snapshots.Rest = e.restOf(partition)

@@ -8,35 +8,33 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Flights performs the effects of one partition in this process, and holds its attempts in flight,
-// whichever task began them. A task may end before its attempts: because the process was paused and
-// the group reassigned its partitions, or because a commit failed. The partition's next task in
-// this process takes the attempts over: it records their results, and does not make any of them
-// again in the meantime (G7). An attempt is lost only with the process, or when another process has
-// made it too.
+// Flights performs the effects of one partition and tracks its attempts in flight across its tasks.
+// A task may stop before its attempts finish: because the process was paused and its partitions
+// were reassigned, or because a commit failed. The partition's next task in this process inherits
+// them: it records their results, and does not repeat them in the meantime (G7). An attempt is lost
+// only if the process dies, or if another process has made it as well.
 //
-// There are at most as many as a task may have in flight: a task counts the attempts that it takes
-// over, and attempts that can no longer be recorded are dropped.
+// A task counts the attempts that it inherits, and drops those that can no longer be recorded, so
+// there are never more than one task may have.
 type Flights struct {
 	dispatcher Dispatcher
 
 	mu     sync.Mutex
 	of     map[string]*flight // by event
-	submit func(Outcome)      // to the running task, or the latest one
+	submit func(Outcome)      // to the running or latest task
 }
 
 type flight struct {
 	attempt domain.Attempt
-	result  *domain.AttemptResult // nil: in flight
+	result  *domain.AttemptResult // nil while in flight
 }
 
-// NewFlights returns an empty set.
 func NewFlights(d Dispatcher) *Flights {
 	return &Flights{dispatcher: d, of: make(map[string]*flight)}
 }
 
-// Inherit returns the attempts that are held, in a deterministic order. Their results, available or
-// future, are passed to submit.
+// Inherit returns the current attempts in a deterministic order, and passes all further results to
+// submit, including those that have already arrived.
 func (s *Flights) Inherit(submit func(Outcome)) (held []domain.Attempt) {
 	s.mu.Lock()
 	s.submit = submit
@@ -55,7 +53,6 @@ func (s *Flights) Inherit(submit func(Outcome)) (held []domain.Attempt) {
 	return held
 }
 
-// Perform performs an effect.
 func (s *Flights) Perform(e Effect) {
 	switch e := e.(type) {
 	case Begin:
@@ -79,12 +76,12 @@ func (s *Flights) finish(f *flight, r domain.AttemptResult) {
 	s.mu.Lock()
 	if s.of[f.attempt.EventID] != f {
 		s.mu.Unlock()
-		return // it can no longer be recorded
+		return // can no longer be recorded
 	}
 	f.result = &r
 	submit := s.submit
 	s.mu.Unlock()
-	submit(Outcome{f.attempt, r}) // dropped if the task has ended; the next task takes it over
+	submit(Outcome{f.attempt, r}) // a stopped task drops it, and the next one inherits it
 }
 
 func (s *Flights) forget(e Forget) {
@@ -107,17 +104,16 @@ func (s *Flights) inFlight() int {
 	return n
 }
 
-// Effect is an action of the process after a turn was committed: one of [Begin], [Forget] and
-// [Disconnect].
+// Effect is something to do after a turn was committed: [Begin], [Forget] or [Disconnect].
 //
 // sumtype:decl
 type Effect interface{ effect() }
 
 type (
-	// Begin makes an attempt. It ends in an [Outcome].
+	// Begin makes an attempt, which leads to an [Outcome].
 	Begin struct{ Attempt domain.Attempt }
 
-	// Forget drops a finished attempt, because it is recorded or never will be.
+	// Forget drops a finished attempt that is recorded, or will never be.
 	Forget struct {
 		EventID string
 		Number  int
@@ -131,7 +127,7 @@ func (Begin) effect()      {}
 func (Forget) effect()     {}
 func (Disconnect) effect() {}
 
-// Outcome is an attempt with its result: the completion of a [Begin].
+// Outcome is the result of an attempt that a [Begin] started.
 type Outcome struct {
 	Attempt domain.Attempt
 	Result  domain.AttemptResult

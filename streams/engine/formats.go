@@ -11,24 +11,21 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// StateFormat numbers the format of the keys and values that a journal is folded into, including
-// the number of settled deliveries that a partition remembers (rememberedSettled). To change
-// either, increment it, add the conversion from the previous format to conversions, and write a
-// folder of testdata for the new format (formats_test.go).
+// StateFormat is the number of the format into which a journal is folded: its keys, its values, and
+// rememberedSettled. To change it, increment the number, add a conversion from the previous format,
+// and add a testdata folder for the new one (formats_test.go).
 const StateFormat = 1
 
-// conversions maps the number of each earlier format to the conversion of its entries to the next
-// one. Do not remove one: a partition that was quiet for years has a snapshot of that age.
+// conversions maps each earlier format to its conversion to the next. Never remove any: a partition
+// that was idle for years has a snapshot of that age.
 var conversions = map[int]task.Conversion{}
 
-// Formats are the format in which an engine writes its states, and the earlier formats that it
-// reads.
+// Formats are the format of new states and the earlier ones that an engine can read.
 type Formats struct {
-	Number      int // of the format that it writes
+	Number      int // the format to write
 	Conversions map[int]task.Conversion
 }
 
-// orOwn returns the formats of this program, unless a test sets others.
 func (f Formats) orOwn() Formats {
 	if f.Number == 0 {
 		return Formats{Number: StateFormat, Conversions: conversions}
@@ -36,14 +33,11 @@ func (f Formats) orOwn() Formats {
 	return f
 }
 
-// identityOf returns the identity of the states of a format with that many partitions, in any
-// cluster.
 func identityOf(format, partitions int) string {
 	return fmt.Sprintf("engine state %d over %d partitions", format, partitions)
 }
 
-// Snapshots returns the configuration of the snapshots of states with that many partitions,
-// including which formats are read.
+// Snapshots returns the snapshot configuration for a number of partitions.
 func Snapshots(partitions int) task.SnapshotConfig {
 	return Formats{}.orOwn().snapshots(partitions)
 }
@@ -67,14 +61,13 @@ func (f Formats) snapshots(partitions int) task.SnapshotConfig {
 	return cfg
 }
 
-// has reports whether the format before the next one is read.
 func (f Formats) has(number int) bool {
 	_, has := f.Conversions[number]
 	return has
 }
 
 // following chains two conversions. All entries pass through both Entry functions before the first
-// Whole runs, so the second Entry sees entries as they were before the first Whole.
+// Whole runs, so the second Entry sees entries that no Whole has changed.
 func following(first, rest task.Conversion) (both task.Conversion) {
 	switch {
 	case first.Entry == nil:
@@ -99,7 +92,6 @@ func following(first, rest task.Conversion) (both task.Conversion) {
 	return both
 }
 
-// reads lists the numbers of the formats that are read, in ascending order.
 func (f Formats) reads() []int {
 	numbers := []int{f.Number}
 	for n := f.Number - 1; f.has(n); n-- {
@@ -109,26 +101,25 @@ func (f Formats) reads() []int {
 	return numbers
 }
 
-// advise returns what to do about snapshots that are not read, when the beginning of the journal is
-// deleted.
+// advise returns what to do if the snapshots cannot be read and the journal's beginning is deleted.
 func (f Formats) advise(identity string, partitions int) string {
 	var format, count int
 	_, err := fmt.Sscanf(identity, "engine state %d over %d partitions", &format, &count)
 	if err != nil {
 		return ""
 	}
-	are := fmt.Sprintf("The snapshots that there are have state format %d, and this version reads "+
+	are := fmt.Sprintf("The existing snapshots have state format %d, but this version reads "+
 		"%s: ", format, strings.Trim(fmt.Sprint(f.reads()), "[]"))
 	switch {
 	case count != partitions:
-		return fmt.Sprintf("The snapshots that there are were made of %d partitions, and the topics "+
-			"have %d: restore the topics from a backup", count, partitions)
+		return fmt.Sprintf("The existing snapshots are of %d partitions, but the topics have %d: "+
+			"restore the topics from a backup", count, partitions)
 	case format > f.Number:
 		return are + "a newer version wrote them. Nothing is lost: start that version again, or a " +
 			"later one (docs/decisions/upgrades.md)"
 	case slices.Contains(f.reads(), format):
 		return ""
 	}
-	return are + "an older version wrote them. Nothing is lost: start that version again, and go " +
-		"from there to one that still reads them (docs/decisions/upgrades.md)"
+	return are + "an older version wrote them. Nothing is lost: start that version again, and " +
+		"upgrade from it to one that still reads them (docs/decisions/upgrades.md)"
 }

@@ -10,22 +10,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// Notifications from one endpoint to another (docs/decisions/notices.md) use the same path as
-// handovers.
+// Notifications from one endpoint to another use the same path (docs/decisions/notices.md).
 //
-// The partition that makes a handover numbers it, and the receiving partition remembers the highest
-// number from each other partition. A handover whose number is not larger is a repeat, however late
-// it arrives: the delivery itself may be forgotten by then.
+// The sending partition numbers each handover, and the receiving one remembers the highest number
+// from each partition. A handover with no higher number is a repeat, however late it arrives: the
+// delivery itself may already be forgotten.
 //
-// The numbers of one partition arrive in order. They rise from fact to fact. A turn's records are
-// one transaction, and the next one begins when it has ended. A new owner begins with numbers above
-// those of an aborted turn, because the aborted records also take up journal offsets.
+// A partition's numbers arrive in order: they increase with each fact, and transactions do not
+// overlap. A new owner's numbers are above those of an aborted turn, because aborted records also
+// take up journal offsets.
 
-// handOver appends an event to the partition of the endpoint that it was moved to, as a match. That
-// partition deduplicates it.
+// handOver sends a moved event to its new endpoint's partition as a match.
 func (m *machine) handOver(t *task.Turn, endpointID string, moved domain.DeliveryMoved) error {
 	delivery, err := m.state.delivery(t.Batch, moved.EventID)
-	if err != nil || delivery.EndpointID != endpointID { // it continues in this partition
+	if err != nil || delivery.EndpointID != endpointID { // stays here
 		return err
 	}
 	in := delivery.HandOver(moved.Body)
@@ -34,8 +32,8 @@ func (m *machine) handOver(t *task.Turn, endpointID string, moved domain.Deliver
 	return nil
 }
 
-// notify appends the event that notifies another endpoint of a fact to that endpoint's partition,
-// as a match. That partition deduplicates it like a handover.
+// notify sends the event that notifies another endpoint of a fact to its partition as a match. It
+// is deduplicated like a handover.
 func (m *machine) notify(t *task.Turn, f domain.Fact) error {
 	if f.Telling().EndpointID == "" {
 		return nil
@@ -54,21 +52,19 @@ func handedOver(in domain.MatchInput) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
-// handOverNumber returns the number of a handover whose fact is the next one of a turn: the journal
-// offset that the fact has, or would have without other records in between.
+// handOverNumber returns the number of a handover that is the turn's next fact: its offset if there
+// were no other records.
 func (m *machine) handOverNumber(t *task.Turn) uint64 {
 	return uint64(t.Next) + uint64(len(m.facts))
 }
 
-// handOverKey returns the key of the highest number received from a partition.
+// handOverKey is the key of the highest number received from a partition:
 //
 //	0x1b | partition, 4 bytes, big endian → number, 8 bytes, big endian
 func handOverKey(partition int32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{spaceHandOver}, uint32(partition))
 }
 
-// knowsHandOver reports whether an event was already handed over to this partition. It returns
-// false for a handover without a number.
 func (s *state) knowsHandOver(r reader, moved domain.Moved) (bool, error) {
 	if moved.Number == 0 {
 		return false, nil

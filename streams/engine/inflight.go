@@ -5,19 +5,17 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// inFlight counts the attempts in flight, in total and by endpoint.
 type inFlight struct {
 	perEndpoint int
 	byEvent     map[string]begun
 	windows     map[string]*window // by endpoint
 	probing     int                // attempts in flight to probing endpoints
-	blocking    int                // windows that groups wait for
-	// uncountedMillis is the end of the time in which attempts may have begun that no window
-	// counts: when the task began, or when a window was dropped.
+	blocking    int                // windows with blocked groups
+	// Until uncountedMillis, attempts may have begun that no window counts: before the task began, or
+	// before a window was dropped.
 	uncountedMillis int64
 }
 
-// begun is an attempt in flight.
 type begun struct {
 	claim    store.Claimed
 	number   int
@@ -25,8 +23,7 @@ type begun struct {
 	probing  bool
 }
 
-// rememberedWindows bounds the number of windows that are kept for endpoints without attempts in
-// flight.
+// rememberedWindows bounds the windows that are kept for endpoints without attempts in flight.
 const rememberedWindows = 16_384
 
 func newInFlight(perEndpoint int) *inFlight {
@@ -69,7 +66,6 @@ func (f *inFlight) begin(
 	}
 }
 
-// block adds a group that waits until an attempt to its endpoint ends.
 func (f *inFlight) block(w *window, group string) {
 	if len(w.blocked) == 0 {
 		f.blocking++
@@ -77,8 +73,7 @@ func (f *inFlight) block(w *window, group string) {
 	w.block(group)
 }
 
-// end counts an attempt out, if it is in flight. It returns its claim, and the groups of its
-// endpoint that waited for it to end.
+// end removes an attempt, if it is in flight. It returns its claim and the groups to unblock.
 func (f *inFlight) end(
 	o Outcome, nowMillis int64,
 ) (claim store.Claimed, unblocked []string, was bool) {

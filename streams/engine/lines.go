@@ -9,26 +9,25 @@ import (
 )
 
 // A line is the sequence of pending deliveries of one wallet at one endpoint that were created
-// while the endpoint had [domain.OrderingWallet]. Only its head is due. When the head ends, the
+// while the endpoint had [domain.OrderingWallet]. Only its head is due. When the head is done, the
 // same fold makes the next delivery the head (docs/decisions/ordering.md).
 //
 //	0x1c | endpoint id | 0x00 | wallet -> sequence of the last in the line, 8 bytes, big endian
 //	0x1d | endpoint id | 0x00 | wallet | 0x00 | sequence, 8 bytes, big endian -> event id,
 //	       for each one behind the head
 //
-// A line of one delivery, the usual case, is therefore one key. The next head of a long line is one
-// seek forward from the key of the former head, so tombstones are not scanned again. The lines of a
+// So a line of one delivery, the usual case, is a single key. The next head of a long line is one
+// seek forward from the key of the previous head, which does not rescan tombstones. The lines of a
 // deleted endpoint do not advance: their deliveries are cancelled in place.
 
-// behindGroup returns the timer group of an endpoint's deliveries that are behind another in their
-// line. It is claimed only if the endpoint is deleted. Enabling the endpoint does not change it.
+// behindGroup is the timer group of the deliveries behind another in their line. It is claimed only
+// if the endpoint is deleted.
 func behindGroup(endpointID string) string { return endpointID + behindSuffix }
 
 const behindSuffix = store.ParkedSuffix
 
 func isBehindGroup(group string) bool { return strings.HasSuffix(group, behindSuffix) }
 
-// groupOf returns the timer group of a pending delivery (G3).
 func groupOf(d domain.Delivery) string {
 	if d.Behind {
 		return behindGroup(d.EndpointID)
@@ -36,7 +35,7 @@ func groupOf(d domain.Delivery) string {
 	return deliveryGroup(d.EndpointID, d.EndpointEpoch)
 }
 
-// lineKey returns the key of a line, or of a delivery behind its head.
+// lineKey returns the key of a line, or the prefix of the keys of deliveries behind its head.
 func lineKey(space byte, endpointID, wallet string) []byte {
 	return append(append(keyOf(space, endpointID), 0), wallet...)
 }
@@ -46,7 +45,6 @@ func behindKey(d domain.Delivery, sequence uint64) []byte {
 	return binary.BigEndian.AppendUint64(key, sequence)
 }
 
-// join adds a new delivery at the end of its line.
 func (s *state) join(batch *store.Batch, d domain.Delivery) (domain.Delivery, error) {
 	key := lineKey(spaceLine, d.EndpointID, d.Line)
 	last, err := batch.Get(key)
@@ -61,8 +59,7 @@ func (s *state) join(batch *store.Batch, d domain.Delivery) (domain.Delivery, er
 	return d, batch.Set(key, binary.BigEndian.AppendUint64(nil, d.Sequence))
 }
 
-// leaveLine removes an ended delivery from its line. If it was the head, the next one is due from
-// then on.
+// leaveLine removes a delivery from its line. If it was the head, the next one becomes due.
 func (s *state) leaveLine(batch *store.Batch, d domain.Delivery, atMillis int64) error {
 	if d.Behind {
 		return batch.Delete(behindKey(d, d.Sequence))
@@ -89,7 +86,6 @@ func (s *state) leaveLine(batch *store.Batch, d domain.Delivery, atMillis int64)
 	return s.advance(batch, next, endpoint.Epoch, atMillis)
 }
 
-// nextOf returns the event of the first delivery behind another in its line, or "".
 func (s *state) nextOf(batch *store.Batch, d domain.Delivery) (event string, err error) {
 	end := append(lineKey(spaceBehind, d.EndpointID, d.Line), 1)
 	err = batch.Scan(behindKey(d, d.Sequence), end, func(_, value []byte) (bool, error) {
@@ -99,8 +95,8 @@ func (s *state) nextOf(batch *store.Batch, d domain.Delivery) (event string, err
 	return event, err
 }
 
-// advance makes a delivery the head of its line. It is due when its turn comes, not at its creation
-// time, because the clock may have been set back since.
+// advance makes a delivery the head of its line. It is due now, not at its creation time, because
+// the clock may have been set back since.
 func (s *state) advance(
 	batch *store.Batch, eventID string, epoch uint32, atMillis int64,
 ) error {
@@ -130,8 +126,8 @@ func (s *state) clearTimer(batch *store.Batch, d domain.Delivery) error {
 	return batch.ClearTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }
 
-// setTimer adds the entry of a pending delivery to the timer index. It carries the delivery and its
-// body until the first attempt.
+// setTimer adds a pending delivery's timer entry, which carries it and its body until the first
+// attempt.
 func (s *state) setTimer(batch *store.Batch, d domain.Delivery, body []byte) error {
 	if unattempted(d) {
 		return batch.SetTimerCarrying(groupOf(d), d.NextAttemptAtMillis, d.EventID, carried(d), body)
@@ -139,8 +135,7 @@ func (s *state) setTimer(batch *store.Batch, d domain.Delivery, body []byte) err
 	return batch.SetTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }
 
-// dissolve makes the deliveries behind others at a deleted endpoint due, so that they are
-// cancelled.
+// dissolve makes the deliveries that are not heads due, so that they are cancelled.
 func (s *state) dissolve(batch *store.Batch, endpointID string) error {
 	stand := false
 	from := lineKey(spaceBehind, endpointID, "")

@@ -14,21 +14,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// machine is the handler of one task: it decides, folds, and starts attempts.
 type machine struct {
 	cfg       Config
 	state     *state
 	scheduler *scheduler
-	inherited []domain.Attempt     // of former tasks, until Start counts them in
-	facts     []domain.Fact        // of the turn; they bound its commands, and are reported
+	inherited []domain.Attempt     // from previous tasks, until Start counts them
+	facts     []domain.Fact        // of the turn; they bound its commands
 	dead      []schemas.DeadLetter // of the turn
-	rows      map[string]bool      // aggregates whose row the turn publishes
+	rows      map[string]bool      // aggregates whose rows the turn publishes
 	recalled  bool                 // the current command waits for the next turn
-	tabled    bool                 // the tables have every row of this state
+	tabled    bool                 // all rows of this state are published
 }
 
-// NewHandler creates the handler of one partition. inherited are the attempts that its former tasks
-// in this process have in flight ([Flights.Inherit]).
+// NewHandler returns the handler of one partition. inherited are the attempts that its previous
+// tasks in this process have in flight ([Flights.Inherit]).
 func NewHandler(cfg Config, inherited []domain.Attempt) task.Handler[Effect, Outcome] {
 	s := newState(cfg.remembered())
 	return &machine{
@@ -40,32 +39,30 @@ func NewHandler(cfg Config, inherited []domain.Attempt) task.Handler[Effect, Out
 	}
 }
 
-// Indexes of a turn's inputs: [Inputs].
+// Indexes of [Inputs].
 const (
 	inputCommands = iota
 	inputMatches
 )
 
-// Inputs returns the topics that an engine's turns read, in this order.
+// Inputs returns the input topics of an engine, in order.
 func Inputs() []string { return []string{schemas.TopicCommands, schemas.TopicMatches} }
 
-// Bounds of a turn. The number of its facts stays below task.TurnFacts: each outcome leads to at
-// most three facts, each match to two, each cancellation to two, each mail to one, and the last
-// command of a turn to one for each delivery of a replay.
+// Bounds of a turn, whose facts stay below task.TurnFacts: each outcome leads to at most three,
+// each match to two, each cancellation to two, each mail to one, and the last command to one per
+// delivery of a replay.
 const (
-	// commandFactsAtOnce is the number of facts after which a turn leaves the remaining commands
-	// for the next turn.
+	// After commandFactsAtOnce facts, a turn leaves the remaining commands for the next one.
 	commandFactsAtOnce = task.TurnInputs
 	cancelAtOnce       = 256
 	expireAtOnce       = 256
 )
 
-// Fails to compile if a turn may have more facts than task.TurnFacts. The last command adds at most
-// two to those of its replay.
+// Does not compile if a turn may have more than task.TurnFacts. The last command may add two.
 const _ = uint(task.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) -
 	3*task.TurnInputs - 2*task.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
 
-// Fold folds a record of the journal during a restore.
+// Fold folds a journal record.
 func (m *machine) Fold(batch *store.Batch, r kafka.Record) error {
 	f, err := readFact(r)
 	if err != nil {
@@ -75,8 +72,8 @@ func (m *machine) Fold(batch *store.Batch, r kafka.Record) error {
 	return err
 }
 
-// readFact decodes a record of the journal. A record that cannot be read stops its partition: it
-// did happen, and folding without it would give another history.
+// readFact decodes a journal record. An unreadable record stops its partition, because folding
+// without it would give a different state.
 func readFact(r kafka.Record) (domain.Fact, error) {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
@@ -91,7 +88,7 @@ func readFact(r kafka.Record) (domain.Fact, error) {
 // Flush writes the state's buffered changes.
 func (m *machine) Flush(batch *store.Batch) error { return m.state.flush(batch) }
 
-// Start takes over the attempts of former tasks, and counts the pending notices.
+// Start takes over the attempts of previous tasks and counts the unsettled notices.
 func (m *machine) Start(t *task.Turn) error {
 	if err := m.scheduler.inherit(t, m.inherited); err != nil {
 		return err
@@ -103,11 +100,10 @@ func (m *machine) Start(t *task.Turn) error {
 	return m.publishRows(t)
 }
 
-// rowsAtOnce bounds how many rows of a rebuilt state a turn publishes.
 const rowsAtOnce = 256
 
-// tableRows publishes the rows of a rebuilt state, some in each turn: the published rows may come
-// from a state that was not the journal's.
+// tableRows publishes the rows of a rebuilt state, rowsAtOnce in each turn, because the published
+// ones may come from a state that differed from the journal.
 func (m *machine) tableRows(t *task.Turn) error {
 	if m.tabled {
 		return nil
@@ -136,8 +132,8 @@ func (m *machine) tableRows(t *task.Turn) error {
 	return t.Batch.Set(mark, end)
 }
 
-// mayChangeRow reports whether a fact may change a row of the tables. A finished attempt may,
-// because endpoints count the failed runs in a row.
+// mayChangeRow reports whether a fact may change a row. A settled attempt may, because endpoints
+// count consecutive failures.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
 	case domain.DeliveryCreated, domain.DeliveryRecalled, domain.DeliveryRequeued,
@@ -146,12 +142,11 @@ func mayChangeRow(body domain.FactBody) bool {
 		return false
 	case domain.AttemptMade:
 		return b.State == domain.StateFailed || b.State == domain.StateDelivered
-	default: // publishing an unchanged row does no harm
+	default: // publishing an unchanged row is harmless
 		return true
 	}
 }
 
-// changesRow is mayChangeRow for a fact whose change is known.
 func changesRow(body domain.FactBody, c change) bool {
 	if _, is := body.(domain.AttemptMade); is {
 		return c.before.ConsecutiveFailures != c.after.ConsecutiveFailures
@@ -218,7 +213,6 @@ func (m *machine) record(
 	return nil
 }
 
-// foldRecorded folds a fact and adds the other records that belong to its transaction.
 func (m *machine) foldRecorded(t *task.Turn, f domain.Fact) error {
 	c, err := m.state.fold(t.Batch, f)
 	if err != nil {
@@ -238,7 +232,7 @@ func (m *machine) foldRecorded(t *task.Turn, f domain.Fact) error {
 		if err := m.order(t, c.notice[1]); err != nil {
 			return err
 		}
-	default: // nothing else to do
+	default:
 	}
 	if err := m.notify(t, f); err != nil {
 		return err
@@ -260,10 +254,9 @@ func (m *machine) publishResult(t *task.Turn, handled domain.CommandHandled, rep
 		schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
 }
 
-// publishRows writes the current rows of the changed aggregates to their tables. An aggregate that
-// was never created has no row.
+// publishRows writes the current rows of the changed aggregates.
 func (m *machine) publishRows(t *task.Turn) error {
-	// in a deterministic order
+	// Sorted, so that a turn is deterministic.
 	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) {
 		topic, row, exists, err := m.row(t, aggregate)
 		if err != nil {
@@ -315,8 +308,7 @@ func (m *machine) match(t *task.Turn, r kafka.Record) error {
 	return m.record(t, in.EndpointID, "", domain.DecideMatch(endpoint, delivery, in)...)
 }
 
-// outcome records the result of an attempt. If the attempt was a test's first, it also answers the
-// command that waits for it.
+// outcome records the result of an attempt. If it is a test's first, it also answers the command.
 func (m *machine) outcome(t *task.Turn, o Outcome) error {
 	delivery, err := m.state.delivery(t.Batch, o.Attempt.EventID)
 	if err != nil {
@@ -342,8 +334,8 @@ func (m *machine) outcome(t *task.Turn, o Outcome) error {
 	return m.record(t, o.Attempt.EndpointID, "", facts...)
 }
 
-// cancelDeliveries cancels deliveries whose endpoint was deleted, and tests whose endpoint was
-// disabled before they were sent. A test is sent if its endpoint was enabled again in the meantime.
+// cancelDeliveries cancels deliveries whose endpoint was deleted, and unsent tests whose endpoint
+// is disabled.
 func (m *machine) cancelDeliveries(t *task.Turn) error {
 	for _, c := range m.scheduler.popCancels() {
 		delivery, err := m.state.delivery(t.Batch, c.ID)
@@ -383,13 +375,13 @@ func (m *machine) AfterCommit(a task.After) ([]Effect, int64, error) {
 	return effects, wakeMillis, err
 }
 
-// Drain starts no further attempts.
+// Drain prevents further attempts.
 func (m *machine) Drain() { m.scheduler.draining = true }
 
 // Busy reports whether attempts are in flight.
 func (m *machine) Busy() bool { return m.scheduler.inFlight.len() > 0 }
 
-// Unhurried reports whether no delivery is waiting for an attempt to end.
+// Unhurried reports whether no delivery is waiting for an attempt to finish.
 func (m *machine) Unhurried() bool {
 	s := m.scheduler
 	return s.free() > 0 && s.waitlisted.len() == 0 && s.inFlight.blocking == 0

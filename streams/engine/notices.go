@@ -8,23 +8,23 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// Timer groups of notices: those to be ordered, and those whose order may get no answer.
+// Timer groups of notices: those to be ordered, and ordered ones whose answer may not arrive.
 const (
 	groupMails  = "mails"
 	groupOrders = "orders"
 )
 
-// ordersAtOnce bounds the orders of a partition that wait for an answer, so that a burst of
-// disabled endpoints queues here and not at a mail server that is down.
+// ordersAtOnce bounds a partition's unanswered orders. A burst of disabled endpoints queues here,
+// not at a mail server that is down.
 const ordersAtOnce = 32
 
-// mails is the scheduler's count of a partition's notices. While no mail server is available, one
-// notice is ordered at a time, to find out when there is one again.
+// mails counts a partition's notices. While no mail server is available, it allows one order at a
+// time, to detect when there is one again.
 type mails struct {
-	pending  int // notices that are not settled
-	ordered  int // those that wait for an answer
+	pending  int // unsettled notices
+	ordered  int // notices without an answer
 	taken    []store.Claimed
-	unserved int   // answers in a row that say no mail server is available
+	unserved int   // consecutive answers that no mail server is available
 	resume   int64 // when to order again in that case
 }
 
@@ -35,7 +35,6 @@ func (m *mails) allowed() int {
 	return ordersAtOnce - m.ordered - len(m.taken)
 }
 
-// noteChange updates the counts for a notice that a fact changed.
 func (m *mails) noteChange(before, after domain.Notice) {
 	count := func(n domain.Notice, by int) {
 		if n.Exists() {
@@ -58,8 +57,8 @@ func (m *mails) noteAnswer(answer domain.MailAnswer, nowMillis int64) {
 	m.resume = nowMillis + domain.MailWait(m.unserved)
 }
 
-// allowMails returns how many notices of a group may be claimed now. Notices that were already
-// ordered have their places.
+// allowMails returns how many notices of a group may be claimed now. Ordered ones have their
+// places.
 func (r *round) allowMails(group string) int {
 	if group == groupOrders {
 		return max(0, ordersAtOnce-len(r.mails.taken))
@@ -75,7 +74,6 @@ func (s *state) notice(r reader, id string) (domain.Notice, error) {
 	return load(r, spaceNotice, id, schemas.UnmarshalNotice)
 }
 
-// foldNotice folds a fact into its notice, and moves the notice's entry in the timer index.
 func (s *state) foldNotice(
 	batch *store.Batch, f domain.Fact,
 ) (before, after domain.Notice, err error) {
@@ -105,7 +103,6 @@ func noticeGroup(n domain.Notice) string {
 	return groupMails
 }
 
-// countNotices counts the notices that a restored state holds.
 func (m *machine) countNotices(t *task.Turn) error {
 	return t.Batch.Scan([]byte{spaceNotice}, []byte{spaceNotice + 1},
 		func(_, value []byte) (bool, error) {
@@ -149,7 +146,6 @@ func (m *machine) order(t *task.Turn, notice domain.Notice) error {
 	return nil
 }
 
-// recordMail records a mailer's answer. The mailer does not wait for a result.
 func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordMail) error {
 	notice, err := m.state.notice(t.Batch, domain.NoticeID(body.EndpointID, body.Notice))
 	if err != nil {
@@ -162,12 +158,11 @@ func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordM
 	return m.record(t, body.EndpointID, c.ID, facts...)
 }
 
-// reportGivenUp logs mails that are no longer retried.
 func (m *machine) reportGivenUp(f domain.Fact) {
 	made, ok := f.Body.(domain.MailAttempted)
 	if ok && made.Outcome == domain.MailGivenUp {
-		m.cfg.Logger.Error("no mail about a disabled endpoint was sent: servers refused it too long, "+
-			"or the event is too old", "endpoint", f.Aggregate,
+		m.cfg.Logger.Error("gave up on a mail about a disabled endpoint: servers refused it for too "+
+			"long, or the event is too old", "endpoint", f.Aggregate,
 			"mail", domain.NoticeID(f.Aggregate, made.Notice), "tries", made.Number-1)
 	}
 }

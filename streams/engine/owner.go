@@ -10,9 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Owner returns the aggregate that an entry of a task's state belongs to. The entry is stored in
-// that aggregate's partition. Entries of the partition itself belong to no aggregate, and mean
-// nothing with another journal: numbers of handovers are its offsets. The entry is in s.
+// Owner returns the aggregate in whose partition an entry of s belongs. Entries of the partition
+// itself belong to none: with another journal, for example, handover numbers are meaningless.
 func Owner(s *store.Store, key, value []byte) (aggregate string, err error) {
 	group, id, err := store.TimerOf(key)
 	switch {
@@ -48,13 +47,13 @@ func Owner(s *store.Store, key, value []byte) (aggregate string, err error) {
 	return "", nil
 }
 
-// timerOwner is Owner of an entry of the timer index, or of the mark of a group.
+// timerOwner is [Owner] for a timer entry, or for the mark of a group.
 func timerOwner(s *store.Store, group, id string) (aggregate string, err error) {
 	switch group {
 	case groupCommands:
 		value, err := s.Get(keyOf(spaceCommand, id))
 		if err == nil && value == nil {
-			return "", nil // a command that was handled again has a second timer, and by then no answer
+			return "", nil // a second timer of a command that was handled twice
 		}
 		if err == nil {
 			aggregate, _, err = schemas.HandledFor(value)
@@ -77,14 +76,13 @@ func owned(name, aggregate string, err error) (string, error) {
 	return aggregate, nil
 }
 
-// IsDelivery reports whether a key of the state holds a delivery.
+// IsDelivery reports whether a key of the state is that of a delivery.
 func IsDelivery(key []byte) bool { return len(key) > 1 && key[0] == spaceDelivery }
 
-// IsBody reports whether a key of the state holds an event's body.
+// IsBody reports whether a key of the state is that of an event's body.
 func IsBody(key []byte) bool { return len(key) > 1 && key[0] == spaceBody }
 
-// Later returns which of two deliveries of an event to keep when their partitions are merged: the
-// one to the endpoint that the event moved to last.
+// Later returns the delivery with more moves, to keep when the partitions of two are merged.
 func Later(a, b []byte) ([]byte, error) {
 	first, err := schemas.UnmarshalDelivery(a)
 	if err != nil {
@@ -97,7 +95,7 @@ func Later(a, b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// WatchIn returns the watch in an entry of the state, or false if the entry holds something else.
+// WatchIn returns the watch in an entry of the state, if it is one.
 func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
 	if len(key) < 2 || key[0] != spaceWatch {
 		return w, false, nil
@@ -106,7 +104,7 @@ func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
 	return w, true, err
 }
 
-// WatchOf returns a watch of a state. The zero value means that it does not exist.
+// WatchOf returns a watch of a state, or the zero value if it does not exist.
 func WatchOf(s *store.Store, id string) (domain.Watch, error) {
 	return load(s, spaceWatch, id, schemas.UnmarshalWatch)
 }
@@ -117,7 +115,7 @@ func HasEndpoint(s *store.Store, id string) (bool, error) {
 	return value != nil, err
 }
 
-// Row returns the table row of an entry of the state: of an account, an endpoint or a watch.
+// Row returns the table row of an entry, if it is an account, an endpoint or a watch.
 func Row(key, value []byte) (r kafka.Record, is bool, err error) {
 	if len(key) < 2 {
 		return r, false, nil

@@ -10,33 +10,32 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// scheduler turns due timers into attempts. It is all in memory: after a restart of the process,
-// attempts that were in flight are due again; after a restart of only the task they are still in
-// flight ([Flights]).
+// scheduler turns due timers into attempts. Its state is in memory: after a restart of the process,
+// attempts that were in flight are due again, and after a restart of just the task, they are still
+// in flight ([Flights]).
 type scheduler struct {
 	cfg        Config
 	state      *state
 	secrets    *secrets
 	inFlight   *inFlight
-	waitlisted *queue            // groups that wait for a place among the probing
-	delayed    *wakes            // groups that wait until a time: for their rate limit, or sealed
-	urgent     []string          // events to attempt ahead of their turn
+	waitlisted *queue            // groups that wait for a place among the probing ones
+	delayed    *wakes            // groups that wait for their rate limit, or for their secrets
+	urgent     []string          // events to attempt before others
 	newEpochs  []domain.Endpoint // whose epoch changed in the turn: enabled or deleted
 	relimited  []domain.Endpoint // whose rate limit changed in the turn
-	// effects of the turn that do not depend on due timers
-	effects   []Effect
-	cancels   []store.Claimed // deliveries of deleted endpoints, tests of disabled ones
-	crowded   []string        // groups of deleted endpoints that a turn had no room for
-	expired   []store.Claimed // expired answers to commands
-	mails     mails
-	draining  bool
-	nowMillis int64 // time of the current or latest start
+	effects    []Effect
+	cancels    []store.Claimed // deliveries of deleted endpoints, tests of disabled ones
+	crowded    []string        // groups of deleted endpoints without room in the last turn
+	expired    []store.Claimed
+	mails      mails
+	draining   bool
+	nowMillis  int64 // of the current or latest start
 }
 
 const (
-	// maxUrgent bounds the urgent events that wait because of the limit on all attempts.
+	// maxUrgent bounds the urgent events that wait for a free attempt.
 	maxUrgent = 1024
-	// sealedAgainMillis is the wait before a secret is tried again.
+	// sealedAgainMillis is the wait before an endpoint's secrets are opened again after an error.
 	sealedAgainMillis = 30_000
 	// ownedAgainMillis is the wait before the ownership of the partition is checked again.
 	ownedAgainMillis = 250
@@ -53,9 +52,9 @@ func newScheduler(cfg Config, s *state) *scheduler {
 	}
 }
 
-// inherit counts in the attempts that former tasks of the partition have in flight, and claims
-// their deliveries, so that none is made again. It drops attempts that are already recorded, or
-// that another process has made since.
+// inherit adds the attempts of the partition's previous tasks and claims their deliveries, so that
+// they are not repeated. It drops attempts that are recorded, or that another process has made
+// since.
 func (s *scheduler) inherit(t *task.Turn, inherited []domain.Attempt) error {
 	s.nowMillis, s.inFlight.uncountedMillis = t.NowMillis, t.NowMillis
 	for _, attempt := range inherited {
@@ -84,8 +83,7 @@ func (s *scheduler) forget(a domain.Attempt) {
 	s.effects = append(s.effects, Forget{EventID: a.EventID, Number: a.Number})
 }
 
-// end removes an attempt. If its outcome was not recorded, it is still due, and its claim is
-// released.
+// end removes an attempt. If its outcome was not recorded, the delivery is still due.
 func (s *scheduler) end(timers *store.TimerIndex, o Outcome, recorded bool) {
 	s.forget(o.Attempt)
 	claim, unblocked, was := s.inFlight.end(o, s.nowMillis)
@@ -97,8 +95,7 @@ func (s *scheduler) end(timers *store.TimerIndex, o Outcome, recorded bool) {
 	}
 }
 
-// noteChange records how a fact of the turn changed an endpoint. Connections to URLs that are no
-// longer used are dropped.
+// noteChange notes how a fact changed an endpoint.
 func (s *scheduler) noteChange(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
 		s.newEpochs = append(s.newEpochs, after)
@@ -123,17 +120,17 @@ func (s *scheduler) popExpired() []store.Claimed {
 	return taken
 }
 
-// round is one call of start: the scheduler with the arguments of the call.
+// round is the scheduler during one call of start.
 type round struct {
 	*scheduler
 	timers    *store.TimerIndex
 	committed *store.Store
-	granted   map[string]bool // waitlisted groups whose turn has come
+	granted   map[string]bool // waitlisted groups that may claim a place
 	attempts  []Effect
 }
 
-// start claims what is due and may be attempted, and returns the effects to perform, and
-// when to call again.
+// start claims what is due and allowed, and returns the effects to perform and when to call it
+// again.
 func (s *scheduler) start(a task.After) (effects []Effect, wakeMillis int64, err error) {
 	effects, s.effects = s.effects, nil
 	if s.draining {
@@ -153,7 +150,7 @@ func (r *round) start(a task.After) (wakeMillis int64, err error) {
 	for group := range r.delayed.due(r.nowMillis) {
 		r.timers.Unblock(group)
 	}
-	for _, group := range r.crowded { // those of the previous turn are cancelled
+	for _, group := range r.crowded { // the previous turn has cancelled its share
 		r.timers.Unblock(group)
 	}
 	r.crowded = r.crowded[:0]
@@ -179,14 +176,12 @@ func (r *round) start(a task.After) (wakeMillis int64, err error) {
 
 func (s *scheduler) free() int { return s.cfg.AttemptsInFlight - s.inFlight.len() }
 
-// probingPlaces returns how many more attempts the probing endpoints may have.
 func (s *scheduler) probingPlaces() int {
 	return max(1, s.cfg.AttemptsInFlight/2) - s.inFlight.probing
 }
 
-// setBack ends waits that were computed before the clock was set back. Otherwise they would last
-// until the clock reaches their old time again. Groups that must still wait are rescheduled by the
-// current clock.
+// setBack ends waits from before the clock was set back, which would otherwise last until it
+// reaches their time again. Groups that still have to wait are rescheduled.
 func (r *round) setBack(nowMillis int64) {
 	for group := range r.delayed.due(math.MaxInt64) {
 		r.timers.Unblock(group)
@@ -198,9 +193,8 @@ func (r *round) setBack(nowMillis int64) {
 	r.mails.resume = min(r.mails.resume, nowMillis+domain.MailLastWait)
 }
 
-// resume unblocks the groups of endpoints that were enabled or deleted, or got another rate limit.
-// This includes groups of former epochs, because an endpoint may be disabled again before all
-// deliveries of one epoch were sent.
+// resume unblocks endpoints that were enabled or deleted, or whose rate limit changed. Groups of
+// earlier epochs are included, because an endpoint may be disabled again before they are sent.
 func (r *round) resume() {
 	for _, e := range slices.Concat(r.newEpochs, r.relimited) {
 		for epoch := range e.Epoch + 1 {
@@ -219,8 +213,8 @@ func (r *round) resume() {
 	r.newEpochs = r.newEpochs[:0]
 }
 
-// claim claims until nothing more is due or allowed. First, waitlisted groups get one place each,
-// in order of arrival, while there are places. A group uses its place or leaves the list.
+// claim claims until nothing more is due or allowed. It first grants free places to waitlisted
+// groups, in order of arrival. A group that does not use its place loses it.
 func (r *round) claim() error {
 	for {
 		asked := 0
@@ -266,9 +260,8 @@ func (r *round) handle(c store.Claimed) error {
 	return r.begin(c, endpoint)
 }
 
-// startUrgent attempts urgent events at once, whatever the window allows, because a user is
-// waiting. Only the limit on all attempts applies. Events beyond it are tried again, unless their
-// turn comes before.
+// startUrgent attempts urgent events immediately, beyond their endpoint's window, because a user is
+// waiting. Only the limit on all attempts applies.
 func (r *round) startUrgent() error {
 	urgent := r.urgent
 	r.urgent = nil
@@ -282,7 +275,7 @@ func (r *round) startUrgent() error {
 		case err != nil:
 			return err
 		case !delivery.State.Pending() || delivery.Attempts > 0:
-			continue // it waited for a first attempt, which has ended in the meantime
+			continue // its first attempt has finished
 		case endpoint.Sends() && r.free() <= 0:
 			if len(r.urgent) < maxUrgent {
 				r.urgent = append(r.urgent, eventID)
@@ -296,8 +289,8 @@ func (r *round) startUrgent() error {
 	return nil
 }
 
-// startUrgentOne attempts an event that is not in flight. A test of a disabled endpoint is
-// cancelled, because its command would otherwise wait until the endpoint is enabled.
+// startUrgentOne cancels a test of a disabled endpoint, because otherwise its command would wait
+// until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
 	c, free, err := r.timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
 		delivery.EventID)
@@ -311,8 +304,8 @@ func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoin
 	return r.begin(c, endpoint)
 }
 
-// allow returns how many more entries of a group may be claimed now. A negative result means that
-// no group may claim any.
+// allow returns how many more entries of a group may be claimed, or a negative number if no group
+// may claim any.
 func (r *round) allow(group string) int {
 	switch group {
 	case groupCommands:
@@ -323,7 +316,7 @@ func (r *round) allow(group string) int {
 	endpoint, err := r.state.endpoint(r.committed, endpointOf(group))
 	switch {
 	case err != nil:
-		return 1 // the claim hits the same error and returns it
+		return 1 // the claim returns the same error
 	case endpoint.Deleted():
 		return r.allowCancels(group)
 	case !endpoint.Sends():
@@ -334,8 +327,8 @@ func (r *round) allow(group string) int {
 	return r.allowAttempts(group, endpoint)
 }
 
-// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. A group
-// that gets no room may have no claim whose end would unblock it.
+// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. It notes a
+// group without room, which may have no claim whose end would unblock it.
 func (r *round) allowCancels(group string) int {
 	room := cancelAtOnce - len(r.cancels)
 	if room <= 0 {
@@ -345,9 +338,9 @@ func (r *round) allowCancels(group string) int {
 	return room
 }
 
-// allowAttempts returns how many more attempts an endpoint may get: by its window, by its rate
-// limit, and, while it is probing, by the total for all probing endpoints. Half of all places are
-// reserved for receivers that answer, however many do not (G6).
+// allowAttempts returns how many more attempts an endpoint may get: by its window, its rate limit
+// and, while it is probing, the places for probing endpoints. Half of all places are reserved for
+// receivers that answer, however many do not (G6).
 func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	free := r.free()
 	if free <= 0 {
@@ -378,12 +371,11 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	case places > 0 && r.waitlisted.len() == 0:
 		return min(allowed, places)
 	}
-	r.waitlisted.add(group)    // after those that are already waiting
-	r.inFlight.block(w, group) // unless the endpoint answers in the meantime and stops probing
+	r.waitlisted.add(group)    // behind earlier arrivals
+	r.inFlight.block(w, group) // unless an answer ends the probing
 	return 0
 }
 
-// begin starts an attempt of a delivery, with the endpoint's current url and secrets.
 func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 	delivery, body, err := r.state.claimed(r.committed, c)
 	if err != nil {
@@ -420,11 +412,11 @@ func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 	return nil
 }
 
-// blockSealed blocks an endpoint for a while if its secrets cannot be opened, for example because
-// the master key was lost. Its deliveries wait, and others continue.
+// blockSealed blocks an endpoint for a while because its secrets cannot be opened, for example
+// after the master key was lost.
 func (r *round) blockSealed(c store.Claimed, endpoint domain.Endpoint, err error) {
-	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
-		"all be opened, or nothing signs as it asks for",
+	r.cfg.Logger.Error("nothing can be sent to an endpoint: a secret or header cannot be opened, "+
+		"or no key can sign as it requires",
 		"endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
 	r.inFlight.window(endpoint.ID).sealedUntilMillis = r.nowMillis + sealedAgainMillis
 	r.timers.Release(c)

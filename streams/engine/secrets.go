@@ -9,11 +9,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// secrets opens sealed values of endpoints, and caches the recently opened ones.
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	keys   func(endpointID string, nowMillis int64) ([]domain.Secret, error) // nil: no keys
-	// opened is keyed by the binding and the sealed value
+	keys   func(endpointID string, nowMillis int64) ([]domain.Secret, error) // may be nil
+	// keyed by the binding and the sealed value
 	opened *lru.Cache[string, domain.Secret]
 }
 
@@ -26,12 +25,12 @@ func newSecrets(
 	return &secrets{unseal: unseal, keys: keys, opened: newCache[domain.Secret](cachedSecrets)}
 }
 
-// signing returns the endpoint's Ed25519 keys that sign now, newest first: at least one, or an
-// error. An endpoint that asks for their signature is sent nothing without it.
+// signing returns the endpoint's Ed25519 keys that sign now, newest first. Having none is an error:
+// an endpoint that requires this signature gets nothing without it.
 func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, error) {
 	var keys []domain.Secret
-	err := errors.New("this engine has no signing key that signs now: make one with " +
-		"`lumenhook secrets signing create`, or bring the file of the others here")
+	err := errors.New("this engine has no active signing key: create one with " +
+		"`lumenhook secrets signing create`, or copy the file of the other engines")
 	for _, name := range e.SigningKeyNames(nowMillis) {
 		if s.keys == nil {
 			break
@@ -50,8 +49,7 @@ func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, 
 	return keys, nil
 }
 
-// of returns the secrets that sign for an endpoint now, newest first, and the values of its own
-// headers.
+// of returns the secrets that sign for an endpoint now, newest first, and its custom headers.
 func (s *secrets) of(
 	e domain.Endpoint, nowMillis int64,
 ) (sign []domain.Secret, headers []domain.SentHeader, err error) {
@@ -74,8 +72,8 @@ func (s *secrets) of(
 	return sign, headers, err
 }
 
-// open opens a sealed value, or returns the cached one. The cache key includes the binding, so a
-// copied seal does not open elsewhere.
+// open opens a sealed value. The cache key includes the binding, so that a seal copied from another
+// endpoint does not open.
 func (s *secrets) open(sealed []byte, boundTo string) (domain.Secret, error) {
 	value := boundTo + "\x00" + string(sealed)
 	if plain, ok := s.opened.Get(value); ok {

@@ -11,37 +11,33 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// rememberedSettled is the number of settled deliveries that a partition remembers. A resend of a
-// forgotten delivery reads it from the history, which may be this many records behind
-// ([machine.upToDate]). Changing the number requires another StateFormat: a state that remembered
-// fewer has forgotten deliveries that this program relies on.
+// rememberedSettled is how many settled deliveries a partition remembers. Resending a forgotten
+// delivery reads it from the history, which may be this many records behind ([machine.upToDate]).
+// Changing the number requires another StateFormat: a state that remembered fewer lacks deliveries
+// that this program needs.
 const rememberedSettled = 16_384
 
-// Fails to compile if a turn could forget a delivery that it has settled itself.
+// Does not compile if a turn could forget a delivery that it has settled itself.
 const _ = uint(rememberedSettled - task.TurnFacts)
 
-// ring remembers the deliveries that settled last, in the order of the facts that settled them. It
-// is a function of the journal.
+// ring remembers the most recently settled deliveries, in the order of the facts that settled them.
+// It is a function of the journal.
 //
 //	0x19 | number, 8 bytes, big endian -> version, 8 bytes | moves, 1 byte | event id
 //	0x1a -> numbers of the oldest entry and of the next one
 //
-// Version and moves identify the state of the delivery. If it has settled again or is pending
-// again, they differ, and only its latest entry counts.
-//
-// The entries that this process added are also in memory, so that neither they nor their deliveries
-// are read again.
+// An entry is outdated if the delivery has another version or other moves: it has settled again, or
+// is pending again. Entries that this process added are also in memory.
 type ring struct {
 	size         uint64
 	oldest, next uint64
 	loaded       bool
 	changed      bool
-	from         uint64            // the first entry that this process added
-	events       []string          // of the remaining entries from there on
-	latest       map[string]uint64 // the entries that count, by event
+	from         uint64            // the first number that this process added
+	events       []string          // of the remaining entries from there
+	latest       map[string]uint64 // the current entry by event
 }
 
-// entryHead is how many bytes of an entry precede the event's identifier.
 const entryHead = 9
 
 var ringKey = []byte{spaceRing}
@@ -90,11 +86,10 @@ func (r *ring) add(batch *store.Batch, d domain.Delivery) (full bool, err error)
 	return r.next-r.oldest > r.size, nil
 }
 
-// requeued records that a delivery is pending again, or that its event has another one.
+// requeued notes that a delivery is pending again, or that its event has a new one.
 func (r *ring) requeued(eventID string) { delete(r.latest, eventID) }
 
-// drop removes the oldest entry. It returns the event whose delivery is to be forgotten, or "" if a
-// later fact of the event counts.
+// drop removes the oldest entry. It returns the event whose delivery is to be forgotten, if any.
 func (r *ring) drop(
 	batch *store.Batch, deliveries *writeBackCache[domain.Delivery],
 ) (forgotten string, err error) {
@@ -126,7 +121,6 @@ func (r *ring) drop(
 	return eventID, batch.Delete(key)
 }
 
-// rememberSettled adds a delivery that a fact has settled to the ring, and forgets the oldest one.
 func (s *state) rememberSettled(batch *store.Batch, after domain.Delivery) error {
 	full, err := s.settled.add(batch, after)
 	if err != nil || !full {
@@ -139,8 +133,7 @@ func (s *state) rememberSettled(batch *store.Batch, after domain.Delivery) error
 	return s.deliveries.remove(batch, eventID)
 }
 
-// settledAs returns the delivery of an entry; the zero value if a later fact of it counts, or if it
-// is forgotten.
+// settledAs returns the delivery of an entry, or the zero value if the entry is outdated.
 func settledAs(r reader, entry []byte) (domain.Delivery, error) {
 	if len(entry) <= entryHead {
 		return domain.Delivery{}, fmt.Errorf("engine: an entry of a settled delivery is malformed: %x",
@@ -154,11 +147,10 @@ func settledAs(r reader, entry []byte) (domain.Delivery, error) {
 	return d, nil
 }
 
-// IsSettled reports whether a key of the state holds an entry of the ring.
+// IsSettled reports whether a key of the state is that of an entry of the ring.
 func IsSettled(key []byte) bool { return len(key) == 9 && key[0] == spaceSettled }
 
-// AddSettled adds an entry of another state to the ring of a batch's state, as its n-th, if that
-// state's delivery matches the entry.
+// AddSettled adds another state's entry as the n-th of the ring, unless the entry is outdated.
 func AddSettled(b *store.Batch, entry []byte, n uint64) (added bool, err error) {
 	d, err := settledAs(b, entry)
 	if err != nil || !d.Exists() {
@@ -167,7 +159,7 @@ func AddSettled(b *store.Batch, entry []byte, n uint64) (added bool, err error) 
 	return true, b.Set(entryKey(n), entry)
 }
 
-// SetSettled completes the ring of a batch's state after AddSettled has added its entries.
+// SetSettled completes the ring after AddSettled has added its entries.
 func SetSettled(b *store.Batch, entries uint64) error {
 	r := ring{next: entries, changed: true}
 	return r.flush(b)
@@ -190,9 +182,9 @@ func (c *writeBackCache[T]) remove(batch *store.Batch, id string) error {
 	return batch.Delete(keyOf(c.space, id))
 }
 
-// upToDate reports whether the history that a resend was read from includes the last fact of a
-// delivery that is forgotten here. After that fact, rememberedSettled deliveries have settled, each
-// with its own journal record. A history that lacks fewer records therefore has the fact.
+// upToDate reports whether the history from which a resend was read includes the last fact of a
+// delivery that is forgotten here. Since that fact, rememberedSettled deliveries have settled with
+// a journal record each, so a history that is fewer records behind includes it.
 func (m *machine) upToDate(t *task.Turn, c domain.ResendEvent) bool {
 	at := t.Next + int64(len(m.facts))
 	return c.Remembered != nil && at-c.Remembered.AsOf < int64(m.state.settled.size)

@@ -3,12 +3,11 @@ package engine
 import "slices"
 
 // starts are the start times of the last second's attempts to one endpoint, for its rate limit. In
-// any second of the engine's clock no more attempts begin than the limit. After a pause, the whole
-// limit may be used at once. There is one entry for each millisecond in which any attempt began, so
-// at most 1,000.
+// no second of the engine's clock do more attempts begin than the limit; after a pause, all may
+// begin at once. There is one entry per millisecond with attempts, at most 1,000.
 //
-// Attempts from before a task took its partition over, or before the clock was set back, may have
-// begun just now. In these cases none begins for a second.
+// After a task has taken over its partition, or after the clock was set back, earlier attempts may
+// have begun just now, so none begins for a second.
 type starts struct {
 	entries          []startsAt // oldest first
 	total            int        // of all entries
@@ -20,14 +19,11 @@ type startsAt struct {
 	count    int
 }
 
-// rateMillis is the interval of a rate limit.
 const rateMillis = 1000
 
-// quietSince records that uncounted attempts may have begun until a time.
 func (s *starts) quietSince(nowMillis int64) { s.quietUntilMillis = nowMillis + rateMillis }
 
-// add counts an attempt that begins. Without a limit only the latest millisecond of the second is
-// kept, with the total, for a limit that may be set later.
+// add counts an attempt. Without a limit it keeps one entry, in case a limit is set later.
 func (s *starts) add(nowMillis int64, limited bool) {
 	s.advance(nowMillis)
 	s.total++
@@ -40,7 +36,7 @@ func (s *starts) add(nowMillis int64, limited bool) {
 	}
 }
 
-// allowance returns how many attempts may begin now. If that is 0, wakeMillis is when one may.
+// allowance returns how many attempts may begin now or, if none, when one may.
 func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	s.advance(nowMillis)
 	if nowMillis < s.quietUntilMillis {

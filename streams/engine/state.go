@@ -33,7 +33,6 @@ const (
 	spaceBehind     // 0x1d
 )
 
-// Bounds of the decoded caches, for each partition.
 const (
 	cachedAccounts   = 64
 	cachedWatches    = 64
@@ -42,14 +41,14 @@ const (
 	cachedBodies     = 2048
 )
 
-// maxCounted bounds how many failed deliveries a replay counts.
+// maxCounted bounds how many matching deliveries a replay counts.
 const maxCounted = 100_000
 
 func keyOf(space byte, id string) []byte { return append([]byte{space}, id...) }
 
-// deliveryGroup returns the timer group of an endpoint's pending deliveries. Each enabling starts
-// another group, so that everything that waited before is made due by one write
-// (store.Batch.MakeDue), and later failures wait on the schedule.
+// deliveryGroup is the timer group of an endpoint's pending deliveries. Each epoch has its own, so
+// that enabling the endpoint makes all of them due with one write (store.Batch.MakeDue), while
+// later failures follow the retry schedule.
 func deliveryGroup(endpointID string, epoch uint32) string {
 	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
 }
@@ -59,8 +58,7 @@ func endpointOf(group string) string {
 	return endpointID
 }
 
-// replayableKey orders the deliveries of an endpoint that a replay may queue by creation of their
-// events.
+// replayableKey orders an endpoint's replayable deliveries by their event's creation:
 //
 //	0x16 | endpoint id | 0x00 | created, 8 bytes, big endian | event id
 func replayableKey(endpointID string, createdAtMillis int64, eventID string) []byte {
@@ -68,14 +66,13 @@ func replayableKey(endpointID string, createdAtMillis int64, eventID string) []b
 	return append(binary.BigEndian.AppendUint64(key, uint64(max(createdAtMillis, 0))), eventID...)
 }
 
-// reader is the committed state, or a batch on it.
 type reader interface {
 	Get(key []byte) ([]byte, error)
 }
 
-// state reads aggregates and stores the results of package domain's folds. Aggregates are cached
-// decoded: every fact of a delivery increments its endpoint's version, and a delivery is usually
-// attempted right after it was created.
+// state stores the results of package domain's folds. It caches aggregates decoded: every fact of a
+// delivery increments its endpoint's version, and most deliveries are attempted as soon as they are
+// created.
 type state struct {
 	accounts   writeBackCache[domain.Account]
 	watches    writeBackCache[domain.Watch]
@@ -85,7 +82,6 @@ type state struct {
 	settled    ring
 }
 
-// newState returns the state of a task that remembers a number of settled deliveries.
 func newState(settled int) *state {
 	return &state{
 		accounts: newWriteBackCache(spaceAccount, cachedAccounts, schemas.MarshalAccount,
@@ -101,8 +97,8 @@ func newState(settled int) *state {
 	}
 }
 
-// writeBackCache caches decoded aggregates of one kind: those that the batch changed, which are
-// written once at its end, and some of the unchanged ones.
+// writeBackCache caches aggregates of one kind: those that the batch changed, which are written at
+// its end, and recently used ones.
 type writeBackCache[T any] struct {
 	space   byte
 	encode  func(T) []byte
@@ -189,9 +185,8 @@ func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
 	return s.endpoints.get(r, id)
 }
 
-// replayableBetween returns the first deliveries of an endpoint that a replay may queue and whose
-// events were created in a time range, up to the limit of one replay. It also returns their total
-// number, counted up to maxCounted.
+// replayableBetween returns the first of an endpoint's replayable deliveries in a time range, up to
+// the limit of one replay, and their total, counted up to maxCounted.
 func (s *state) replayableBetween(
 	batch *store.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
@@ -242,18 +237,17 @@ func (s *state) version(r reader, aggregate string) (uint64, error) {
 }
 
 func noAggregate(id string) error {
-	return fmt.Errorf("engine: %.80q is the identifier of no account, endpoint or watch", id)
+	return fmt.Errorf("engine: %.80q is not the id of an account, endpoint or watch", id)
 }
 
-// change is an endpoint, and one of its notices, before and after a fact; zero for facts of
-// accounts and watches.
+// change is an endpoint and one of its notices, before and after a fact.
 type change struct {
 	before, after domain.Endpoint
 	notice        [2]domain.Notice
 }
 
-// fold applies a fact to the stored state. Each fact must have its aggregate's next version.
-// Otherwise a turn was folded that the journal does not have.
+// fold applies a fact to the state. Its version must be the aggregate's next one; otherwise a turn
+// was folded that is not in the journal.
 func (s *state) fold(batch *store.Batch, f domain.Fact) (change, error) {
 	version, err := s.version(batch, f.Aggregate)
 	if err != nil {
@@ -261,8 +255,8 @@ func (s *state) fold(batch *store.Batch, f domain.Fact) (change, error) {
 	}
 	if f.Version <= version {
 		return change{}, fmt.Errorf("engine: the journal has fact %s of %s at version %d, and another "+
-			"at that version before it: one of the two was not committed (check that the broker hands "+
-			"out committed records only, then delete the state folder)",
+			"with that version before it: one of the two was not committed (check that the broker "+
+			"returns only committed records, then delete the state folder)",
 			f.Body.FactType(), f.Aggregate, f.Version)
 	}
 	if f.Version != version+1 {
@@ -286,7 +280,6 @@ func (s *state) fold(batch *store.Batch, f domain.Fact) (change, error) {
 	return change{}, noAggregate(f.Aggregate)
 }
 
-// evolve applies a fact to an aggregate that is one record of the store.
 func evolve[T any](
 	c *writeBackCache[T], r reader, f domain.Fact, fold func(T, domain.Fact) T,
 ) error {
@@ -297,7 +290,6 @@ func evolve[T any](
 	return err
 }
 
-// foldEndpoint applies a fact to an endpoint and to the fact's delivery or notice.
 func (s *state) foldEndpoint(batch *store.Batch, f domain.Fact) (change, error) {
 	endpoint, err := s.endpoint(batch, f.Aggregate)
 	if err != nil {
@@ -312,7 +304,7 @@ func (s *state) foldEndpoint(batch *store.Batch, f domain.Fact) (change, error) 
 	}
 	after, delivered := domain.EvolveEndpoint(endpoint, delivery, f)
 	s.endpoints.changed[f.Aggregate] = after
-	if after.Epoch != endpoint.Epoch { // pending deliveries continue, or are cancelled, at once
+	if after.Epoch != endpoint.Epoch { // pending deliveries are sent or cancelled now
 		err = batch.MakeDue(deliveryGroup(endpoint.ID, endpoint.Epoch))
 	}
 	if err == nil && after.Deleted() && !endpoint.Deleted() {
@@ -328,8 +320,7 @@ func (s *state) foldEndpoint(batch *store.Batch, f domain.Fact) (change, error) 
 	return c, err
 }
 
-// storeDelivery stores a delivery, and moves its entries in the timer index (G3), among the failed
-// and among the settled.
+// storeDelivery stores a delivery and moves its entries: timer (G3), line, replayable and settled.
 func (s *state) storeDelivery(
 	batch *store.Batch, f domain.Fact, before, after domain.Delivery,
 ) error {

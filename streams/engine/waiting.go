@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// queue is a set in the order of arrival. It holds groups that are blocked in the timer
-// index, so it is bounded by the groups that have pending deliveries.
+// queue is a set in order of arrival. Its groups are blocked in the timer index, which bounds it.
 type queue struct {
 	in    map[string]bool
 	order []string
@@ -33,7 +32,7 @@ func (q *queue) pop() (group string, ok bool) {
 	return group, true
 }
 
-// wakes holds the times until which groups wait, earliest first.
+// wakes holds the times until which groups wait.
 type wakes struct {
 	in      map[string]bool
 	entries wakeHeap

@@ -7,26 +7,27 @@ import (
 )
 
 // window bounds the attempts in flight to one endpoint. It grows while the receiver keeps up and
-// halves when it does not, so that a slow receiver uses few of the shared places for attempts (G6).
+// halves when it does not, so that a slow receiver occupies few of the shared places (G6).
 type window struct {
 	size     float64
 	limit    int
 	inFlight int
-	probing  bool     // the last attempt failed, or there was no attempt yet
+	probing  bool     // no attempt yet, or the last one failed
 	blocked  []string // groups that wait for an attempt to end, at most one per epoch
 
-	sealedUntilMillis int64 // its secrets are not tried again until then
+	sealedUntilMillis int64 // when its secrets may be opened again
 
-	starts starts // for the endpoint's rate limit
+	starts starts // for the rate limit
 }
 
 // firstWindow is the window of an unknown receiver.
 const firstWindow = 2
 
-// quickMillis is the longest response time that counts as keeping up.
+// quickMillis is the response time below which a receiver keeps up.
 const quickMillis = 2000
 
-// newWindow returns the window of a receiver. Attempts before unknownUntilMillis were not counted.
+// newWindow returns the window of a receiver whose attempts until unknownUntilMillis were not
+// counted.
 func newWindow(limit int, unknownUntilMillis int64) *window {
 	w := &window{size: float64(min(firstWindow, limit)), limit: limit, probing: true}
 	w.starts.quietSince(unknownUntilMillis)
@@ -40,8 +41,8 @@ func (w *window) begin(nowMillis int64, limited bool) {
 	w.starts.add(nowMillis, limited)
 }
 
-// end counts an attempt out. A quick success adds a place, so that a window's worth of them doubles
-// it. A missing answer or a server error halves it.
+// end removes an attempt. A quick success grows the window by one, so that a full window of them
+// doubles it. A missing response or a server error halves it.
 func (w *window) end(r domain.AttemptResult) {
 	w.inFlight--
 	w.probing = !r.Succeeded()
@@ -53,19 +54,17 @@ func (w *window) end(r domain.AttemptResult) {
 	}
 }
 
-// block adds a group to unblock when an attempt has ended.
 func (w *window) block(group string) {
 	if !slices.Contains(w.blocked, group) {
 		w.blocked = append(w.blocked, group)
 	}
 }
 
-// restart starts over with one attempt at a time: the receiver was away, and many deliveries may be
-// pending.
+// restart continues with one attempt at a time, because many deliveries may be pending.
 func (w *window) restart() { w.size, w.probing = 1, true }
 
-// allowance returns how many attempts may start now at a rate; 0: no limit. If none may, wakeMillis
-// is when to ask again.
+// allowance returns how many attempts may start now (a rate of 0 means no limit) or, if none, when
+// to try again.
 func (w *window) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	if perSecond == 0 {
 		return w.limit, 0
