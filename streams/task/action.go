@@ -4,9 +4,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Action is the next step that a [Core] asks its owner to perform. The owner performs it, reports
-// the result with the method that the action names, and asks for the next action. A failed action
-// ends the core.
+// Action is the next step of a [Core]. The core's owner performs it, reports the result with the
+// named method, and requests the next one. A failed action stops the core.
 //
 // sumtype:decl
 type Action interface{ action() }
@@ -15,47 +14,44 @@ type (
 	// TakeOver makes the owner the only writer of the partition. Reported with TookOver.
 	TakeOver struct{}
 
-	// LocateJournal reads the journal's first and end offsets. Reported with LocatedJournal.
+	// LocateJournal reads the journal's first offset and its end. Reported with LocatedJournal.
 	LocateJournal struct{}
 
-	// LocateSnapshots reads the first and end offsets of the snapshot topic. Reported with
-	// LocatedSnapshots.
+	// LocateSnapshots does the same for the snapshot topic. Reported with LocatedSnapshots.
 	LocateSnapshots struct{}
 
-	// ReadSnapshots reads some or all committed records of the snapshot topic from offset From up
-	// to To. Reported with ReadSnapshots.
+	// ReadSnapshots reads some committed records of the snapshot topic between two offsets. Reported
+	// with ReadSnapshots.
 	ReadSnapshots struct{ From, To int64 }
 
-	// ReadJournal reads some or all of the journal's committed records from offset From up
-	// to To. Reported with ReadJournal.
+	// ReadJournal does the same for the journal. Reported with ReadJournal.
 	ReadJournal struct{ From, To int64 }
 
-	// Start has the core take its first turn. Reported with Start.
+	// Start is performed by Core.Start, which takes the first turn.
 	Start struct{}
 
-	// Commit writes records and input positions in one transaction. Reported with
-	// Committed.
+	// Commit writes records and input positions in one transaction. Reported with Committed.
 	Commit struct {
 		Records   []kafka.Record
 		Positions map[string]int64 // by topic
 	}
 
-	// Apply has the core commit the turn's state, and starts the effects that Core.Apply returns.
+	// Apply is performed by Core.Apply, whose effects the owner starts.
 	Apply struct{}
 
-	// LocateInputs reads the group's committed positions of the inputs, and their end
-	// offsets. Reported with LocatedInputs.
+	// LocateInputs reads the group's input positions and the ends of the inputs. Reported with
+	// LocatedInputs.
 	LocateInputs struct{}
 
-	// Await waits until one of the two clocks reaches its time, and then has the core take a turn
-	// (Decide). Records or completions that arrive in the meantime (Arrived, Completed) may make a
-	// turn due at once, or soon ([Core.Due]). While the core drains, it takes no inputs.
+	// Await waits until one of the clocks reaches its time, and then takes a turn (Core.Decide). What
+	// arrives before that may make a turn due earlier ([Core.Due]). While draining, the core takes no
+	// inputs.
 	Await struct {
 		Inputs                   bool
 		WallMillis, SteadyMillis int64
 	}
 
-	// Done reports that the core has ended. Reported with Close.
+	// Done means that the core has stopped. The owner calls Close.
 	Done struct{}
 )
 

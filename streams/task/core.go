@@ -12,43 +12,40 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Handler is the application's part of a task: it folds records and decides. E is the type of its
-// effects outside of the log and the state, C the type of their completions. One goroutine calls
-// its methods. It must not retain its arguments.
+// Handler is the application's part of a task: it folds records and makes decisions. E is the type
+// of its effects, and C the type of their completions. One goroutine calls its methods, which must
+// not retain their arguments.
 type Handler[E, C any] interface {
-	// Fold changes the state according to a committed record of the journal. It must be
-	// deterministic: the same records give the same state.
+	// Fold applies a committed journal record to the state. It must be deterministic.
 	Fold(b *store.Batch, r kafka.Record) error
-	// Start is the first turn after a restore.
+	// Start handles the first turn after a restore.
 	Start(t *Turn) error
-	// Turn decides on inputs and completions. It folds the records that it appends to the journal
-	// itself, so that later inputs of the turn see their effect.
+	// Turn handles inputs and completions. It folds the facts that it appends to the journal itself,
+	// so that later inputs of the turn see their effect.
 	Turn(t *Turn, completions []C) error
-	// Flush writes the changes that Fold, Start and Turn have buffered in memory. It is the last
-	// call before a batch of state is committed.
+	// Flush writes buffered changes to the batch. It is the last call before the batch is committed.
 	Flush(b *store.Batch) error
-	// AfterCommit returns the effects to start after the turn is committed, in order, and the
-	// latest time of its next call, in Unix milliseconds. It is also called when time has passed
-	// without inputs.
+	// AfterCommit returns the effects to start after a turn is committed, in order, and the latest
+	// time of its next call, in Unix milliseconds. A call may follow without another turn.
 	AfterCommit(a After) (effects []E, wakeMillis int64, err error)
-	// Drain asks the handler to start no more effects.
+	// Drain tells the handler to start no more effects.
 	Drain()
-	// Busy reports whether any effects are still in flight.
+	// Busy reports whether effects are in flight.
 	Busy() bool
-	// Unhurried reports whether completions may wait a few milliseconds to share a turn with
-	// inputs, because nothing is waiting for the capacity that they free.
+	// Unhurried reports whether completions may wait a few milliseconds to share a turn with inputs,
+	// because nothing waits for the capacity that they free.
 	Unhurried() bool
 }
 
-// Turn is one batch of inputs and the handler's decisions on it.
+// Turn is a batch of inputs and the handler's decisions on it.
 type Turn struct {
 	NowMillis int64
 	// Next is a lower bound for the journal offset of the turn's first record.
 	Next   int64
 	Batch  *store.Batch
 	Timers *store.TimerIndex
-	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler that wants to leave
-	// records for the next turn truncates the slices here.
+	// Inputs are records by topic, as in CoreConfig.Inputs. A handler truncates the slices to leave
+	// records for the next turn.
 	Inputs [][]kafka.Record
 
 	partition int32
@@ -56,61 +53,56 @@ type Turn struct {
 	positions map[string]int64
 }
 
-// Append adds a record to the turn's transaction, in the task's own partition of the topic.
+// Append adds a record to the turn's transaction, in the task's own partition.
 func (t *Turn) Append(r kafka.Record) { t.AppendTo(t.partition, r) }
 
-// AppendTo is Append to another task's partition. The topic must be an input topic of tasks: a task
-// does not read back the records that it wrote to other partitions.
+// AppendTo is Append to another task's partition. The topic must be an input: a task does not read
+// back what it writes to other partitions.
 func (t *Turn) AppendTo(partition int32, r kafka.Record) {
 	r.Partition = partition
 	t.out = append(t.out, r)
 }
 
-// After is the input of AfterCommit.
+// After is the argument of AfterCommit.
 type After struct {
 	NowMillis int64
-	Owned     bool // the group acknowledged lately that this process owns the partition
+	Owned     bool // the group recently acknowledged that this process owns the partition
 	Timers    *store.TimerIndex
-	State     *store.Store // with the turn applied
+	State     *store.Store // including the turn
 }
 
-// CoreConfig configures a core.
 type CoreConfig[E, C any] struct {
 	Partition int32
-	Journal   string   // the topic that the state is folded from
+	Journal   string   // the topic from which the state is folded
 	Inputs    []string // topics, in the order in which turns take them
 	Store     store.Config
-	// NewHandler creates the handler after the task has taken the partition over.
-	NewHandler func() Handler[E, C]
-	// DrainTimeout bounds how long a stopping task waits for completions.
+	// NewHandler is called when the task has taken over the partition.
+	NewHandler   func() Handler[E, C]
 	DrainTimeout time.Duration
 	Snapshots    SnapshotConfig
 	Logger       *slog.Logger
 }
 
 const (
-	// TurnInputs bounds how many records of one topic, and how many completions, a
-	// turn takes.
+	// TurnInputs bounds the records per topic, and the completions, that a turn takes.
 	TurnInputs = 1024
-	// TurnFacts bounds how many records of the journal a turn may write.
+	// TurnFacts bounds the journal records that a turn writes.
 	TurnFacts = 8 * TurnInputs
-	// positionsEvery is the longest time without a transaction before a task writes its input
-	// positions, so that neither they nor its transactional id expire.
+	// positionsEvery is the longest time without a transaction. It keeps the task's input positions
+	// and its transactional id from expiring.
 	positionsEvery = 24 * time.Hour
-	// completionsWait is how long completions wait for inputs if the handler is unhurried. If
-	// inputs arrive more often than this, a turn takes both, and there are half as many turns.
+	// completionsWait is how long completions wait for inputs if the handler is unhurried. It halves
+	// the number of turns if inputs arrive more often.
 	completionsWait = 20 * time.Millisecond
-	// manyInputs is the batch size at which a partition counts as busy. After a turn with at least
-	// that many inputs, the next inputs wait until inputsWait has passed since that turn began:
+	// After a turn with manyInputs, the next inputs wait until inputsWait after it began, because
 	// larger turns need fewer transactions. On a quiet partition inputs never wait.
 	manyInputs = 3
 	inputsWait = 6 * time.Millisecond
 )
 
-// Core is a task as a state machine. It holds the task's state, timers and handler, and all rules
-// for taking over, working on and giving up a partition. It has no goroutine, no clock and no
-// network: its owner asks for the Next action, performs it, and reports the result. The owner may
-// be a Kafka client or a simulation.
+// Core is a task as a state machine: the task's state, timers and handler, and all rules for taking
+// over, working on and giving up a partition. It has no goroutines, clock or network. Its owner, a
+// Kafka client or a simulation, performs the Next action and reports the result.
 type Core[E, C any] struct {
 	cfg      CoreConfig[E, C]
 	stage    stage
@@ -120,22 +112,22 @@ type Core[E, C any] struct {
 	progress progress
 	restore  restore
 	loader   loader
-	// read is set once a caller has relied on the state, which then must not be rebuilt.
+	// read is set once a caller relies on the state, which must not be rebuilt after that.
 	read bool
 
 	snapshots   snapshots
 	pending     [][]kafka.Record // by input
 	completions []C
-	completed   int64 // when the first completion was seen, by the steady clock; 0: no completions
+	completed   int64 // when the first completion was seen, on the steady clock; 0 if there are none
 
 	turn         *Turn
-	turnNext     int64 // offset after the turn's last journal record; 0: it wrote none
-	working      bool  // the state is restored and the inputs are being read
+	turnNext     int64 // offset after the turn's last journal record; 0 if it wrote none
+	working      bool  // the state is restored and inputs are read
 	draining     bool
-	drainUntil   int64 // by the steady clock
-	committed    int64 // when the last transaction was committed, or work began, by the steady clock
-	inputsFrom   int64 // when the next turn with inputs may begin, by the steady clock
-	wakeAtMillis int64 // when the handler wants to be called again, by the wall clock
+	drainUntil   int64 // on the steady clock
+	committed    int64 // time of the last transaction or the start of work, on the steady clock
+	inputsFrom   int64 // when the next turn with inputs may begin, on the steady clock
+	wakeAtMillis int64 // when to call the handler again, on the wall clock
 }
 
 // stage is the core's current step. A core restores its state, takes the first turn, and then one
@@ -146,25 +138,25 @@ type Core[E, C any] struct {
 //	first turn  starting → [committing] → applying → positioning
 //	later turns awaiting → [committing] → applying
 //
-// A turn that writes nothing skips committing. If the journal holds all records that the state
-// lacks, no snapshot is loaded. Folding and catchingUp return to seeking or loading if the journal
-// shows that the state belongs to another journal.
+// A turn that writes nothing skips committing. If the journal contains all records that the state
+// lacks, no snapshot is loaded. Folding and catchingUp return to seeking or loading if the state
+// turns out to belong to another journal.
 type stage int
 
 const (
-	fencing     stage = iota
-	locating          // reading the journal's first and end offsets
-	seeking           // reading the first and end offsets of the topic of snapshots
-	indexing          // listing the snapshots
-	loading           // loading one snapshot
-	folding           // folding the journal up to its known end
-	provingEnd        // writing a record to mark the journal's end
-	catchingUp        // folding up to that record
-	starting          // the first turn is due
-	committing        // writing a turn's records
-	applying          // committing a turn's state
-	positioning       // reading the input positions
-	awaiting          // waiting for the next turn
+	fencing  stage = iota
+	locating       // reading the journal's first offset and end
+	seeking        // reading the first offset and end of the snapshot topic
+	indexing
+	loading
+	folding    // up to the journal's known end
+	provingEnd // writing a record that marks the journal's end
+	catchingUp // folding up to that record
+	starting   // the first turn is due
+	committing
+	applying
+	positioning
+	awaiting
 )
 
 // NewCore returns a core. It opens nothing yet.
@@ -186,7 +178,7 @@ func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
 	}
 }
 
-// Next returns the next action of the owner.
+// Next returns the next action for the owner.
 func (c *Core[E, C]) Next(now kafka.Moment) Action {
 	if c.draining && c.isDrained(now) {
 		return Done{}
@@ -217,14 +209,12 @@ func (c *Core[E, C]) Next(now kafka.Moment) Action {
 	}
 }
 
-// Due reports whether the next turn is due.
 func (c *Core[E, C]) Due(now kafka.Moment) bool {
 	a, awaits := c.Next(now).(Await)
 	return !awaits || now.WallMillis >= a.WallMillis || now.SteadyMillis >= a.SteadyMillis
 }
 
-// isDrained reports whether a stopping core may end now. A restore has nothing to drain. A turn
-// that is being committed is finished first.
+// isDrained reports whether a stopping core may stop now. It completes a commit first.
 func (c *Core[E, C]) isDrained(now kafka.Moment) bool {
 	switch c.stage {
 	case committing, applying:
@@ -244,7 +234,7 @@ func (c *Core[E, C]) await(now kafka.Moment) Await {
 	}
 	some := func(records []kafka.Record) bool { return len(records) > 0 }
 	if c.snapshots.writer != nil && !c.draining {
-		a.WallMillis = 0 // its next record
+		a.WallMillis = 0 // for its next record
 	}
 	switch {
 	case a.Inputs && slices.ContainsFunc(c.pending, some):
@@ -261,7 +251,7 @@ func (c *Core[E, C]) await(now kafka.Moment) Await {
 	return a
 }
 
-// TookOver opens the state, after the partition was taken over.
+// TookOver opens the state after the partition was taken over.
 func (c *Core[E, C]) TookOver() (err error) {
 	if c.store, err = store.Open(c.cfg.Store); err != nil {
 		return err
@@ -272,8 +262,8 @@ func (c *Core[E, C]) TookOver() (err error) {
 		c.snapshots.held.load(c.store))
 }
 
-// Committed reports that a commit succeeded. ends are the offsets after the last records that it
-// wrote to the owner's partition, by topic.
+// Committed reports a commit. ends are the offsets after its last records in the owner's partition,
+// by topic.
 func (c *Core[E, C]) Committed(ends map[string]int64, now kafka.Moment) error {
 	next := ends[c.cfg.Journal]
 	if c.stage == provingEnd {
@@ -284,8 +274,8 @@ func (c *Core[E, C]) Committed(ends map[string]int64, now kafka.Moment) error {
 	return nil
 }
 
-// LocatedInputs reports the group's committed positions of the inputs and their end
-// offsets, by topic. It returns the positions to read from.
+// LocatedInputs reports the group's positions of the inputs and the inputs' ends, by topic. It
+// returns the positions to read from.
 func (c *Core[E, C]) LocatedInputs(
 	group, ends map[string]int64,
 ) (from map[string]int64, err error) {
@@ -295,21 +285,21 @@ func (c *Core[E, C]) LocatedInputs(
 	return from, err
 }
 
-// Arrived passes in records of the input with this index in CoreConfig.Inputs.
+// Arrived adds records of the input with this index in CoreConfig.Inputs.
 func (c *Core[E, C]) Arrived(input int, records []kafka.Record) {
 	c.pending[input] = append(c.pending[input], records...)
 }
 
-// Waiting returns the number of records of an input that no turn has taken. The owner stops passing
-// in records when there are TurnInputs of them.
+// Waiting returns how many records of an input no turn has taken. At TurnInputs, the owner stops
+// adding records.
 func (c *Core[E, C]) Waiting(input int) int { return len(c.pending[input]) }
 
-// Completed passes in completions of effects.
+// Completed adds completions of effects.
 func (c *Core[E, C]) Completed(completions ...C) {
 	c.completions = append(c.completions, completions...)
 }
 
-// Start takes the first turn, which has neither inputs nor completions.
+// Start takes the first turn, which has no inputs or completions.
 func (c *Core[E, C]) Start(now kafka.Moment) (err error) {
 	if err := c.endFolding(); err != nil {
 		return err
@@ -326,11 +316,10 @@ func (c *Core[E, C]) Start(now kafka.Moment) (err error) {
 	return c.decided()
 }
 
-// TurnSize counts the inputs and completions of a turn.
+// TurnSize is the number of a turn's inputs and completions.
 type TurnSize struct{ Inputs, Completions int }
 
-// Decide takes a turn with the inputs and completions that have arrived. Inputs that the handler
-// leaves stay for the next turn.
+// Decide takes a turn with what has arrived. Inputs that the handler leaves stay for the next turn.
 func (c *Core[E, C]) Decide(now kafka.Moment) (size TurnSize, err error) {
 	if err := c.begin(now); err != nil {
 		return size, err
@@ -362,7 +351,6 @@ func (c *Core[E, C]) Decide(now kafka.Moment) (size TurnSize, err error) {
 	return size, c.decided()
 }
 
-// decided checks the turn's decisions, and moves on to writing them.
 func (c *Core[E, C]) decided() error {
 	facts := 0
 	for _, r := range c.turn.out {
@@ -371,8 +359,8 @@ func (c *Core[E, C]) decided() error {
 		}
 	}
 	if facts > TurnFacts {
-		return fmt.Errorf("streams: a turn wrote %d records to the journal, and %d are allowed", facts,
-			TurnFacts)
+		return fmt.Errorf("streams: a turn wrote %d journal records, but only %d are allowed",
+			facts, TurnFacts)
 	}
 	c.turnNext, c.stage = 0, applying
 	if len(c.turn.out) > 0 {
@@ -392,9 +380,9 @@ func (c *Core[E, C]) begin(now kafka.Moment) error {
 	return c.snapshots.held.advance(c.turn.Batch, now.WallMillis)
 }
 
-// Apply commits the state that the turn has folded, with its progress, and returns the effects to
-// start. now is later than the turn's own time, because a commit lies in between. owned says
-// whether the group recently acknowledged that this process owns the partition.
+// Apply commits the state that the turn has folded, and returns the effects to start. now is after
+// the turn's commit. owned reports whether the group recently acknowledged that this process owns
+// the partition.
 func (c *Core[E, C]) Apply(now kafka.Moment, owned bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil
@@ -407,7 +395,7 @@ func (c *Core[E, C]) Apply(now kafka.Moment, owned bool) (effects []E, err error
 	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
 	}
-	if whole { // retention may delete up to the previous snapshot: no state may end before it
+	if whole { // retention may now delete up to the previous snapshot: no state may end before it
 		if err := c.store.BeginFlush(); err != nil {
 			return nil, err
 		}
@@ -426,7 +414,6 @@ func (c *Core[E, C]) Apply(now kafka.Moment, owned bool) (effects []E, err error
 	return effects, errors.Join(err, c.beginSnapshot(now))
 }
 
-// commitState commits a batch of state, with the journal checkpoint if it advanced.
 func (c *Core[E, C]) commitState(batch *store.Batch, journalAdvanced bool) error {
 	err := c.handler.Flush(batch)
 	if journalAdvanced {
@@ -439,7 +426,7 @@ func (c *Core[E, C]) commitState(batch *store.Batch, journalAdvanced bool) error
 	return batch.Commit()
 }
 
-// Drain asks the core to end when the effects in flight have completed, or after DrainTimeout.
+// Drain stops the core once the effects in flight have completed, or after DrainTimeout.
 func (c *Core[E, C]) Drain(now kafka.Moment) {
 	c.draining, c.drainUntil = true, now.SteadyMillis+c.cfg.DrainTimeout.Milliseconds()
 	if c.handler != nil {
@@ -448,8 +435,8 @@ func (c *Core[E, C]) Drain(now kafka.Moment) {
 }
 
 // Failed reports that an action failed, and returns its error. If aborted records may have been
-// folded, it marks the state to be rebuilt at the next start. If a record of a snapshot was being
-// written, it pauses snapshots for a while.
+// folded, the state is rebuilt at the next start. If the turn wrote a part of a snapshot, snapshots
+// pause.
 func (c *Core[E, C]) Failed(err error, now kafka.Moment) error {
 	c.failedSnapshot(err, now)
 	if errors.Is(err, kafka.ErrAborted) && !c.Working() && c.store != nil {
@@ -459,21 +446,20 @@ func (c *Core[E, C]) Failed(err error, now kafka.Moment) error {
 }
 
 // Working reports whether the start is complete: the state is restored, the first turn is applied,
-// and the positions of the inputs are known.
+// and the input positions are known.
 func (c *Core[E, C]) Working() bool { return c.working }
 
-// Store returns the state, for reading committed data; nil before it is open.
+// Store returns the state for reading committed data, or nil before it is open.
 func (c *Core[E, C]) Store() *store.Store { return c.store }
 
-// Timers returns the timer index; nil before the first turn.
+// Timers returns the timer index, or nil before the first turn.
 func (c *Core[E, C]) Timers() *store.TimerIndex { return c.timers }
 
 // Folded returns the offset of the next journal record to fold.
 func (c *Core[E, C]) Folded() int64 { return c.progress.next }
 
-// FoldedOf returns how much of its journal the state has folded, as far as that is known. A member
-// reports it for its copy. It may be too high: the journal may have been truncated or recreated
-// since.
+// FoldedOf returns the offset that a member reports for its copy. It may be too high if the journal
+// was truncated or recreated.
 func (c *Core[E, C]) FoldedOf() int64 {
 	if c.working {
 		return c.progress.next

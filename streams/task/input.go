@@ -8,14 +8,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// input is one topic that a task reads. A goroutine adds its records as they arrive, also while the
-// task commits. The next turn takes all of them.
+// input is one topic that a task reads. Records are added as they arrive, even while the task
+// commits, and the next turn takes all of them.
 type input struct {
 	topic string
 
 	mu      sync.Mutex
-	arrived []kafka.Record // not yet passed to the core
-	room    chan struct{}  // receives one element when arrived has been taken
+	arrived []kafka.Record
+	room    chan struct{} // signals that arrived was taken
 
 	behind atomic.Int64 // offsets not fetched yet
 	inCore atomic.Int64 // records in the core that no finished turn has taken
@@ -25,8 +25,8 @@ func newInput(topic string) *input {
 	return &input{topic: topic, room: make(chan struct{}, 1)}
 }
 
-// add adds records when fewer than TurnInputs are waiting. At most twice as many are held, provided
-// that a caller adds no more than TurnInputs at a time. It returns false if ctx ended first.
+// add waits until fewer than TurnInputs are waiting, so there are at most twice as many if each
+// call adds at most TurnInputs. It returns false if ctx is done first.
 func (in *input) add(ctx context.Context, records []kafka.Record) bool {
 	for !in.tryAdd(records) {
 		select {
@@ -65,7 +65,7 @@ func (in *input) take() []kafka.Record {
 	return records
 }
 
-// lag returns the number of records that no turn has taken, as of the latest fetch.
+// lag returns how many records no turn has taken, as of the latest fetch.
 func (in *input) lag() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()

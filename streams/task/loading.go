@@ -8,22 +8,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A core loads a snapshot when the journal cannot complete its own state: because there is no
-// state, because it belongs to another journal, or because retention has deleted the records that
-// follow it. The core tries the newest snapshot first. If a snapshot is damaged or belongs to
-// another journal, it tries the one before. The records after the snapshot are folded from the
-// journal, which also confirms the snapshot, as it does with the owner's own state. If the
-// beginning of the journal is deleted and no snapshot can be loaded, the start fails.
+// A core loads a snapshot if the journal cannot complete its own state: there is none, it belongs
+// to another journal, or retention has deleted the records after it. It tries the newest snapshot
+// first, and earlier ones if that is damaged or belongs to another journal. The rest is folded from
+// the journal, which also verifies the snapshot. If the journal's beginning is deleted and no
+// snapshot can be loaded, the start fails.
 
-// loader finds the snapshots of a partition, and loads one.
 type loader struct {
-	from, at, to int64 // offsets in the snapshot topic: where reading began, the next, the end
+	from, at, to int64 // in the snapshot topic: the first offset of the read, the next, and the end
 	index        snapshotIndex
 	indexed      bool
-	left         []foundSnapshot // untried snapshots, newest first
-	reader       *snapshotReader // nil unless one is being loaded
+	left         []foundSnapshot // untried, newest first
+	reader       *snapshotReader // nil unless a snapshot is being loaded
 	loaded       bool            // the state is from a snapshot
-	foreign      string          // identity of the newest snapshot, if its identity rules it out
+	foreign      string          // identity of the newest snapshot, if that rules it out
 }
 
 func (l *loader) close() {
@@ -35,14 +33,13 @@ func (l *loader) close() {
 
 func (l *loader) readTo(from, to int64) { l.from, l.at, l.to = from, from, to }
 
-// wantsSnapshot reports whether the journal does not complete the state, or would have to be folded
-// from its beginning.
+// wantsSnapshot reports whether the journal cannot complete the state, or there is none.
 func (c *Core[E, C]) wantsSnapshot() bool {
 	at := c.progress.next
 	return c.cfg.Snapshots.Topic != "" && (at == 0 || at < c.restore.start)
 }
 
-// seekSnapshot continues with the next snapshot, on an empty state.
+// seekSnapshot continues with the next snapshot. The state must be empty.
 func (c *Core[E, C]) seekSnapshot() error {
 	if c.loader.indexed {
 		return c.loadNext()
@@ -51,7 +48,7 @@ func (c *Core[E, C]) seekSnapshot() error {
 	return nil
 }
 
-// LocatedSnapshots reports the first and end offsets of the snapshot topic.
+// LocatedSnapshots reports the first offset and the end of the snapshot topic.
 func (c *Core[E, C]) LocatedSnapshots(start, end int64) error {
 	c.stage = indexing
 	c.loader.index = snapshotIndex{first: make(map[string]int64)}
@@ -62,8 +59,7 @@ func (c *Core[E, C]) LocatedSnapshots(start, end int64) error {
 	return nil
 }
 
-// ReadSnapshots reports committed records of the snapshot topic, in order. next is the offset to
-// read next.
+// ReadSnapshots reports committed records of the snapshot topic, in order, and the next offset.
 func (c *Core[E, C]) ReadSnapshots(records []kafka.Record, next int64) error {
 	l := &c.loader
 	l.at = next
@@ -85,16 +81,14 @@ func (c *Core[E, C]) snapshotsIndexed() error {
 	l.left, others = l.index.fitting(c.cfg.Snapshots, c.restore.start)
 	l.index, l.indexed, l.foreign = snapshotIndex{}, true, others.newest
 	if others.foreign+others.tooOld > 0 {
-		c.cfg.Logger.Warn("snapshots of the state are skipped: of another format or partition "+
-			"count, damaged, or older than the journal",
+		c.cfg.Logger.Warn("skipping snapshots of the state that have another format or "+
+			"partition count, are damaged, or are older than the journal",
 			"partition", c.cfg.Partition, "otherFormat", others.foreign, "tooOld", others.tooOld,
 			"left", len(l.left), "newestOther", others.newest)
 	}
 	return c.loadNext()
 }
 
-// loadNext starts loading the next untried snapshot. Without one, the journal is folded from its
-// beginning.
 func (c *Core[E, C]) loadNext() (err error) {
 	l := &c.loader
 	l.close()
@@ -137,7 +131,7 @@ func (c *Core[E, C]) load(records []kafka.Record) error {
 
 func (c *Core[E, C]) passOver(why error) error {
 	of := c.loader.reader.of
-	c.cfg.Logger.Warn("a snapshot of the state cannot be loaded; the one before it is tried",
+	c.cfg.Logger.Warn("cannot load a snapshot of the state; trying the previous one",
 		"partition", c.cfg.Partition, "snapshot", of.ID, "journalOffset", of.Next, "error", why)
 	if err := errors.Join(c.store.Reset(), c.progress.load(c.store)); err != nil {
 		return err
@@ -177,7 +171,6 @@ func (c *Core[E, C]) loadedSnapshot() error {
 	return c.startFolding()
 }
 
-// noteLoaded records in a loaded state which snapshot it came from, and whether it was converted.
 func (c *Core[E, C]) noteLoaded(of foundSnapshot) error {
 	s := &c.snapshots
 	if err := s.held.load(c.store); err != nil {
@@ -196,7 +189,6 @@ func (c *Core[E, C]) noteLoaded(of foundSnapshot) error {
 	return errors.Join(batch.Commit(), c.store.EndLoading())
 }
 
-// converted returns the identity that a snapshot was converted from, or "" if it was not converted.
 func converted(of foundSnapshot) string {
 	if of.convert == nil {
 		return ""

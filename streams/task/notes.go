@@ -11,13 +11,12 @@ import (
 )
 
 // A task's input positions are part of its state, and therefore of its journal: the last record of
-// a turn carries them in a header. A turn that writes nothing else to the journal adds a note: a
-// record with only that header. The group stores the positions too, but not permanently: after
-// seven days it drops those of topics that it does not subscribe to, or all of them if it is empty,
-// and a deleted group drops them at once. Old inputs must not be processed again then, because the
-// identifiers that mark them as repeats may have been dropped.
+// a turn has them in a header, or a note, which is a record with only that header. The group stores
+// them as well, but after seven days it drops those of topics that it does not subscribe to, or all
+// of them if it is empty. Old inputs must not be processed again then, because the ids that mark
+// them as repeats may have expired.
 
-// StartRecord returns the record that an owner writes before anything else.
+// StartRecord returns the first record that an owner writes.
 func StartRecord(journal string, partition int32) kafka.Record {
 	return kafka.Record{
 		Topic:     journal,
@@ -27,7 +26,7 @@ func StartRecord(journal string, partition int32) kafka.Record {
 	}
 }
 
-// TakenRecord returns a note with the positions up to which a task has taken its inputs.
+// TakenRecord returns a note with the input positions of a task.
 func TakenRecord(journal string, partition int32, positions map[string]int64) kafka.Record {
 	return kafka.Record{
 		Topic:     journal,
@@ -40,7 +39,7 @@ func TakenRecord(journal string, partition int32, positions map[string]int64) ka
 	}
 }
 
-// inputPositions are the offsets of the next records of a task's inputs, by topic.
+// inputPositions maps input topics to the offset of the next record.
 type inputPositions map[string]int64
 
 func (p inputPositions) String() string {
@@ -60,7 +59,7 @@ func parsePositions(text string) (inputPositions, error) {
 		topic, offset, ok := strings.Cut(part, "=")
 		at, err := strconv.ParseInt(offset, 10, 64)
 		if !ok || err != nil || at < 0 || topic == "" {
-			return nil, fmt.Errorf("streams: the input positions %.200q cannot be read", text)
+			return nil, fmt.Errorf("streams: cannot parse the input positions %.200q", text)
 		}
 		p[topic] = at
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// progress is how far a state has advanced in its journal and in its inputs.
 type progress struct {
 	journal   string
 	partition int32
@@ -26,13 +25,13 @@ type progress struct {
 	kept      string // the positions in the state, if known
 	noted     string // the positions in the journal
 	// grouped are the positions that the group has. groupedMillis is when this owner last committed
-	// any, by the steady clock. An owner commits those of its first turn at once.
+	// any, on the steady clock; those of its first turn follow immediately.
 	grouped       string
 	groupedMillis int64
 }
 
 // groupEvery is how often the group gets the input positions. Only the lag display and the deletion
-// of processed records read them there, so a turn need not wait for another request to the broker.
+// of processed records need them there, so a turn should not wait for another request.
 const groupEvery = time.Second
 
 func (p *progress) load(s *store.Store) (err error) {
@@ -59,8 +58,7 @@ func (p *progress) reset() {
 	p.kept, p.noted = "", ""
 }
 
-// firstUnproved returns the offset to start reading the journal at, so that the last record that
-// the state has folded is read again.
+// firstUnproved returns the journal offset from which the last folded record is read again.
 func (p *progress) firstUnproved() int64 {
 	if p.mark.known {
 		return min(p.next, p.mark.offset)
@@ -68,7 +66,6 @@ func (p *progress) firstUnproved() int64 {
 	return p.next
 }
 
-// advance moves past a record of the journal, to the input positions in it.
 func (p *progress) advance(r kafka.Record) (err error) {
 	text := r.Header(kafka.HeaderInputs)
 	switch {
@@ -78,8 +75,8 @@ func (p *progress) advance(r kafka.Record) (err error) {
 		}
 		p.noted = text
 	case p.next == 0 && kafka.IsNote(r):
-		// The first owner: nothing was processed before. Its record need not be at offset 0,
-		// because the record of an owner that was fenced while starting is aborted.
+		// The first owner: nothing was processed before. Its record need not be at offset 0, because that
+		// of an owner that was fenced while starting is aborted.
 		p.positions = make(inputPositions)
 		for _, topic := range p.inputs {
 			p.positions[topic] = 0
@@ -91,10 +88,9 @@ func (p *progress) advance(r kafka.Record) (err error) {
 	return nil
 }
 
-// resume returns the input positions to continue at: for each input, the larger of the state's and
-// the group's. If an input has become shorter, reading continues at its end. If the journal is not
-// empty and neither the journal nor the group has positions, it returns an error: reading from the
-// beginning would run commands again.
+// resume returns where to continue in each input: at the larger of the state's and the group's
+// positions, but not beyond the end. If both are missing and the journal is not empty, it returns
+// an error, because reading from the beginning would repeat commands.
 func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
 	from := make(inputPositions)
 	for _, topic := range p.inputs {
@@ -111,7 +107,7 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 				topic, p.partition)
 		}
 		if at > ends[topic] {
-			p.logger.Warn("an input lost records: it ends before the position that was processed, and "+
+			p.logger.Warn("an input lost records: it ends before the last processed position; "+
 				"reading continues at its end", "topic", topic, "partition", p.partition,
 				"taken", at, "end", ends[topic])
 		}
@@ -125,9 +121,9 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 	return maps.Clone(from), nil
 }
 
-// advanceInputs moves past the turn's inputs. It adds their positions to the turn's journal records
-// if they have changed, or always if asked to, and every groupEvery to the group's commit. A turn
-// that writes nothing else then writes a note, because there is no transaction without a record.
+// advanceInputs moves past the turn's inputs. It adds changed positions to the turn's journal
+// records and, every groupEvery or if always is set, to the group's commit. If the turn writes
+// nothing else, it adds a note, because a transaction needs a record.
 func (p *progress) advanceInputs(t *Turn, steadyMillis int64, always bool) {
 	for i, records := range t.Inputs {
 		if n := len(records); n > 0 {
@@ -147,8 +143,6 @@ func (p *progress) advanceInputs(t *Turn, steadyMillis int64, always bool) {
 	}
 }
 
-// advanceTurn moves past the turn's journal records. next is the offset after them. The bookmark
-// moves to the last record.
 func (p *progress) advanceTurn(t *Turn, next int64) {
 	p.next = max(p.next, next)
 	last := true
@@ -164,7 +158,6 @@ func (p *progress) advanceTurn(t *Turn, next int64) {
 	}
 }
 
-// note adds positions to the turn's last journal record, or appends a record for them.
 func (t *Turn) note(journal, text string) {
 	header := kafka.Header{Key: kafka.HeaderInputs, Value: []byte(text)}
 	for i, r := range slices.Backward(t.out) {
@@ -183,8 +176,8 @@ func (p *progress) saveJournal(b *store.Batch) error {
 		saveGrown(b, p.grown))
 }
 
-// SetTaken turns a state that was derived from another one into the state of a partition: its
-// journal is folded up to next, and its inputs are taken up to these offsets, by topic.
+// SetTaken sets how far the state of a partition that was derived from another state has folded its
+// journal and taken its inputs.
 func SetTaken(
 	b *store.Batch, journal string, partition int32, next int64, positions map[string]int64,
 ) error {

@@ -11,27 +11,26 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Replica is the state of a partition, folded from its journal while its owner keeps the partition.
-// It must be used by one goroutine.
+// Replica is the state of a partition, folded from its journal while another process owns it. It
+// must be used by one goroutine.
 type Replica[E, C any] struct {
 	core *Core[E, C]
 	cfg  CoreConfig[E, C]
 	log  PartitionLog
 }
 
-// PartitionLog is the log of one partition number: [kafka.PartitionReader], or a simulation's.
+// PartitionLog is the log of one partition: a [kafka.PartitionReader], or a simulation's.
 type PartitionLog interface {
-	// Bounds returns the first and end offsets of a topic.
+	// Bounds returns a topic's first offset and its end.
 	Bounds(ctx context.Context, topic string) (start, end int64, err error)
-	// ReadSome returns committed records of a topic, including its task's notes, from an offset
-	// towards an end, and the offset to read next.
+	// ReadSome returns up to most committed records between two offsets, notes included, and the next
+	// offset to read.
 	ReadSome(
 		ctx context.Context, topic string, from, to int64, most int,
 	) (list []kafka.Record, next int64, err error)
 	Close()
 }
 
-// restorer is a [Core] or a [StandbyCore] that restores its state.
 type restorer interface {
 	LocatedJournal(start, end int64) error
 	LocatedSnapshots(start, end int64) error
@@ -39,8 +38,7 @@ type restorer interface {
 	ReadSnapshots(records []kafka.Record, next int64) error
 }
 
-// performRead performs an action that only reads, and reports its result. It returns false for any
-// other action.
+// performRead performs an action that only reads, and returns false for any other.
 func performRead(
 	ctx context.Context, log PartitionLog, journal, snapshots string, r restorer, action Action,
 ) (is bool, err error) {
@@ -74,13 +72,12 @@ func performRead(
 	}
 }
 
-// NewReplica opens the state of a replica. It continues where a previous replica on the same state
-// stopped.
+// NewReplica opens a replica. It continues from existing state.
 func NewReplica[E, C any](cluster kafka.Cluster, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
 	return NewReplicaOn(&kafka.PartitionReader{Cluster: cluster, Partition: cfg.Partition}, cfg)
 }
 
-// NewReplicaOn is NewReplica on any log, which the replica closes.
+// NewReplicaOn is NewReplica with any log, which the replica closes.
 func NewReplicaOn[E, C any](log PartitionLog, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
 	r := &Replica[E, C]{core: NewCore(cfg), cfg: cfg, log: log}
 	if err := r.core.TookOver(); err != nil {
@@ -89,10 +86,9 @@ func NewReplicaOn[E, C any](log PartitionLog, cfg CoreConfig[E, C]) (*Replica[E,
 	return r, nil
 }
 
-// CatchUp folds the journal from its first offset up to an end. It may be called again with a later
-// end. If the state belongs to another journal, the first call rebuilds it. A later call fails
-// instead, because its caller has copied inputs by the positions of the old state, and some would
-// be missing.
+// CatchUp folds the journal up to an end, and may be called again with a later one. The first call
+// rebuilds a state that belongs to another journal. A later call fails instead, because its caller
+// has copied inputs by the old state's positions, so that some would be missing.
 func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 	if err := r.core.LocatedJournal(start, end); err != nil {
 		return err
@@ -111,33 +107,30 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 	}
 }
 
-// Folded returns the offset of the journal that is folded next.
+// Folded returns the offset of the next journal record to fold.
 func (r *Replica[E, C]) Folded() int64 { return r.core.Folded() }
 
-// Taken returns the offsets up to which the owner had taken its inputs, by topic; false if the
-// journal has no positions.
+// Taken returns the owner's input positions, by topic, or false if the journal has none.
 func (r *Replica[E, C]) Taken() (positions map[string]int64, known bool) {
 	return maps.Clone(r.core.progress.positions), r.core.progress.positions != nil
 }
 
-// Store returns the state. Between two calls of CatchUp it is complete up to Folded.
+// Store returns the state, which is complete up to Folded between calls of CatchUp.
 func (r *Replica[E, C]) Store() *store.Store { return r.core.Store() }
 
-// Close closes the state.
 func (r *Replica[E, C]) Close() error {
 	r.log.Close()
 	return r.core.Close()
 }
 
-// bookmark identifies the last record, a fact or a note, that is folded into a state, by its
-// journal offset and a checksum. A checkpoint alone is not enough: a journal that was truncated, by
-// an unclean election or by hand, and has grown past the checkpoint again has another record at
-// that offset, or no record. Also, a copy may have received a record that was never committed.
-// Notes count, because input positions come from them.
+// bookmark identifies the last record that is folded into a state, a fact or a note, by its offset
+// and a checksum. A checkpoint alone is not enough: if the journal was truncated, by an unclean
+// election or manually, and has grown beyond the checkpoint again, it has another record at that
+// offset, or none. A copy may also have received a record that was never committed.
 type bookmark struct {
 	offset int64
 	sum    uint32
-	known  bool // false: nothing is folded yet, or a program without bookmarks folded it
+	known  bool // false if nothing is folded, or a version without bookmarks folded it
 }
 
 var bookmarkKey = []byte{store.KeySpaceOwn, 'b'}

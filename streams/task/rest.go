@@ -12,11 +12,10 @@ const (
 	lastRest  = time.Hour
 )
 
-// SnapshotRest is the pause of a partition's snapshots after one could not be written. It outlives
-// the partition's task: the records of a snapshot are part of the transactions of turns, so a
-// failed write ends the task, and its successor would fail in the same way. Snapshots pause after
-// every failed turn that had such a record, whatever the cause: a snapshot that is a minute late
-// costs nothing.
+// SnapshotRest is the pause of a partition's snapshots after a failure. It outlives the partition's
+// task: a snapshot's records are part of the turns' transactions, so a failed write stops the task,
+// and its successor would fail in the same way. Any failure of a turn with such records starts a
+// pause, because a late snapshot costs nothing.
 type SnapshotRest struct {
 	mu       sync.Mutex
 	waits    *retry.Backoff
@@ -25,7 +24,7 @@ type SnapshotRest struct {
 	wait     int64
 }
 
-// NewSnapshotRest returns the rest of one partition's snapshots. Snapshots may be written at once.
+// NewSnapshotRest returns the rest of one partition, which is over until a failure.
 func NewSnapshotRest() *SnapshotRest {
 	return &SnapshotRest{waits: retry.Policy{First: firstRest, Last: lastRest}.Backoff()}
 }
@@ -53,7 +52,7 @@ func (r *SnapshotRest) succeeded() {
 }
 
 // over reports whether a snapshot may be written. It uses the wall clock, because a pause outlives
-// tasks and their steady clocks. If the clock was set back, a pause ends early, which does no harm.
+// tasks and their steady clocks. Setting the clock back ends it early, which is harmless.
 func (r *SnapshotRest) over(nowMillis int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,28 +8,26 @@ import (
 )
 
 const (
-	// restoreBatch is how many records are folded in one batch of state.
 	restoreBatch = 4096
-	// chunksAtOnce bounds how many chunks of a snapshot are in memory.
 	chunksAtOnce = 16
 )
 
 // restore is the progress of a start through its journal, from the state's checkpoint to the
 // journal's end (G4).
 //
-// A broker's answer cannot prove where the journal ends: a broker that lost the leadership without
-// noticing knows an earlier end. The owner's own record can. It is acknowledged, so all records
-// that were acknowledged before lie below it, and former owners are fenced, so none of their
-// records follow it. The owner writes it after it has folded the known part of the journal, so that
-// a journal that cannot be folded does not grow with each attempt.
+// A broker's response cannot prove where the journal ends: a broker that lost the leadership
+// without noticing knows an earlier end. The owner's own record can. It is acknowledged, so all
+// records acknowledged earlier are before it; former owners are fenced, so none of their records
+// are after it. The owner writes it after folding the known part of the journal, so that a journal
+// that cannot be folded does not grow with each attempt.
 type restore struct {
 	start  int64    // of the journal
-	from   int64    // offset to read next, and the end
-	at, to int64    // offset to read next, and end
+	from   int64    // first offset of the read
+	at, to int64    // offset to read next, and the end
 	mark   bookmark // of the state, until the journal has confirmed it
 	batch  *store.Batch
-	folded int  // records in the batch
-	long   bool // this is not the first batch
+	folded int
+	long   bool // more than one batch
 }
 
 // LocatedJournal reports the journal's first offset and its known end.
@@ -44,15 +42,13 @@ func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 	return c.startFolding()
 }
 
-// startFolding starts reading the part of the journal that the state has not folded.
 func (c *Core[E, C]) startFolding() error {
 	c.stage = folding
-	// A state that is ahead of the known end may be of another journal.
+	// A state beyond the known end may belong to another journal.
 	c.beginReading(max(c.restore.start, min(c.progress.firstUnproved(), c.restore.to)))
 	return c.checkRetention()
 }
 
-// checkRetention fails when retention has deleted journal records that the state has not folded.
 func (c *Core[E, C]) checkRetention() error {
 	if c.progress.next < c.restore.start {
 		return c.gap(c.restore.start)
@@ -60,29 +56,26 @@ func (c *Core[E, C]) checkRetention() error {
 	return nil
 }
 
-// gap returns the error for a journal that begins after the end of the state.
 func (c *Core[E, C]) gap(start int64) error {
-	do := fmt.Sprintf("Restore the topics from a backup, and let nothing but Lumenhook delete of %s "+
-		"(retention.ms=-1)", c.cfg.Journal)
+	do := fmt.Sprintf("Restore the topics from a backup, and make sure that only Lumenhook deletes "+
+		"records of %s (retention.ms=-1)", c.cfg.Journal)
 	if advice := c.cfg.Snapshots.advise(c.loader.foreign); advice != "" {
 		do = advice
 	}
-	return fmt.Errorf("streams: partition %d of %s begins at %d, the state of this process ends "+
-		"at %d, and there is no snapshot after that: the records in between are deleted. %s",
+	return fmt.Errorf("streams: partition %d of %s begins at %d, but the state of this process "+
+		"ends at %d, and there is no later snapshot: the records in between were deleted. %s",
 		c.cfg.Partition, c.cfg.Journal, start, c.progress.next, do)
 }
 
-// beginReading starts reading at an offset, or restarts there.
 func (c *Core[E, C]) beginReading(from int64) {
 	r := &c.restore
 	r.from, r.mark = from, c.progress.mark
 	if from > r.mark.offset {
-		r.mark.known = false // retention deleted the record, so it cannot be compared
+		r.mark.known = false // deleted by retention, so there is nothing to compare
 	}
 	c.readOn(from)
 }
 
-// readOn moves to the offset to read next, and at the end to the next stage.
 func (c *Core[E, C]) readOn(at int64) {
 	c.restore.at = at
 	switch {
@@ -94,18 +87,17 @@ func (c *Core[E, C]) readOn(at int64) {
 	}
 }
 
-// catchUpTo folds the journal up to the end of the owner's own record.
 func (c *Core[E, C]) catchUpTo(end int64) error {
 	c.stage, c.restore.to = catchingUp, end
 	if c.progress.next > end {
-		return c.foldAnew("the state reaches beyond its journal")
+		return c.foldAnew("the state is ahead of its journal")
 	}
 	c.readOn(c.restore.at)
 	return nil
 }
 
-// ReadJournal folds committed records of the journal, in order. next is the offset to read next.
-// Control records and aborted records advance it too.
+// ReadJournal folds committed journal records, in order. next is the offset to read next, which
+// control records and aborted records also advance.
 func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 	for _, r := range records {
 		if !c.restore.checkMark(r) {
@@ -119,8 +111,7 @@ func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 	return nil
 }
 
-// checkMark compares the state's bookmark with the first journal record at or after it, and returns
-// false if they differ. It ignores all other records.
+// checkMark compares the state's bookmark with the first journal record at or after it.
 func (r *restore) checkMark(record kafka.Record) bool {
 	if !r.mark.known || record.Offset < r.mark.offset {
 		return true
@@ -129,12 +120,12 @@ func (r *restore) checkMark(record kafka.Record) bool {
 	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
 }
 
-// foldAnew discards a state that belongs to another journal. The state is then loaded from a
-// snapshot, or from the next snapshot, or folded from the journal's beginning.
+// foldAnew discards a state that belongs to another journal, and continues with the next snapshot
+// or the journal's beginning.
 func (c *Core[E, C]) foldAnew(why string) error {
 	if c.read {
-		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or cut while the state "+
-			"was followed", c.cfg.Partition, c.cfg.Journal, why)
+		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or truncated while the "+
+			"state was followed", c.cfg.Partition, c.cfg.Journal, why)
 	}
 	c.reportMisfit(why)
 	c.progress.reset()
@@ -154,11 +145,11 @@ func (c *Core[E, C]) foldAnew(why string) error {
 }
 
 func (c *Core[E, C]) reportMisfit(why string) {
-	message := ": the journal was lost or truncated since, and facts with it; the state is rebuilt " +
-		"from the remaining facts"
+	message := ": the journal has since lost facts or was truncated; rebuilding the state from the " +
+		"remaining facts"
 	if c.loader.loaded {
-		message = ": the snapshot is of another journal, or the journal was lost or truncated since, " +
-			"and facts with it; the state is rebuilt from the remaining facts"
+		message = ": the snapshot is of another journal, or the journal has since lost facts or was " +
+			"truncated; rebuilding the state from the remaining facts"
 	}
 	c.cfg.Logger.Error(why+message, "journal", c.cfg.Journal, "partition", c.cfg.Partition,
 		"checkpoint", c.progress.next, "end", c.restore.to)
@@ -186,8 +177,8 @@ func (c *Core[E, C]) fold(r kafka.Record) error {
 	return c.commitRestored()
 }
 
-// endFolding commits the last batch. After a long fold it syncs the state to disk, so that a
-// process that is killed repeatedly does not have to start over each time.
+// endFolding commits the last batch. After a long fold it syncs the state, so that a process that
+// is killed repeatedly makes progress.
 func (c *Core[E, C]) endFolding() error {
 	if err := c.commitRestored(); err != nil || !c.restore.long {
 		return err

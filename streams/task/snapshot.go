@@ -19,56 +19,52 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// A snapshot is the state of a task at an offset of its journal, stored in a topic: chunks of keys
-// and values, in key order, and then a manifest with their count and checksum. The snapshots of a
-// partition follow each other, and the latest manifest belongs to the latest complete one. Records
-// before the previous complete snapshot are no longer needed. The task writes a snapshot between
-// its turns, each record in the transaction of a turn, so only the owner of the partition can.
+// A snapshot is the state of a task at a journal offset, stored in a topic: chunks of keys and
+// values, in key order, and then a manifest with their count and checksum. The snapshots of a
+// partition follow each other, and records before the previous complete one are no longer needed.
+// Each record is part of a turn's transaction, so only the owner of the partition can write it.
 //
 //	key:     the snapshot's id
-//	headers: chunk, with its number, or manifest, with the version of its form
-//	value:   of a chunk zstd of length, key, length, value and so on; of a manifest JSON
+//	headers: chunk, with its number, or manifest, with the version of its format
+//	value:   zstd of length, key, length, value and so on; JSON for a manifest
 const (
 	// HeaderChunk and HeaderManifest mark the two kinds of records.
 	HeaderChunk    = "chunk"
 	HeaderManifest = "manifest"
 	manifestForm   = "1"
-	// defaultChunkBytes takes about a millisecond to write, so that it does not delay a turn.
+	// defaultChunkBytes takes about a millisecond to write, so it does not delay a turn.
 	defaultChunkBytes = 384 << 10
-	// compressesTo is the expected compression ratio of a chunk. It sizes the output buffer.
+	// compressesTo is the expected compression ratio, which sizes the output buffer.
 	compressesTo = 4
-	// mostChunkBytes bounds the size of a decompressed chunk, and of the largest value.
+	// mostChunkBytes bounds a decompressed chunk, and so the largest value.
 	mostChunkBytes = 64 << 20
 )
 
-// manifest is the last record of a snapshot.
 type manifest struct {
 	ID       string `json:"id"`
 	Identity string `json:"identity"` // of the state and its format
-	Next     int64  `json:"next"`     // offset up to which the journal is folded
+	Next     int64  `json:"next"`     // journal offset up to which it is folded
 	Chunks   int    `json:"chunks"`
 	Keys     int64  `json:"keys"`
 	Bytes    int64  `json:"bytes"` // of keys and values
-	Sum      uint32 `json:"sum"`   // of all chunks as they were before compression
+	Sum      uint32 `json:"sum"`   // of all uncompressed chunks
 }
 
-// onlyOfStore reports whether a key belongs to the store itself, not to the state in it.
 func onlyOfStore(key []byte) bool {
 	return store.IsIdentity(key) || bytes.Equal(key, snapshotsKey) ||
 		bytes.Equal(key, grownKey)
 }
 
-// snapshotWriter writes one snapshot.
 type snapshotWriter struct {
 	cfg      SnapshotConfig
 	view     store.View
-	from     []byte // the next key
+	from     []byte
 	manifest manifest
 	encoder  *zstd.Encoder
-	buffer   []byte // of chunks before compression
+	buffer   []byte // for uncompressed chunks
 }
 
-// newSnapshotWriter takes a view of the committed state. Later changes do not affect it.
+// newSnapshotWriter uses a view of the committed state, which later changes do not affect.
 func newSnapshotWriter(s *store.Store, cfg SnapshotConfig, m manifest) (*snapshotWriter, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1))
@@ -86,12 +82,12 @@ func newSnapshotWriter(s *store.Store, cfg SnapshotConfig, m manifest) (*snapsho
 
 func (w *snapshotWriter) close() error {
 	if err := errors.Join(w.encoder.Close(), w.view.Close()); err != nil {
-		return fmt.Errorf("streams: ending a snapshot: %w", err)
+		return fmt.Errorf("streams: closing a snapshot: %w", err)
 	}
 	return nil
 }
 
-// next returns the next record, and whether it is the last one, the manifest.
+// next returns the next record, and whether it is the manifest, which is last.
 func (w *snapshotWriter) next() (r kafka.Record, last bool, err error) {
 	chunk, err := w.chunk()
 	if err != nil {
@@ -121,8 +117,7 @@ func (w *snapshotWriter) record(header, text string, value []byte) kafka.Record 
 	}
 }
 
-// chunk returns the next keys and values, or nothing at the end. The result is valid until the next
-// call.
+// chunk returns the next keys and values, or nothing at the end. It is valid until the next call.
 func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 	most := cmp.Or(w.cfg.ChunkBytes, defaultChunkBytes)
 	chunk = w.buffer[:0]
@@ -146,7 +141,7 @@ func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 }
 
 // EachSnapshotRecord calls take for each record of a snapshot of a partition's state, in append
-// order. It is used to move a state to another journal.
+// order.
 func EachSnapshotRecord(
 	s *store.Store, cfg SnapshotConfig, journal string, partition int32, take func(kafka.Record) error,
 ) error {
@@ -177,20 +172,17 @@ func EachSnapshotRecord(
 	return err
 }
 
-// foundSnapshot is a manifest in the topic, and the offsets of its snapshot.
 type foundSnapshot struct {
 	manifest
-	first, last int64       // offsets of its first chunk and of its manifest
-	convert     *Conversion // nil: it has the current format
+	first, last int64       // offsets of its first chunk and its manifest
+	convert     *Conversion // nil in the current format
 }
 
-// snapshotIndex lists the snapshots in a topic.
 type snapshotIndex struct {
 	first map[string]int64 // offset of the first chunk, by id
-	found []foundSnapshot  // with a manifest, oldest first
+	found []foundSnapshot  // those with a manifest, oldest first
 }
 
-// add records the position of a chunk or a manifest. It ignores other records.
 func (x *snapshotIndex) add(r kafka.Record) {
 	if id := string(r.Key); r.Header(HeaderChunk) == "0" {
 		x.first[id] = r.Offset
@@ -200,7 +192,7 @@ func (x *snapshotIndex) add(r kafka.Record) {
 	}
 	f := foundSnapshot{last: r.Offset}
 	if r.Header(HeaderManifest) == manifestForm {
-		_ = json.Unmarshal(r.Value, &f.manifest) // a damaged manifest has no id or a foreign identity
+		_ = json.Unmarshal(r.Value, &f.manifest) // a damaged manifest has no id, or a foreign identity
 	}
 	if first, known := x.first[f.ID]; known {
 		f.first = first
@@ -208,14 +200,12 @@ func (x *snapshotIndex) add(r kafka.Record) {
 	x.found = append(x.found, f)
 }
 
-// unfit counts the snapshots that are not loaded.
 type unfit struct {
 	foreign, tooOld int
-	newest          string // identity of the newest foreign snapshot
+	newest          string // identity of the newest foreign one
 }
 
-// fitting returns the snapshots that a journal with this first offset can complete, newest first,
-// and counts the others.
+// fitting returns the snapshots that a journal with this first offset can complete, newest first.
 func (x *snapshotIndex) fitting(
 	cfg SnapshotConfig, journalStart int64,
 ) (list []foundSnapshot, others unfit) {
@@ -239,12 +229,11 @@ func (x *snapshotIndex) fitting(
 
 var errTornSnapshot = errors.New("a part of it is missing or damaged")
 
-// snapshotReader writes the chunks of one snapshot into a store.
 type snapshotReader struct {
 	of      foundSnapshot
 	store   *store.Store
 	decoder *zstd.Decoder
-	buffer  []byte // of chunks after decompression
+	buffer  []byte // for decompressed chunks
 	chunks  int
 	sum     uint32
 }
@@ -258,8 +247,7 @@ func newSnapshotReader(of foundSnapshot, store *store.Store) (*snapshotReader, e
 	return &snapshotReader{of: of, store: store, decoder: decoder}, nil
 }
 
-// take reads a record of the topic, and reports whether it was the manifest, which completes the
-// snapshot.
+// take reads a record, and reports whether it completes the snapshot.
 func (l *snapshotReader) take(r kafka.Record) (whole bool, err error) {
 	chunk := r.Header(HeaderChunk)
 	switch {
@@ -298,7 +286,6 @@ func (l *snapshotReader) load(compressed []byte) error {
 	})
 }
 
-// put writes an entry, converted to the current format.
 func (l *snapshotReader) put(set func(key, value []byte) error, key, value []byte) error {
 	if l.of.convert == nil || l.of.convert.Entry == nil {
 		return set(key, value)
@@ -310,7 +297,6 @@ func (l *snapshotReader) put(set func(key, value []byte) error, key, value []byt
 	return nil
 }
 
-// cutBytes splits off a length-prefixed byte string.
 func cutBytes(from []byte) (data, rest []byte, err error) {
 	n, size := binary.Uvarint(from)
 	if size <= 0 || n > uint64(len(from)-size) {

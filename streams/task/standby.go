@@ -11,12 +11,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// StandbyCore folds the journal of a partition that another process owns. It follows the rules by
-// which a [Core] restores its state, and writes to the same store. If this process is assigned the
-// partition later, the core finds its state nearly complete, and checks it against the journal like
-// any other. A standby writes only to its store, and calls only Fold and Flush of its handler.
+// StandbyCore folds the journal of a partition that another process owns, by the same rules as a
+// [Core] and into the same store. If this process is assigned the partition later, the core finds
+// its state nearly complete, and checks it against the journal like any other. A standby calls only
+// Fold and Flush of its handler.
 //
-// Its owner opens it, and then performs one Next action after another.
+// Its owner calls Open, and then performs one Next action after another.
 type StandbyCore[E, C any] struct {
 	core      *Core[E, C]
 	following bool
@@ -30,8 +30,7 @@ func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
 // Open opens the state. No core may have it open.
 func (s *StandbyCore[E, C]) Open() error { return s.core.TookOver() }
 
-// Next returns the next action. A ReadJournal whose To is math.MaxInt64 reads the current and all
-// future records of the journal.
+// Next returns the next action. A ReadJournal up to math.MaxInt64 reads all future records too.
 func (s *StandbyCore[E, C]) Next() Action { return s.core.Next(kafka.Moment{}) }
 
 // LocatedJournal is [Core.LocatedJournal].
@@ -50,7 +49,7 @@ func (s *StandbyCore[E, C]) ReadSnapshots(records []kafka.Record, next int64) er
 	return errors.Join(s.core.ReadSnapshots(records, next), s.follow())
 }
 
-// ReadJournal is [Core.ReadJournal]. Only committed records may be passed in.
+// ReadJournal is [Core.ReadJournal].
 func (s *StandbyCore[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 	if err := s.core.ReadJournal(records, next); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (s *StandbyCore[E, C]) ReadJournal(records []kafka.Record, next int64) erro
 	return s.follow()
 }
 
-// follow continues after the journal's end as it was known at the start.
+// follow continues beyond the end that was known at the start.
 func (s *StandbyCore[E, C]) follow() error {
 	if s.core.stage != provingEnd {
 		return nil
@@ -89,28 +88,25 @@ func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err, 
 // Close drops uncommitted changes and closes the state.
 func (s *StandbyCore[E, C]) Close() error { return s.core.Close() }
 
-// StandbyTaskConfig configures the standby of one partition.
 type StandbyTaskConfig[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster kafka.Cluster
-	// OnFollowing, if set, is called when the journal is folded up to the end that was known at the
-	// start.
+	// OnFollowing, if set, is called when Following becomes true.
 	OnFollowing func()
 }
 
-// StandbyTask performs the actions of a [StandbyCore] on Kafka, until it is stopped or
-// fails.
+// StandbyTask performs the actions of a [StandbyCore] on Kafka.
 type StandbyTask[E, C any] struct {
 	cfg     StandbyTaskConfig[E, C]
 	core    *StandbyCore[E, C]
-	reading kafka.PartitionReader // of the journal and the snapshots
+	reading kafka.PartitionReader
 
-	// Safe for use by any goroutine.
+	// Safe for concurrent use.
 	folded, behind atomic.Int64
 	following      atomic.Bool
 }
 
-// NewStandbyTask returns a standby; Run runs it.
+// NewStandbyTask returns a standby. Call Run to start it.
 func NewStandbyTask[E, C any](cfg StandbyTaskConfig[E, C]) *StandbyTask[E, C] {
 	return &StandbyTask[E, C]{
 		cfg:  cfg,
@@ -133,7 +129,7 @@ func (t *StandbyTask[E, C]) Stats() StandbyStats {
 	}
 }
 
-// Run folds the journal until ctx ends, which is not an error, or until it fails.
+// Run folds the journal until ctx is done, which is not an error, or until it fails.
 func (t *StandbyTask[E, C]) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.core.Open(); err != nil {
@@ -189,19 +185,18 @@ func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) erro
 	return nil
 }
 
-// standbyMaxBytes bounds the fetched records that a standby has not folded. A standby is never
-// urgent.
+// standbyMaxBytes is small, because a standby is never urgent.
 const standbyMaxBytes = 2 << 20
 
 // StandbyStats is the progress of a standby's copy of a partition.
 type StandbyStats struct {
 	Partition int32
-	Folded    int64 // offset of the next journal record to fold
-	Behind    int64 // offsets of the journal that are not folded, as of the latest fetch
-	Following bool  // the journal is folded up to the end that was known when the standby began
+	Folded    int64 // next journal offset to fold
+	Behind    int64 // unfolded journal offsets, as of the latest fetch
+	Following bool  // folded up to the end that was known at the start
 }
 
-// Standby is a [StandbyTask], of any type of effects.
+// Standby is a [StandbyTask] with any type of effects.
 type Standby interface {
 	Run(ctx context.Context) error
 	Stats() StandbyStats

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// maxCatchingUp bounds how many standbys of a process catch up at once, so that they leave
-// processor time for its tasks. Standbys that have caught up are not counted.
+// maxCatchingUp bounds the standbys that catch up at the same time, to leave CPU time for the
+// tasks.
 const maxCatchingUp = 2
 
 type runningStandby struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
-	latest Standby // the one that runs, under Tasks.mu; nil between runs
+	latest Standby // the current run, under Tasks.mu; nil between runs
 }
 
-// StandBy starts and ends standbys, so that there is one for each of these partitions. If a
-// partition still has a task, its standby begins when the task has ended.
+// StandBy starts and stops standbys to match these partitions. If a partition still has a task, its
+// standby starts when the task has stopped.
 func (s *Tasks) StandBy(partitions []int32) {
 	if s.NewStandby == nil {
 		return
@@ -47,7 +47,6 @@ func (s *Tasks) StandBy(partitions []int32) {
 	}
 }
 
-// endStandby cancels a standby. The next user of its folder waits until it has ended.
 func (s *Tasks) endStandby(p int32) {
 	if r := s.standbys[p]; r != nil {
 		r.cancel()
@@ -55,7 +54,7 @@ func (s *Tasks) endStandby(p int32) {
 	}
 }
 
-// Close ends all standbys and waits for them.
+// Close stops all standbys and waits for them.
 func (s *Tasks) Close() {
 	s.mu.Lock()
 	var ending []*runningStandby
@@ -69,7 +68,6 @@ func (s *Tasks) Close() {
 	}
 }
 
-// keepStanding runs the standby of a partition, and restarts it when it has failed.
 func (s *Tasks) keepStanding(ctx context.Context, p int32, r *runningStandby) {
 	began, restarts := time.Now(), NewRestarts(nil)
 	steady := func() int64 { return time.Since(began).Milliseconds() }
@@ -81,7 +79,7 @@ func (s *Tasks) keepStanding(ctx context.Context, p int32, r *runningStandby) {
 		}
 		restarts.Failed(steady())
 		wait := time.Duration(restarts.Wait(steady(), true)) * time.Millisecond
-		s.logger.Warn("a standby failed and is started again: its partition would move here later",
+		s.logger.Warn("a standby failed and is restarted: its partition would take longer to move here",
 			"partition", p, "after", wait, "error", err)
 		select {
 		case <-ctx.Done():
@@ -90,7 +88,7 @@ func (s *Tasks) keepStanding(ctx context.Context, p int32, r *runningStandby) {
 	}
 }
 
-// standOnce runs the standby of a partition when it gets a turn to catch up.
+// standOnce runs a standby once fewer than maxCatchingUp are catching up.
 func (s *Tasks) standOnce(ctx context.Context, p int32, r *runningStandby) error {
 	select {
 	case s.catchUp <- struct{}{}:
@@ -105,7 +103,7 @@ func (s *Tasks) standOnce(ctx context.Context, p int32, r *runningStandby) error
 	return standby.Run(ctx)
 }
 
-// StandbyStats returns the statistics of the standbys, in the order of their partitions.
+// StandbyStats returns the statistics of the standbys, by partition.
 func (s *Tasks) StandbyStats() []StandbyStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

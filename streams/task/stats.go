@@ -7,29 +7,27 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// TurnStats is the size of a turn that wrote something, and where its time went.
+// TurnStats is the size and timing of a turn that wrote something.
 type TurnStats struct {
-	Inputs      int // records of input topics
+	Inputs      int
 	Completions int
-	Records     int // records written
+	Records     int
 	Decide      time.Duration
-	Commit      time.Duration // of the Kafka transaction
-	Settle      time.Duration // of the state's batch, and of starting effects
+	Commit      time.Duration // the Kafka transaction
+	Settle      time.Duration // the state's batch, and starting effects
 }
 
-// Stats is how far a task has folded its journal, and the state of its timers.
 type Stats struct {
 	Partition int32
-	From      int64 // offset at which the restore began
-	At        int64 // offset of the next record to fold
-	End       int64 // offset after the restore's last record
-	Folded    int64 // journal offset up to which the state is folded
-	Loading   bool  // From, At and End are offsets of the snapshot that is read, not of the journal
-	Restored  bool  // the task takes turns
-	// Needed is where a restore by this task may still begin to read. Before the task takes turns,
-	// it needs everything.
+	From      int64 // where the restore began
+	At        int64 // the next offset of the restore
+	End       int64 // the end of the restore
+	Folded    int64 // the next journal offset to fold
+	Loading   bool  // From, At and End are offsets of a snapshot, not of the journal
+	Restored  bool
+	// Needed is where a restore by this task may still start reading.
 	Needed NeededFrom
-	// SnapshotFailures is the number of failed snapshots since the latest complete one.
+	// SnapshotFailures is how many snapshots failed since the latest complete one.
 	SnapshotFailures int
 	Timers           store.TimerStats
 	Inputs           []InputStats
@@ -44,7 +42,7 @@ type InputStats struct {
 // timerStatsEvery is the maximum age of TimerStats.
 const timerStatsEvery = time.Second
 
-// stats collects a task's statistics. It is safe for use by any goroutine.
+// stats is safe for concurrent use.
 type stats struct {
 	restore  atomic.Pointer[restoreProgress]
 	folded   atomic.Int64
@@ -52,10 +50,9 @@ type stats struct {
 	needed   atomic.Pointer[NeededFrom]
 	timers   atomic.Pointer[store.TimerStats]
 	inputs   atomic.Pointer[[]*input]
-	counted  time.Time // when the timers were counted, by the task's clock
+	counted  time.Time // when the timers were last counted
 }
 
-// restoreProgress is the position of a restore: offsets of the journal, or of the snapshots.
 type restoreProgress struct {
 	from, at, end int64
 	loading       bool
@@ -72,7 +69,6 @@ func (s *stats) noteNeeded(from NeededFrom) {
 	}
 }
 
-// count counts the timers, unless the counts are younger than timerStatsEvery.
 func (s *stats) count(now time.Time, x *store.TimerIndex) {
 	if since := now.Sub(s.counted); since >= 0 && since < timerStatsEvery {
 		return
@@ -82,7 +78,7 @@ func (s *stats) count(now time.Time, x *store.TimerIndex) {
 	s.counted = now
 }
 
-// Stats returns the task's statistics. It is safe for use by any goroutine.
+// Stats returns the task's statistics. It is safe for concurrent use.
 func (t *Task[E, C]) Stats() Stats {
 	s := Stats{
 		Partition: t.cfg.Partition,

@@ -10,50 +10,49 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Config configures a task. E is the type of its effects, C the type of their completions.
+// Config configures a task. E is the type of its effects and C the type of their completions.
 type Config[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster kafka.Cluster
 	Group   string // for the transactional id and the input positions
 	// Perform starts an effect without waiting for it.
 	Perform func(E)
-	// Completions is the capacity for completions. The handler must not have more effects in
-	// flight, so that Complete never blocks.
+	// Completions is the capacity for completions. The handler must not have more effects in flight,
+	// so that Complete never blocks.
 	Completions int
-	// Owned reports whether the group recently acknowledged that this process owns the partition;
-	// nil: always.
+	// Owned reports whether the group recently acknowledged that this process owns the partition. The
+	// default is always.
 	Owned func() bool
-	// Allowed, if set, is called after the task has taken the partition over. If it returns an
-	// error, the task stops. A caller that forbids the task and then takes the partition over has
-	// therefore stopped it permanently.
+	// Allowed, if set, is called after the task has taken over the partition, and stops it with an
+	// error. So a caller that forbids the task and then takes over the partition has stopped it
+	// permanently.
 	Allowed func(context.Context) error
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(TurnStats)
 	Now    func() time.Time
 }
 
-// longestWait bounds a sleep, so that a jump of the wall clock is noticed.
+// longestWait bounds a sleep so that jumps of the wall clock are noticed.
 const longestWait = time.Second
 
-// Task owns one partition number, from its start until it is stopped or fails: it performs
-// the actions of its [Core] on Kafka.
+// Task owns one partition number. It performs the actions of its [Core] on Kafka.
 type Task[E, C any] struct {
 	cfg         Config[E, C]
 	core        *Core[E, C]
 	tx          *kafka.Transactor
-	reading     kafka.PartitionReader // of the journal and the snapshots
+	reading     kafka.PartitionReader
 	completions chan C
 	wakeUps     chan struct{}
 	inputs      []*input
 	done        chan struct{}
-	created     time.Time // origin of its steady clock
+	created     time.Time // the zero of its steady clock
 	fenced      time.Time
-	resume      map[string]int64 // positions at which the inputs continue
-	turn        TurnStats        // of the turn in progress
+	resume      map[string]int64 // where the inputs continue
+	turn        TurnStats
 	stats       stats
 }
 
-// NewTask returns a task; Run runs it.
+// NewTask returns a task. Call Run to start it.
 func NewTask[E, C any](cfg Config[E, C]) *Task[E, C] {
 	return &Task[E, C]{
 		cfg:         cfg,
@@ -66,8 +65,8 @@ func NewTask[E, C any](cfg Config[E, C]) *Task[E, C] {
 	}
 }
 
-// Complete passes a completion to the task. It is safe for use by any goroutine, once for each
-// effect. Completions after the task's end are dropped.
+// Complete passes the completion of one effect to the task, or drops it if the task has stopped. It
+// is safe for concurrent use.
 func (t *Task[E, C]) Complete(c C) {
 	select {
 	case t.completions <- c:
@@ -85,9 +84,9 @@ func (t *Task[E, C]) wake() {
 
 func (t *Task[E, C]) now() kafka.Moment { return kafka.MomentOf(t.cfg.Now(), t.created) }
 
-// Run takes the partition over, restores its state and works until it fails, stop is closed or ctx
-// ends. When stop is closed, it drains: it still writes the completions of running effects. When
-// ctx ends, it drops everything at once.
+// Run takes over the partition, restores its state and works until it fails, stop is closed or ctx
+// is done. If stop is closed, it still writes the completions of running effects. If ctx is done,
+// it drops everything immediately.
 func (t *Task[E, C]) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer close(t.done)
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -109,8 +108,8 @@ func (t *Task[E, C]) close() error {
 	return err
 }
 
-// start does everything before the first turn. Closing stop cancels it: there is nothing to drain,
-// and the group is waiting.
+// start does everything before the first turn. Closing stop cancels it, because there is nothing to
+// drain.
 func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +162,7 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 		}
 		failed := reading.Done()
 		if !a.Inputs {
-			failed = nil // the readers were cancelled, and the task drains
+			failed = nil // draining: the readers were cancelled
 		}
 		timer.Reset(t.waitFor(a))
 		timed := false
@@ -189,8 +188,6 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 	return err
 }
 
-// waitFor returns how long to sleep if nothing arrives. It reads the wall clock once; the sleep
-// itself is monotonic.
 func (t *Task[E, C]) waitFor(a Await) time.Duration {
 	now := t.now()
 	wait := min(longestWait.Milliseconds(), a.WallMillis-now.WallMillis,
@@ -249,7 +246,7 @@ func (t *Task[E, C]) takeOver(ctx context.Context) (err error) {
 	return t.core.TookOver()
 }
 
-// commit makes a transaction. Once begun, it is finished even if the task is being stopped.
+// commit commits a transaction. It completes even if the task is being stopped.
 func (t *Task[E, C]) commit(ctx context.Context, a Commit) error {
 	if t.core.Working() {
 		var cancel context.CancelFunc

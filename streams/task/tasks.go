@@ -12,50 +12,47 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// Tasks runs one task for each assigned partition, restarts tasks that fail, and runs standbys of
-// partitions if it can create them (standbys.go). Its methods are the callbacks of a
-// [kafka.Membership].
+// Tasks runs one task per assigned partition and restarts those that fail. It also runs standbys
+// (standbys.go). Its methods are callbacks of a [kafka.Membership].
 //
-// The task and the standby of a partition share a folder: each opens it after the previous user has
-// closed it.
+// The task and the standby of a partition share a folder, which each opens after the previous user
+// has closed it.
 type Tasks struct {
-	// NewStandby creates the standby of a partition, which calls following once it has caught up;
-	// nil: no standbys.
+	// NewStandby returns a standby that calls following once it has caught up. If nil, there are none.
 	NewStandby func(partition int32, following func()) Standby
-	// Owned reports whether the group recently acknowledged that this process owns its partitions;
-	// nil: always. A failed task restarts only after that.
+	// Owned reports whether the group recently acknowledged that this process owns its partitions. The
+	// default is always. A failed task restarts only while it does.
 	Owned   func() bool
 	newTask func(partition int32) Runner
 	logger  *slog.Logger
-	// catchUp is a semaphore of size maxCatchingUp for standbys that catch up.
 	catchUp chan struct{}
 
 	mu       sync.Mutex
 	running  map[int32]*runningTask
 	standbys map[int32]*runningStandby
-	folders  map[int32]<-chan struct{} // closed when the latest user of a folder has ended
+	folders  map[int32]<-chan struct{} // closed when the folder's latest user has stopped
 }
 
-// Runner is a [Task], of any type of effects.
+// Runner is a [Task] with any type of effects.
 type Runner interface {
 	Run(ctx context.Context, stop <-chan struct{}) error
 	Stats() Stats
 }
 
-// Check returns an error if a task has failed and its current run is shorter than healedAfter.
+// Check returns an error if a task has failed and has since run for less than healedAfter.
 func (s *Tasks) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, r := range s.running {
 		if r.failed != nil && time.Since(r.began) < healedAfter {
-			return fmt.Errorf("streams: partition %d fails again and again, the last time with: %w", p,
+			return fmt.Errorf("streams: partition %d keeps failing, most recently with: %w", p,
 				r.failed)
 		}
 	}
 	return nil
 }
 
-// Stats returns the statistics of the tasks, in the order of their partitions.
+// Stats returns the statistics of the tasks, by partition.
 func (s *Tasks) Stats() []Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,18 +67,18 @@ func (s *Tasks) Stats() []Stats {
 }
 
 type runningTask struct {
-	stop    chan struct{} // closed: drain and end
+	stop    chan struct{} // closed to drain and stop
 	abandon context.CancelFunc
 	ended   chan struct{}
 	once    sync.Once
 
-	// Of the latest run, under Tasks.mu.
+	// The latest run, under Tasks.mu.
 	task   Runner
 	began  time.Time
-	failed error // how the previous run ended
+	failed error // the previous run's error
 }
 
-// NewTasks returns an empty set. newTask creates the task of a partition.
+// NewTasks returns a Tasks without tasks. It creates each task with newTask.
 func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks {
 	return &Tasks{
 		newTask:  newTask,
@@ -106,7 +103,7 @@ func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
 	return former
 }
 
-// Assigned starts the tasks of partitions. Running tasks continue.
+// Assigned starts the tasks of partitions that do not have one.
 func (s *Tasks) Assigned(partitions []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,12 +124,12 @@ func (s *Tasks) Assigned(partitions []int32) {
 	}
 }
 
-// Revoked drains the tasks of partitions and waits until they have ended.
+// Revoked drains the tasks of partitions and waits until they have stopped.
 func (s *Tasks) Revoked(partitions []int32) {
 	s.end(partitions, func(r *runningTask) { r.once.Do(func() { close(r.stop) }) })
 }
 
-// Lost cancels the tasks of partitions at once.
+// Lost cancels the tasks of partitions immediately.
 func (s *Tasks) Lost(partitions []int32) {
 	s.end(partitions, func(r *runningTask) { r.abandon() })
 }
@@ -154,10 +151,9 @@ func (s *Tasks) end(partitions []int32, how func(*runningTask)) {
 	}
 }
 
-// healedAfter is how long a task must run after a failure to count as healthy.
+// healedAfter is how long a task must run after a failure to be healthy again.
 const healedAfter = 15 * time.Second
 
-// keepRunning runs the task of a partition, and restarts it when it has failed.
 func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 	assigned, restarts := time.Now(), NewRestarts(nil)
 	steady := func() int64 { return time.Since(assigned).Milliseconds() }
@@ -172,7 +168,7 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 		restarts.Failed(steady())
 		s.note(func() { r.began, r.failed = time.Now(), err })
 		wait := restarts.Wait(steady(), true)
-		s.logger.Error("a task failed and is started again", "partition", p,
+		s.logger.Error("a task failed and is restarted", "partition", p,
 			"after", time.Duration(wait)*time.Millisecond, "error", err)
 		for ; wait > 0; wait = restarts.Wait(steady(), s.Owned == nil || s.Owned()) {
 			select {
@@ -195,16 +191,16 @@ func (s *Tasks) note(change func()) {
 const (
 	firstRestart = 100 * time.Millisecond
 	lastRestart  = 10 * time.Second
-	steadyAfter  = time.Minute // a task that ran this long restarts without a wait
+	steadyAfter  = time.Minute // after a longer run, a task restarts with the shortest wait
 )
 
 // Restarts decides when a failed task runs again: after a wait that doubles with each failure, and
 // only while the group confirms that this process owns the partition. Otherwise the task would take
-// the partition over from its new owner, which may be about to act on its state.
+// over the partition from its new owner, which may be about to act on its state.
 type Restarts struct {
 	waits *retry.Backoff
-	began int64 // start of the latest run, by the steady clock
-	at    int64 // earliest time of the next run, by the steady clock
+	began int64 // start of the latest run, on the steady clock
+	at    int64 // earliest next run, on the steady clock
 	wait  int64
 }
 
@@ -215,10 +211,10 @@ func NewRestarts(jitter func() float64) *Restarts {
 	}
 }
 
-// Began records the start of a run.
+// Began notes the start of a run.
 func (r *Restarts) Began(steadyMillis int64) { r.began = steadyMillis }
 
-// Failed records the end of a run.
+// Failed notes the end of a run.
 func (r *Restarts) Failed(steadyMillis int64) {
 	if steadyMillis-r.began > steadyAfter.Milliseconds() {
 		r.waits.Reset()
@@ -227,7 +223,7 @@ func (r *Restarts) Failed(steadyMillis int64) {
 	r.at = steadyMillis + r.wait
 }
 
-// Wait returns how long to wait before the next call; 0: the task may run now.
+// Wait returns how long to wait before the next call, or 0 if the task may run now.
 func (r *Restarts) Wait(steadyMillis int64, ours bool) (millis int64) {
 	if steadyMillis < r.at {
 		return r.at - steadyMillis
