@@ -2,39 +2,39 @@ package domain
 
 import "slices"
 
-// Permission is a permission of an API key.
+// Permission is a right of an API key.
 type Permission string
 
-// The three permissions.
+// Permissions of an API key.
 const (
-	PermissionRead    Permission = "read"    // every GET, but for signed events
+	PermissionRead    Permission = "read"    // all GETs, except reading signed events
 	PermissionWrite   Permission = "write"   // create, update, delete, rotate, keys
 	PermissionOperate Permission = "operate" // test, enable, disable, replay, resend, backfill
 )
 
-// Permissions lists all of them, in display order.
+// Permissions returns all permissions in display order.
 func Permissions() []Permission {
 	return []Permission{PermissionRead, PermissionWrite, PermissionOperate}
 }
 
-// MaxEmails bounds the email addresses of an account.
+// MaxEmails is the maximum number of email addresses per account.
 const MaxEmails = 10
 
-// Account is a customer: it owns keys, endpoints and watches.
+// Account is a customer. It owns API keys, endpoints and watches.
 type Account struct {
 	ID              string
 	Version         uint64
 	Email           string
-	MoreEmails      []string // further addresses, without repeats
+	MoreEmails      []string // additional addresses, without duplicates
 	Keys            []Key    // oldest first
 	CreatedAtMillis int64
-	Quotas          Counts // set by the operator; 0: the default
+	Quotas          Counts // set by the operator; 0 means the default
 }
 
 // Exists reports whether the account was created.
 func (a Account) Exists() bool { return a.ID != "" }
 
-// Emails returns all addresses of the account, without repeats.
+// Emails returns all addresses of the account, without duplicates.
 func (a Account) Emails() []string {
 	if a.Email == "" {
 		return nil
@@ -42,7 +42,7 @@ func (a Account) Emails() []string {
 	return append([]string{a.Email}, a.MoreEmails...)
 }
 
-// Key returns a key by its identifier.
+// Key returns the key with the given ID.
 func (a Account) Key(id string) (Key, bool) {
 	i := slices.IndexFunc(a.Keys, func(k Key) bool { return k.ID == id })
 	if i < 0 {
@@ -51,8 +51,8 @@ func (a Account) Key(id string) (Key, bool) {
 	return a.Keys[i], true
 }
 
-// DecideAccount decides a command on an account: to create it, to change its emails, or to create,
-// roll or revoke one of its keys.
+// DecideAccount decides a command to create or update an account, or to create, roll or revoke one
+// of its keys.
 func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateAccount); ok {
 		return DecideCreateAccount(state, body, nowMillis)
@@ -84,12 +84,12 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 		return decideRollKey(state, c, body, nowMillis)
 	case RevokeKey:
 		return decideRevokeKey(state, c, body, nowMillis)
-	case CreateAccount: // above
+	case CreateAccount: // handled above
 	}
 	panic("domain: an account cannot answer " + c.Body.CommandType())
 }
 
-// DecideCreateAccount decides the creation of an account with a first key.
+// DecideCreateAccount decides the creation of an account with its first key.
 func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
 		return nil, &Rejection{
@@ -103,7 +103,7 @@ func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]Fac
 	}, nil
 }
 
-// EvolveAccount applies one fact to the state of an account.
+// EvolveAccount applies a fact to an account.
 func EvolveAccount(state Account, f Fact) Account {
 	changed, _ := f.Body.(AccountFact)
 	switch body := changed.(type) {

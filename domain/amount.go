@@ -10,15 +10,15 @@ import (
 // StroopsPerUnit is the number of stroops in one unit of any asset.
 const StroopsPerUnit = 10_000_000
 
-// Errors of a decimal amount.
+// Errors returned by [ParseAmount].
 var (
 	ErrAmountSyntax    = errors.New("must be a decimal number such as \"12.5\"")
 	ErrAmountPrecision = errors.New("must have at most 7 digits after the point")
 	ErrAmountRange     = errors.New("must be at most 922337203685.4775807")
 )
 
-// ParseAmount parses a non-negative decimal amount to stroops. It accepts plain decimals
-// only: no sign, no exponent, digits on both sides of a point.
+// ParseAmount converts a non-negative decimal amount to stroops. It accepts plain decimals only: no
+// sign, no exponent, and digits on both sides of a decimal point.
 func ParseAmount(s string) (stroops int64, err error) {
 	whole, fraction, hasPoint := strings.Cut(s, ".")
 	if !allDigits(whole) || hasPoint && !allDigits(fraction) {

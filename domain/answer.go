@@ -6,93 +6,88 @@ import (
 	"strings"
 )
 
-// Codes of rejections, each with the HTTP status of the answer.
+// Rejection codes, each with the HTTP status of its response.
 const (
-	// CodeAlreadyExists: 409. The object was created before, and the first answer is
-	// forgotten.
+	// CodeAlreadyExists (409): the object was created before, and the original answer is no longer
+	// stored.
 	CodeAlreadyExists = "ALREADY_EXISTS"
-	// CodeNotFound: 404. There is no such object, it was deleted, or another account owns
-	// it; the client cannot tell which.
+	// CodeNotFound (404): the object doesn't exist, was deleted, or belongs to another account. The
+	// client can't tell which.
 	CodeNotFound = "NOT_FOUND"
-	// CodePreconditionFailed: 412. The object's revision is not the one that the client has
-	// seen.
+	// CodePreconditionFailed (412): the object's revision differs from the one that the client read.
 	CodePreconditionFailed = "PRECONDITION_FAILED"
-	// CodeEndpointDisabled: 409. A disabled endpoint cannot be tested.
+	// CodeEndpointDisabled (409): a disabled endpoint can't be tested.
 	CodeEndpointDisabled = "ENDPOINT_DISABLED"
-	// CodeEndpointDeleted: 409. The event exists, but its endpoint does not, and so it
-	// cannot be sent again.
+	// CodeEndpointDeleted (409): the event can't be sent again because its endpoint was deleted.
 	CodeEndpointDeleted = "ENDPOINT_DELETED"
-	// CodeDeliveryCancelled: 409. The test.ping ended with its endpoint and cannot
-	// be sent again.
-	CodeDeliveryCancelled = "DELIVERY_CANCELLED"
-	// CodeDeliveryEnding: 409. The delivery is about to be cancelled, or an attempt of it
-	// is in flight: its event cannot continue elsewhere yet.
-	CodeDeliveryEnding = "DELIVERY_ENDING"
-	// CodeNoEndpoint: 409. The delivery was cancelled, and the event's watch names no
-	// endpoint where it can continue.
-	CodeNoEndpoint = "NO_ENDPOINT"
-	// CodeTooManyMoves: 409. The event has been handed over to other endpoints as often as
-	// allowed.
-	CodeTooManyMoves = "TOO_MANY_MOVES"
-	// CodeTooManySecrets: 409. The endpoint has as many valid secrets as it may.
-	CodeTooManySecrets = "TOO_MANY_SECRETS"
-	// CodeTooManyKeys: 403. The account has as many keys as it may.
-	CodeTooManyKeys = "TOO_MANY_KEYS"
-	// CodeKeyRolled: 409. The key was rolled before and has a successor.
-	CodeKeyRolled = "KEY_ROLLED"
-	// CodeKeyLimit: 403. The API key that asks has less than the key that it would create, roll
-	// or revoke: an expiry, or networks.
-	CodeKeyLimit = "KEY_LIMIT_EXCEEDED"
-	// CodeMissingPermission: 403. The same, of a permission.
-	CodeMissingPermission = "MISSING_PERMISSION"
-	// CodeQuotaExceeded: 403. The account has as much as it may of something.
-	CodeQuotaExceeded = "QUOTA_EXCEEDED"
-	// CodeTooManyRanges: 409. The watch has as many separate covered ranges of ledgers as
-	// it may.
-	CodeTooManyRanges = "TOO_MANY_RANGES"
-	// CodeHistoryBehind: 503. The event is no longer stored, and the history from which it is
-	// requested may lack its latest facts. The command has no effect, and a repeat is decided
+	// CodeDeliveryCancelled (409): the test.ping was cancelled with its endpoint and can't be sent
 	// again.
+	CodeDeliveryCancelled = "DELIVERY_CANCELLED"
+	// CodeDeliveryEnding (409): the delivery is being cancelled or has an attempt in flight, so its
+	// event can't move to another endpoint yet.
+	CodeDeliveryEnding = "DELIVERY_ENDING"
+	// CodeNoEndpoint (409): the delivery was cancelled, and the event's watch has no endpoint that can
+	// receive the event instead.
+	CodeNoEndpoint = "NO_ENDPOINT"
+	// CodeTooManyMoves (409): the event has moved between endpoints the maximum number of times.
+	CodeTooManyMoves = "TOO_MANY_MOVES"
+	// CodeTooManySecrets (409): the endpoint has the maximum number of valid secrets.
+	CodeTooManySecrets = "TOO_MANY_SECRETS"
+	// CodeTooManyKeys (403): the account has the maximum number of keys.
+	CodeTooManyKeys = "TOO_MANY_KEYS"
+	// CodeKeyRolled (409): the key was rolled before and has a successor.
+	CodeKeyRolled = "KEY_ROLLED"
+	// CodeKeyLimit (403): the caller's API key expires earlier, or is limited to fewer networks, than
+	// the key to create, roll or revoke.
+	CodeKeyLimit = "KEY_LIMIT_EXCEEDED"
+	// CodeMissingPermission (403): the caller's API key lacks a permission of that key.
+	CodeMissingPermission = "MISSING_PERMISSION"
+	// CodeQuotaExceeded (403): the account has reached a quota.
+	CodeQuotaExceeded = "QUOTA_EXCEEDED"
+	// CodeTooManyRanges (409): the watch has the maximum number of separate covered ledger ranges.
+	CodeTooManyRanges = "TOO_MANY_RANGES"
+	// CodeHistoryBehind (503): the event is only stored in the history, which may not have its latest
+	// facts yet. The command has no effect; if it is repeated, it is decided again.
 	CodeHistoryBehind = "HISTORY_BEHIND"
-	// CodeCommandUnreadable: 503. The engine set the command aside: it is of a newer
-	// version, or malformed. It has no effect, and a repeat is read again.
+	// CodeCommandUnreadable (503): the engine could not read the command, which is malformed or from a
+	// newer version. The command has no effect; if it is repeated, it is read again.
 	CodeCommandUnreadable = "COMMAND_UNREADABLE"
 )
 
-// Temporary reports whether a rejection is not final: it is not recorded, and the same command may
+// Temporary reports whether the rejection is not final: it isn't recorded, and the same command may
 // succeed later.
 func (r *Rejection) Temporary() bool { return r != nil && r.Code == CodeHistoryBehind }
 
-// Rejection is why a command was refused. It is an answer, not a failure.
+// Rejection explains why a command was refused. It is an answer, not a failure.
 type Rejection struct {
 	Code   string
 	Detail string
 }
 
-// Answer is the answer to a command: a rejection, the object after the command, or a
-// result. One of the pointers is set.
+// Answer is the answer to a command. One of its pointers is set.
 type Answer struct {
 	Rejection *Rejection
 	Account   *Account
-	Key       *Key // created, or the new one of a roll
+	Key       *Key // the created key, or the successor of a rolled one
 	Endpoint  *Endpoint
 	Watch     *Watch
-	Delivery  *Delivery // of a resend
+	Delivery  *Delivery // after a resend
 	Replay    *ReplayResult
 	Test      *TestResult
-	// Version is the aggregate's version after the command, which a client can wait for in a view.
-	// It is 0 if the object above has its own.
+	// Version is the aggregate's version after the command, so that a client can wait until a view has
+	// it. It is 0 if the object above has its own version.
 	Version uint64
-	// LeftOut is the hash of the Watch's senders if they are left out of it; nil: they are in it.
+	// LeftOut is the hash of the Watch's senders if they are omitted, or nil if they are included.
 	LeftOut []byte
 }
 
-// maxAnsweredSenders bounds the senders in an answer that its command did not set.
+// maxAnsweredSenders is the largest number of unchanged senders that an answer includes.
 const maxAnsweredSenders = 8
 
-// AnswerWithWatch returns the answer to a command with the resulting watch. A small command gets a
-// small answer: a hash replaces many senders that it did not set, and open parts of backfills are
-// left out. The answer to a claim has the senders, because the follower matches by it.
+// AnswerWithWatch returns the answer to a command with the resulting watch. To keep the answer to a
+// small command small, it omits the open parts of backfills, and replaces many senders by their
+// hash unless the command set them. The answer to a claim includes the senders because the follower
+// matches against them.
 func AnswerWithWatch(w Watch, c CommandBody) Answer {
 	w.Parts = nil
 	if len(w.Rules.SenderAllowlist) <= maxAnsweredSenders {
@@ -109,15 +104,15 @@ func AnswerWithWatch(w Watch, c CommandBody) Answer {
 		if body.Fulfils.Is() || body.Missed != 0 {
 			return Answer{Watch: &w}
 		}
-	default: // it sets no senders
+	default:
 	}
 	hash := sendersHash(w.Rules.SenderAllowlist)
 	w.Rules.SenderAllowlist = nil
 	return Answer{Watch: &w, LeftOut: hash}
 }
 
-// Complete returns the answer's watch with the senders of another state of it, if their hash is the
-// answer's.
+// Complete returns the answer's watch. If its senders were left out, it takes them from another
+// state of the watch; ok is false if their hash differs.
 func (a Answer) Complete(from Watch) (whole Watch, ok bool) {
 	whole = *a.Watch
 	if a.LeftOut == nil {
@@ -136,19 +131,19 @@ func sendersHash(senders []string) []byte {
 type ReplayResult struct {
 	Queued    int
 	Matched   int
-	Truncated bool // more matched than one replay queues
+	Truncated bool // more deliveries matched than one replay can queue
 }
 
-// TestResult is the first attempt of a test.ping.
+// TestResult is the result of a test.ping's first attempt.
 type TestResult struct {
 	EventID string
 	Result  AttemptResult
 }
 
-// Result is a command's answer on its way to the client.
+// Result carries a command's answer to the client.
 type Result struct {
 	CommandID string
 	BodyHash  []byte
 	Answer    Answer
-	Replayed  bool // the command was answered before, and this is that answer
+	Replayed  bool // this is the stored answer to an earlier run of the command
 }

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Prefixes of API keys: test keys for every network except the public one.
+// Prefixes of API keys. Test keys are for all networks except the public one.
 const (
 	LiveKeyPrefix = "whk_live_"
 	TestKeyPrefix = "whk_test_"
 )
 
-// Lengths of a key's two parts after its prefix: 32 random bytes, and a checksum of 40 bits
-// that distinguishes a mistyped key from an unknown one.
+// A key's prefix is followed by 32 random bytes and a 40-bit checksum, which distinguishes a
+// mistyped key from an unknown one.
 const (
 	keyEntropyLength  = 52
 	keyChecksumLength = 8
 )
 
-// NewAPIKey makes an API key from 256 random bits of the caller's.
+// NewAPIKey returns an API key made of 256 random bits.
 func NewAPIKey(live bool, entropy [32]byte) string {
 	prefix := TestKeyPrefix
 	if live {
@@ -28,8 +28,8 @@ func NewAPIKey(live bool, entropy [32]byte) string {
 	return key + keyChecksum(key)
 }
 
-// WellFormedAPIKey reports whether a key has the form and the checksum of NewAPIKey. It
-// needs no look-up, so that garbage never reaches a table.
+// WellFormedAPIKey reports whether a key has the form and checksum of [NewAPIKey]. It lets callers
+// reject garbage without a lookup.
 func WellFormedAPIKey(key string) bool {
 	random, test := strings.CutPrefix(key, TestKeyPrefix)
 	if !test {
@@ -41,14 +41,14 @@ func WellFormedAPIKey(key string) bool {
 	if len(random) != keyEntropyLength+keyChecksumLength {
 		return false
 	}
-	// The checksum covers the text and not the bits that it encodes: the last digit of the
-	// random part has spare bits, and each key has one spelling.
+	// The checksum covers the text, not the bits that it encodes: the last digit of the random part
+	// has spare bits, and each key must have only one spelling.
 	end := len(key) - keyChecksumLength
 	return key[end:] == keyChecksum(key[:end])
 }
 
-// APIKeyHash returns the stored form of a key: the SHA-256 of all of it. A key has 256 random bits,
-// so a fast hash is safe.
+// APIKeyHash returns the stored form of a key, its SHA-256. A fast hash is safe because keys have
+// 256 random bits.
 func APIKeyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
@@ -59,7 +59,7 @@ func keyChecksum(keyWithoutChecksum string) string {
 	return crockford.EncodeToString(sum[:5])
 }
 
-// NewSecret makes an endpoint's signing secret from 256 random bits of the caller's.
+// NewSecret returns an endpoint's signing secret made of 256 random bits.
 func NewSecret(entropy [32]byte) Secret {
 	return SecretPrefix + Secret(crockford.EncodeToString(entropy[:]))
 }

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// AttemptError is the error code of an attempt (specification, "Delivery attempt errors"); empty
-// without an error.
+// AttemptError is the error code of an attempt (specification, "Delivery attempt errors"). It is
+// empty if there was no error.
 type AttemptError string
 
-// Codes of attempt errors.
+// Attempt error codes.
 const (
 	AttemptTimeout      AttemptError = "TIMEOUT"
 	AttemptDNS          AttemptError = "DNS"
@@ -30,24 +30,23 @@ var attemptErrorMeanings = map[AttemptError]string{
 	AttemptBodyTooLarge: "the answer's body was over 64 KB",
 }
 
-// Attempt is one attempt to make: the request without its timestamp and signature, which
-// are added when it is sent.
+// Attempt is a delivery attempt to make. The timestamp and signature are added when it is sent.
 type Attempt struct {
 	EventID    string
 	EndpointID string
 	Number     int
-	Sequence   uint64 // of the delivery
+	Sequence   uint64 // the delivery's sequence number
 	URL        string
-	Headers    []SentHeader // the endpoint's own
+	Headers    []SentHeader // custom headers of the endpoint
 	Secrets    []Secret     // newest first
 	Body       []byte
-	Signatures Signatures // besides the specification's
-	// SigningKeys are the endpoint's private Ed25519 keys that sign now, newest first, where
-	// Signatures ask for one.
+	Signatures Signatures // in addition to the specification's
+	// SigningKeys are the endpoint's current private Ed25519 keys, newest first, if Signatures
+	// includes Ed25519.
 	SigningKeys []Secret
 }
 
-// SentHeader is a [Header] with its opened value.
+// SentHeader is a [Header] with its decrypted value.
 type SentHeader struct {
 	Name  string
 	Value Secret
@@ -57,33 +56,31 @@ type SentHeader struct {
 type AttemptResult struct {
 	SentAtMillis   int64
 	DurationMillis int64
-	StatusCode     int // 0: no status arrived
+	StatusCode     int // 0 if no status arrived
 	Error          AttemptError
-	ErrorDetail    string // the stage and cause of Error, at most 200 bytes; no internal address
+	ErrorDetail    string // stage and cause of Error, at most 200 bytes, without internal addresses
 	ResponseBody   []byte // the first 1 KiB, as sent
-	// how long the receiver asks to wait; 0: it does not. Not stored in facts
+	// The wait that the receiver requested, or 0. It is not stored in facts.
 	RetryAfterMillis int64
-	// SHA-256 of the body and of the value of Webhook-Signature that were sent, or would have
-	// been. Facts have them in [LogEntry]
+	// SHA-256 hashes of the request's body and of its Webhook-Signature, computed even if nothing was
+	// sent. Facts store them in [LogEntry].
 	BodySHA256, SignatureSHA256 []byte
 }
 
-// answered reports whether a complete answer arrived. One whose body was too large counts:
-// its status is valid (specification, "Delivery attempt errors").
+// answered reports whether a complete response arrived. A response whose body was too large counts,
+// because its status is valid (specification, "Delivery attempt errors").
 func (r AttemptResult) answered() bool {
 	return r.StatusCode != 0 && (r.Error == "" || r.Error == AttemptBodyTooLarge)
 }
 
-// Succeeded reports whether the receiver accepted the event: any 2xx, answered completely
-// in time.
+// Succeeded reports whether the receiver accepted the event, with a complete 2xx response in time.
 func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/100 == 2 }
 
-// Gone reports whether the receiver asks to be sent nothing more: 410, answered completely
-// in time.
+// Gone reports whether the receiver responded 410 to request that no more events are sent.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
 
-// Answer describes the receiver's answer: its status, or that it did not answer, and the error with
-// its detail, or else its meaning.
+// Answer describes the response: its status, if there was one, and the error with its detail or,
+// without a detail, its meaning.
 func (r AttemptResult) Answer() string {
 	answer := "no answer"
 	if r.StatusCode != 0 {
@@ -98,11 +95,11 @@ func (r AttemptResult) Answer() string {
 	return answer
 }
 
-// DecideAttempt decides the result of attempt number attemptNumber, with everything that
-// follows from it, the disabling of the endpoint included. A result that the delivery does
-// not await decides nothing: it was recorded before, or the delivery is settled, was handed
-// over, or does not exist. One that arrives while the endpoint is disabled counts like any
-// other, and one that arrives after the delivery was cancelled is still recorded (G7).
+// DecideAttempt decides the result of an attempt and everything that follows from it, including
+// disabling the endpoint. It returns no facts for a result that the delivery doesn't await: it was
+// recorded before, or the delivery has settled, was handed over, or doesn't exist. A result that
+// arrives while the endpoint is disabled counts like any other, and a result that arrives after the
+// delivery was cancelled is still recorded (G7).
 func DecideAttempt(
 	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
 	policy Policy, nowMillis int64,
@@ -120,7 +117,7 @@ func DecideAttempt(
 	made.Result.RetryAfterMillis = 0
 	made.Entry.BodySHA256, made.Result.BodySHA256 = r.BodySHA256, nil
 	made.Entry.SignatureSHA256, made.Result.SignatureSHA256 = r.SignatureSHA256, nil
-	// The fact is the first of those that follow from the result.
+	// This is the first fact, so its version is the next one.
 	made.Entry = endpoint.Log.next(endpoint.Version+1, delivery.EndpointID, made)
 	made.State, made.NextAttemptAtMillis = afterAttempt(endpoint, delivery, attemptNumber, r, policy,
 		nowMillis)
@@ -144,8 +141,8 @@ func DecideAttempt(
 	}}
 }
 
-// Awaits reports whether the outcome of an attempt would be recorded: it is the delivery's
-// next one.
+// Awaits reports whether the attempt is the delivery's next one, so that its result would be
+// recorded.
 func (d Delivery) Awaits(a Attempt) bool {
 	return d.EndpointID == a.EndpointID && d.awaitsNumber(a.Number)
 }

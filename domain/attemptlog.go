@@ -7,44 +7,43 @@ import (
 	"strconv"
 )
 
-// AttemptLog is the part of the transparency log of an endpoint's attempts that the next one needs:
-// the leaves are the attempts, in the order of their facts, under a Merkle tree (RFC 6962). A log
-// that would have a gap is closed, and the next attempt begins another
+// AttemptLog holds what is needed to append to the transparency log of an endpoint's attempts. The
+// log is a Merkle tree (RFC 6962) whose leaves are the attempts in the order of their facts. If an
+// attempt is missing, the log is closed and the next attempt starts another one
 // (docs/decisions/receipts.md).
 type AttemptLog struct {
-	From uint64 // version of the fact that is the first leaf, which names the log; 0: there is no log
-	Size uint64 // leaves
-	// Peaks are the hashes of the largest complete subtrees that the leaves make, the largest
-	// first. There is one for each bit that is set in Size.
+	From uint64 // version of the first leaf's fact, which identifies the log; 0 if there is none
+	Size uint64 // number of leaves
+	// Peaks are the hashes of the largest complete subtrees, largest first: one for each bit set in
+	// Size.
 	Peaks []byte
 }
 
-// LogEntry is an [AttemptMade]'s entry in its endpoint's log.
+// LogEntry is the log entry of an [AttemptMade].
 type LogEntry struct {
 	From   uint64 // [AttemptLog.From]
-	Number uint64 // of the leaf: 1, 2, 3 and so on
-	// SHA-256 of the request's body, and of the value of its Webhook-Signature.
+	Number uint64 // the leaf's number, from 1
+	// SHA-256 hashes of the request's body and of its Webhook-Signature.
 	BodySHA256, SignatureSHA256 []byte
-	// Hashes are the leaf's own and those of the subtrees that it completes, the smallest
-	// first.
+	// Hashes are the hash of the leaf and of each subtree that it completes, smallest first.
 	Hashes []byte
 }
 
-// AttemptRecord is the content that a leaf of the log hashes: one attempt in its public form.
+// AttemptRecord is the content of a leaf: one attempt in its public form.
 type AttemptRecord struct {
 	EventID        string
 	EndpointID     string
-	Number         int // of the attempt
+	Number         int // the attempt's number
 	SentAtMillis   int64
 	DurationMillis int64
-	// BodySHA256 and SignatureSHA256 are those of [LogEntry].
+	// See [LogEntry].
 	BodySHA256, SignatureSHA256 []byte
-	StatusCode                  int // 0: no status arrived
+	StatusCode                  int // 0 if no status arrived
 	Error                       AttemptError
-	AnswerSHA256                []byte // of the first 1 KiB of the answer
+	AnswerSHA256                []byte // of the first 1 KiB of the response
 }
 
-// Record returns the content that the attempt's leaf hashes.
+// Record returns the content of the attempt's leaf.
 func (b AttemptMade) Record(endpointID string) AttemptRecord {
 	answer := sha256.Sum256(b.Result.ResponseBody)
 	return AttemptRecord{
@@ -61,8 +60,7 @@ func (b AttemptMade) Record(endpointID string) AttemptRecord {
 	}
 }
 
-// Text returns the canonical form of the record: ten lines. Another form would have another first
-// line.
+// Text returns the record's canonical form of ten lines. The first line is its version.
 func (r AttemptRecord) Text() []byte {
 	answer := strconv.Itoa(r.StatusCode)
 	if r.Error != "" {
@@ -74,7 +72,7 @@ func (r AttemptRecord) Text() []byte {
 		r.BodySHA256, r.SignatureSHA256, answer, r.AnswerSHA256)
 }
 
-// leafHash and nodeHash are those of RFC 6962, section 2.1.
+// leafHash and nodeHash are defined in RFC 6962, section 2.1.
 func leafHash(text []byte) [sha256.Size]byte {
 	return sha256.Sum256(append([]byte{0}, text...))
 }
@@ -87,7 +85,7 @@ func nodeHash(left []byte, right [sha256.Size]byte) [sha256.Size]byte {
 	return sha256.Sum256(b[:])
 }
 
-// next returns the entry of an attempt whose fact has this version.
+// next returns the log entry of an attempt whose fact has the given version.
 func (l AttemptLog) next(version uint64, endpointID string, made AttemptMade) LogEntry {
 	entry := made.Entry
 	if l.From == 0 {
@@ -104,13 +102,13 @@ func (l AttemptLog) next(version uint64, endpointID string, made AttemptMade) Lo
 	return entry
 }
 
-// with returns the log with one more entry. An entry that does not follow closes the log: a log has
-// every attempt between its first and its last.
+// with returns the log with one more entry. An entry that doesn't follow the last one closes the
+// log, because a log must not have gaps.
 func (l AttemptLog) with(e LogEntry) AttemptLog {
 	if e.Number == 1 {
 		l = AttemptLog{From: e.From}
 	}
-	// Each completed subtree replaces a peak.
+	// Each subtree that the leaf completes replaces a peak.
 	kept := len(l.Peaks) - (len(e.Hashes) - sha256.Size)
 	if e.Number != l.Size+1 || e.From != l.From || len(e.Hashes) < sha256.Size || kept < 0 {
 		return AttemptLog{}

@@ -6,46 +6,45 @@ import (
 	"strings"
 )
 
-// FirstLedger is the first ledger that can contain a payment: a network's first ledger is
-// created with the network.
+// FirstLedger is the first ledger that can contain a payment. Ledger 1 is the genesis ledger.
 const FirstLedger = 2
 
-// MaxCoveredRanges bounds the separate covered ranges of a watch. A backfill that would
-// exceed it is refused; one that joins ranges is not.
+// MaxCoveredRanges is the maximum number of separate covered ranges per watch. A backfill that
+// would exceed it is refused, unless it joins ranges.
 const MaxCoveredRanges = 100
 
-// Part is a range of ledgers that a backfill has begun to read, with the watch as it was
-// then. A watch has at most one: its first report ends it, and only then does the next begin.
+// Part is a ledger range that a backfill has started to read, with a copy of the watch at that
+// time. A watch has at most one: the next part starts after the first report has ended this one.
 type Part struct {
 	Range
-	Version       uint64 // of the fact that began it: its identity
-	BegunAtMillis int64  // when its events are created
+	Version       uint64 // version of the fact that started it, which identifies the part
+	BegunAtMillis int64  // the creation time of its events
 	Label         string
 	EndpointID    string
 	Rules         Rules
 	EventTypes    []EventType
-	// ExpiresAtMillis and Revision are the watch's.
+	// The watch's expiry and revision.
 	ExpiresAtMillis int64
 	Revision        uint64
-	// MatchesFrom is where its matches are: not before this offset of its endpoint's partition
-	// of the topic "matches".
+	// MatchesFrom is the offset in the endpoint's partition of the topic "matches" from which the
+	// part's matches are written.
 	MatchesFrom int64
 }
 
-// Pinned returns the watch as pinned by a part.
+// Pinned returns the watch as it was when the part started.
 func (w Watch) Pinned(p Part) Watch {
 	w.Label, w.EndpointID, w.Rules, w.EventTypes = p.Label, p.EndpointID, p.Rules, p.EventTypes
 	w.ExpiresAtMillis, w.Revision = p.ExpiresAtMillis, p.Revision
 	return w
 }
 
-// Has reports whether a ledger belongs to the part.
+// Has reports whether the part contains the ledger.
 func (p Part) Has(sequence uint32) bool { return p.From <= sequence && sequence <= p.To }
 
-// Within reports whether all ledgers of the part belong to a range.
+// Within reports whether the range contains the whole part.
 func (p Part) Within(x Range) bool { return x.From <= p.From && p.To <= x.To }
 
-// Part returns the open part of an identity.
+// Part returns the open part with the given version.
 func (w Watch) Part(version uint64) (p Part, found bool) {
 	i := slices.IndexFunc(w.Parts, func(p Part) bool { return p.Version == version })
 	if i < 0 {
@@ -54,8 +53,8 @@ func (w Watch) Part(version uint64) (p Part, found bool) {
 	return w.Parts[i], true
 }
 
-// NextPart returns the next ledgers of the backfill up to a last one, at most that many. again
-// reports whether all of them were matched against the watch before; otherwise none was.
+// NextPart returns the next ledgers of the backfill: at most most of them, and none after until.
+// again reports whether all of them were matched against the watch before; otherwise none was.
 func (w Watch) NextPart(until, most uint32) (next Range, again, found bool) {
 	next = Range{w.Backfill.Next, min(until, w.Backfill.Next+most-1)}
 	if next.From > until {
@@ -71,7 +70,7 @@ func (w Watch) NextPart(until, most uint32) (next Range, again, found bool) {
 	return Range{next.From, missing[0].From - 1}, true, true
 }
 
-// Ending returns the watch without one of its parts.
+// Ending returns the watch without the given part.
 func (w Watch) Ending(part uint64) Watch {
 	w.Parts = slices.DeleteFunc(slices.Clone(w.Parts),
 		func(p Part) bool { return p.Version == part })
@@ -81,8 +80,8 @@ func (w Watch) Ending(part uint64) Watch {
 	return w
 }
 
-// Covering returns the watch with one more range covered. Ledgers that it sees live are covered
-// already.
+// Covering returns the watch with one more range covered. Ledgers that the watch has seen live are
+// already covered.
 func (w Watch) Covering(x Range) Watch {
 	w.Covered = w.coveredWith(x)
 	return w
@@ -95,18 +94,18 @@ func (w Watch) coveredWith(x Range) Ranges {
 	return w.Covered.Add(x)
 }
 
-// mayBegin reports whether a part may begin: its ledgers must be the backfill's next ones, and its
-// endpoint the watch's.
+// mayBegin reports whether a part may start: it must contain the backfill's next ledgers and name
+// the watch's current endpoint.
 func (w Watch) mayBegin(x NextPart) bool {
 	return len(w.Parts) == 0 && w.LiveSince != 0 && w.Backfill.Next <= x.From && x.From <= x.To &&
 		x.To <= w.Backfill.Until && x.EndpointID == w.EndpointID
 }
 
-// gap returns the first ledgers that the watch missed without an endpoint. It is due when the
-// watch sees later ones and no backfill is in progress. A gap at which a backfill has just failed,
-// and those before it, are left out, unless they are tried again. But the rest of that gap is due
-// if the source has its ledgers from some ledger on (kept; 0: it is not known). No source has the
-// ledgers of a chain before the network was reset.
+// gap returns the first range that the watch missed while it had no endpoint. The gap is due once
+// the watch sees later ledgers and no backfill is in progress. If the last backfill failed, the gap
+// where it failed and the gaps before that are skipped, unless again is true. But if kept, the
+// earliest ledger that the source is known to have (0 if unknown), is in the failed gap, the gap
+// from kept on is due. Ledgers from before a network reset are not available from any source.
 func (w Watch) gap(again bool, kept uint32) (gap Range, due bool) {
 	if w.MissedSince == 0 || w.LiveSince == 0 || w.Backfill.UnderWay() {
 		return gap, false
@@ -127,20 +126,19 @@ func (w Watch) gap(again bool, kept uint32) (gap Range, due bool) {
 	return missing[0], true
 }
 
-// Backfill is the latest request to search past ledgers for payments to a watch, with its
-// progress. It is in progress until it has ended.
+// Backfill is the latest request to search past ledgers for a watch's payments, with its progress.
 type Backfill struct {
-	Request           uint64 // version of the fact that requested it; 0: none
+	Request           uint64 // version of the fact that requested it; 0 if there is none
 	From              uint32
-	To                uint32 // as requested; 0: up to the live ledger
-	Until             uint32 // its last ledger; 0: not started
+	To                uint32 // as requested; 0 means up to the live ledger
+	Until             uint32 // the last ledger; 0 if it has not started
 	Next              uint32 // the first ledger that is not done
 	RequestedAtMillis int64
-	EndedAtMillis     int64  // 0: in progress
-	Problem           string // why not all of its ledgers were matched
-	Skipped           uint32 // how many before Next were not
-	// Matched are the payments that match the watch, and Created those of them that had no
-	// event of it.
+	EndedAtMillis     int64  // 0 while in progress
+	Problem           string // why some ledgers were not matched
+	Skipped           uint32 // number of ledgers before Next that were not matched
+	// Matched is the number of payments that match the watch. Created is the number of events created
+	// for them; the other payments already had one.
 	Matched, Created uint32
 }
 
@@ -149,15 +147,14 @@ func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 
 
 func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
 
-// failed reports whether the backfill has ended before its last ledger.
+// failed reports whether the backfill ended before its last ledger.
 func (b Backfill) failed() bool { return b.Problem != "" && (b.Until == 0 || b.Next <= b.Until) }
 
-// Done reports whether every ledger of it was matched.
+// Done reports whether the backfill has matched all of its ledgers.
 func (b Backfill) Done() bool { return b.EndedAtMillis != 0 && b.Problem == "" }
 
-// Uncovered returns the ledgers of a range that were not matched against this watch, as far
-// as is known: besides the ledgers that backfills have covered, the watch sees every ledger
-// from LiveSince on.
+// Uncovered returns the ledgers in a range that are not known to have been matched against the
+// watch. The watch covers the ranges of its backfills and all ledgers from LiveSince on.
 func (w Watch) Uncovered(x Range) Ranges {
 	covered := w.Covered
 	if w.LiveSince != 0 {
@@ -166,8 +163,8 @@ func (w Watch) Uncovered(x Range) Ranges {
 	return covered.Missing(x)
 }
 
-// decideBackfill decides a request to search past ledgers. It replaces one in progress,
-// unless that is the same and began with the watch as it is now.
+// decideBackfill decides a request to search past ledgers. It replaces a backfill in progress,
+// unless that covers the same ledgers and started with the current revision of the watch.
 func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	if c.OfEndpointID != "" && c.OfEndpointID != state.EndpointID {
 		return nil, noSuchWatch()
@@ -185,16 +182,16 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	if len(state.Covered) >= MaxCoveredRanges && len(state.coveredWith(whole)) > MaxCoveredRanges {
 		return nil, &Rejection{
 			Code: CodeTooManyRanges,
-			Detail: "the watch has covered 100 ranges of ledgers with gaps between them: begin or end the " +
-				"backfill at one of them, or close a gap",
+			Detail: "the watch has covered 100 separate ledger ranges, which is the maximum; start or end " +
+				"the backfill at one of them, or close a gap between them",
 		}
 	}
 	return []FactBody{asked}, nil
 }
 
-// decideCoverage decides the follower's report of a part. A report of an open part counts even if
-// another request has replaced its own. A report of a part that has ended does not: the follower of
-// another term has found out how far that part was read.
+// decideCoverage decides the follower's report of a part. The report of an open part counts even if
+// the part's request has been replaced. The report of a part that has ended doesn't: a follower of
+// another term has already determined how far that part was read.
 func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []FactBody) {
 	switch {
 	case c.Fulfils.Is():
@@ -214,8 +211,8 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 	}
 	if c.Problem != "" && current {
 		stopped := BackfillStopped{Request: c.Request, Problem: c.Problem}
-		// Ledgers that were matched before are skipped, and the rest is matched. Otherwise the next
-		// backfill begins with them.
+		// If all ledgers up to there were matched before, the backfill continues after them. Otherwise it
+		// stops, and the next backfill starts with them.
 		left := Range{state.Backfill.Next, c.Next.From - 1}
 		if left.From < c.Next.From && len(state.Uncovered(left)) == 0 {
 			stopped.Next = c.Next.From
@@ -237,8 +234,8 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 	return facts
 }
 
-// covered returns the fact of a report. Its counts belong to the backfill that began the part: an
-// earlier backfill may have had other rules.
+// covered returns the fact of a report. The counts apply only to the backfill that started the
+// part, because an earlier backfill may have had other rules.
 func (w Watch) covered(c RecordCoverage, current bool) RangeCovered {
 	covered := RangeCovered{
 		Request:   c.Request,
@@ -257,21 +254,21 @@ func (w Watch) covered(c RecordCoverage, current bool) RangeCovered {
 	return covered
 }
 
-// Progress returns the first ledger that the backfill has not read after a report.
+// Progress returns the first ledger that the backfill has not read after the report.
 func (w Watch) Progress(c RecordCoverage) uint32 {
 	b := w.Backfill
 	switch {
-	case c.Part != 0 && c.Part < b.Request: // of an earlier backfill
+	case c.Part != 0 && c.Part < b.Request: // part of an earlier backfill
 	case c.From != 0 && c.From <= b.Next && b.Next <= c.To:
 		return c.To + 1
-	case c.Part == 0 && c.From == 0 && c.Next.From == 0 && c.Problem == "": // none is left
+	case c.Part == 0 && c.From == 0 && c.Next.From == 0 && c.Problem == "": // no ledgers are left
 		return c.Until + 1
 	}
 	return b.Next
 }
 
-// decideMissed decides the follower's report that it cannot deliver a payment, because the watch's
-// endpoint is deleted. If the watch was changed in the meantime, the follower matches again.
+// decideMissed decides the follower's report that it can't deliver a payment because the watch's
+// endpoint was deleted. If the watch has changed in the meantime, the follower matches again.
 func decideMissed(state Watch, c RecordCoverage) []FactBody {
 	if state.LiveSince == 0 || state.LiveSince > c.Missed || state.Revision != c.IfRevision {
 		return nil
@@ -279,8 +276,8 @@ func decideMissed(state Watch, c RecordCoverage) []FactBody {
 	return []FactBody{RangeCovered{Missed: c.Missed}}
 }
 
-// decideFulfilment decides whether a payment is the one that the watch is for: the first claim by
-// the current revision of the watch. After a claim by another revision, the follower matches again.
+// decideFulfilment decides whether a payment fulfils the watch. The first claim with the watch's
+// current revision wins. After a claim with another revision, the follower matches again.
 func decideFulfilment(state Watch, c RecordCoverage) []FactBody {
 	if !state.MustClaim() || state.Revision != c.IfRevision {
 		return nil
@@ -327,7 +324,6 @@ func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
 	return w
 }
 
-// part pins the watch as it is for a range of ledgers.
 func (w Watch) part(body PartBegun, f Fact) Part {
 	return Part{
 		Range:         Range{body.From, body.To},
@@ -351,7 +347,7 @@ func (b Backfill) stop(body BackfillStopped, nowMillis int64) Backfill {
 	switch {
 	case b.Problem == "":
 		b.Problem = body.Problem
-	case !strings.Contains(b.Problem, body.Problem): // not one of a former part
+	case !strings.Contains(b.Problem, body.Problem): // not repeated for each part
 		b.Problem += "; " + body.Problem
 	}
 	if body.Next != 0 {

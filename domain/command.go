@@ -2,18 +2,18 @@ package domain
 
 import "math"
 
-// Command requests a change. Its identifier makes it idempotent: a repeat gets the same answer and
-// changes nothing.
+// Command is a request for a change. Its ID makes it idempotent: a repeated command changes nothing
+// and gets the same answer.
 type Command struct {
 	ID             string
-	AccountID      string // the caller's, which cannot see the objects of other accounts
-	KeyID          string // the caller's API key; empty: the operator, or the service itself
-	BodyHash       []byte // SHA-256 of the request's body: a repeat has the same
+	AccountID      string // the caller's account, which can't see objects of other accounts
+	KeyID          string // the caller's API key; empty for the operator and for Lumenhook itself
+	BodyHash       []byte // SHA-256 of the request's body, which a repeated command must match
 	IssuedAtMillis int64
 	Body           CommandBody
 }
 
-// Kind returns the kind of the command's aggregate.
+// Kind returns the kind of the aggregate that decides the command.
 func (c Command) Kind() Kind {
 	switch c.Body.(type) {
 	case AccountCommand:
@@ -27,16 +27,16 @@ func (c Command) Kind() Kind {
 	}
 }
 
-// CommandBody is one kind of command.
+// CommandBody is the body of a command.
 //
 //sumtype:decl
 type CommandBody interface {
-	// CommandType is the name of the command in its topic.
+	// CommandType returns the name of the command in its topic.
 	CommandType() string
-	// Aggregate is the identifier of the account, endpoint or watch that decides the command. An
-	// endpoint decides commands on its deliveries.
+	// Aggregate returns the ID of the account, endpoint or watch that decides the command. An endpoint
+	// decides the commands on its deliveries.
 	Aggregate() string
-	// wellFormed is [Command.WellFormed] of the body, except for the aggregate.
+	// wellFormed implements [Command.WellFormed] for the body, except for the aggregate's ID.
 	wellFormed() error
 }
 
@@ -64,34 +64,34 @@ type WatchCommand interface {
 	ofWatch()
 }
 
-// Fields named IfRevision hold the revision that the caller has seen. The command is refused if the
-// object has another; 0 means no check.
+// IfRevision fields hold the revision that the caller has read. The command is refused if the
+// object has another revision; 0 means no check.
 
-// CreateAccount creates an account with a first key.
+// CreateAccount creates an account with its first key.
 type CreateAccount struct {
 	AccountID  string
 	Email      string
-	MoreEmails []string // [Account.MoreEmails]
+	MoreEmails []string // see [Account.MoreEmails]
 	Key        Key
 }
 
-// UpdateAccount changes the email addresses and quotas of an account. It comes from the operator of
-// the service, and is stored as a [CreateAccount].
+// UpdateAccount changes an account's email addresses and quotas. Only the operator can send it. It
+// is stored as a [CreateAccount].
 type UpdateAccount struct {
 	AccountID  string
-	Email      string   // empty: no change
-	MoreEmails []string // [Account.MoreEmails]
-	Quotas     Counts   // 0: no change
+	Email      string   // empty means no change
+	MoreEmails []string // see [Account.MoreEmails]
+	Quotas     Counts   // 0 means no change
 }
 
-// CreateKey creates another API key.
+// CreateKey creates an API key.
 type CreateKey struct {
 	AccountID string
 	Key       Key
 }
 
-// RollKey replaces a key, which stays valid for a while. The caller sets the new key's name,
-// permissions and bounds.
+// RollKey replaces a key, which stays valid for a grace period. The caller sets the name,
+// permissions and limits of the new key.
 type RollKey struct {
 	AccountID   string
 	KeyID       string
@@ -99,13 +99,13 @@ type RollKey struct {
 	GraceMillis int64
 }
 
-// RevokeKey ends a key at once.
+// RevokeKey ends a key immediately.
 type RevokeKey struct {
 	AccountID string
 	KeyID     string
 }
 
-// CreateEndpoint creates an endpoint. The caller has sealed the secret.
+// CreateEndpoint creates an endpoint.
 type CreateEndpoint struct {
 	EndpointSettings
 	EndpointID   string
@@ -113,20 +113,20 @@ type CreateEndpoint struct {
 	SealedSecret []byte
 }
 
-// UpdateEndpoint changes settings of an endpoint.
+// UpdateEndpoint changes an endpoint's settings.
 type UpdateEndpoint struct {
 	EndpointID string
 	IfRevision uint64
 	Change     EndpointChange
 }
 
-// DisableEndpoint stops sending until the endpoint is enabled.
+// DisableEndpoint stops sending until the endpoint is enabled again.
 type DisableEndpoint struct {
 	EndpointID string
 	IfRevision uint64
 }
 
-// EnableEndpoint continues sending, including the pending deliveries.
+// EnableEndpoint resumes sending, including pending deliveries.
 type EnableEndpoint struct {
 	EndpointID string
 	IfRevision uint64
@@ -138,76 +138,76 @@ type DeleteEndpoint struct {
 	IfRevision uint64
 }
 
-// RotateSecret sets a new signing secret, which the caller has sealed.
+// RotateSecret sets a new signing secret.
 type RotateSecret struct {
 	EndpointID   string
 	IfRevision   uint64
 	SealedSecret []byte
 }
 
-// ResealSecrets stores values of an endpoint under another seal, because the master key was
-// rotated. It comes from the holder of the master key.
+// ResealSecrets replaces encrypted values of an endpoint after the master key was rotated. Only the
+// process that holds the master key can send it.
 type ResealSecrets struct {
 	EndpointID string
 	Values     []Resealed
 }
 
-// Resealed is the sealed value of a secret or a header, before and after.
+// Resealed is the encrypted value of a secret or header before and after resealing.
 type Resealed struct {
 	Was, Sealed []byte
 }
 
-// TestEndpoint sends a test.ping, or a sample of another type. Its answer is the first attempt. The
-// decision makes the event from the endpoint as it is then.
+// TestEndpoint sends a test.ping or a sample event, which is built from the endpoint's current
+// state. Its answer is the result of the first attempt.
 type TestEndpoint struct {
 	EndpointID string
-	Sample     EventType // empty: a test.ping; else PaymentReceived
+	Sample     EventType // empty for a test.ping; otherwise PaymentReceived
 }
 
-// ReplayEndpoint queues the failed deliveries of a time range again.
+// ReplayEndpoint requeues the failed deliveries of a time range.
 type ReplayEndpoint struct {
 	EndpointID  string
 	SinceMillis int64 // inclusive
-	UntilMillis int64 // exclusive; 0: no end
+	UntilMillis int64 // exclusive; 0 means no end
 }
 
-// ReplayEvents queues chosen deliveries again that are still failed. The caller chose them from the
-// history. The command carries the choice, so that a repeat finds the same. It is stored as a
-// [ReplayEndpoint].
+// ReplayEvents requeues the chosen deliveries that are still failed. The caller chose them from the
+// history. The command carries the choice so that a repeated command has the same effect. It is
+// stored as a [ReplayEndpoint].
 type ReplayEvents struct {
 	EndpointID string
-	EventIDs   []string // at most [MaxReplay], in the order in which they are queued
-	Matched    int      // the number of deliveries that they were chosen from
+	EventIDs   []string // at most [MaxReplay], in queueing order
+	Matched    int      // number of deliveries that matched the caller's query
 }
 
-// ResendEvent queues one delivery again or, if it was cancelled, hands its event over to the
-// endpoint that its watch has now.
+// ResendEvent requeues a delivery. If the delivery was cancelled, its event is handed over to the
+// current endpoint of its watch.
 type ResendEvent struct {
 	EndpointID   string
 	EventID      string
-	ToEndpointID string // empty: it has not moved
+	ToEndpointID string // empty if the watch still has the same endpoint
 	Remembered   *Remembered
 }
 
-// Remembered is the history's copy of an event to send again: the engine forgets settled
+// Remembered is the history's copy of an event to resend. The engine itself forgets settled
 // deliveries.
 type Remembered struct {
-	Body     []byte   // the event's, byte for byte
+	Body     []byte   // the event's exact body
 	Delivery Delivery // to the endpoint; zero if the history has no such delivery
-	// AsOf is the journal offset, in the endpoint's partition, up to which the history was read.
+	// AsOf is the journal offset in the endpoint's partition up to which the history was read.
 	AsOf int64
 }
 
-// AsOfAnotherJournal is the AsOf of a copy from the history of another journal: before any offset.
+// AsOfAnotherJournal is the AsOf of a copy from another journal's history. It precedes all offsets.
 const AsOfAnotherJournal = math.MinInt64 / 2
 
-// RecordMail is a mailer's answer to an order.
+// RecordMail records a mailer's answer to an order.
 type RecordMail struct {
 	EndpointID string
-	Notice     uint64 // version of the EndpointDisabled
-	Number     int    // of the order
+	Notice     uint64 // version of the EndpointDisabled fact
+	Number     int    // the order's number
 	Answer     MailAnswer
-	Done       MailDone // the addresses that no order needs to try again
+	Done       MailDone // addresses that the next order can skip
 }
 
 // CreateWatch creates a watch.
@@ -215,7 +215,7 @@ type CreateWatch struct {
 	Watch Watch
 }
 
-// UpdateWatch changes settings of a watch. Its wallet cannot change.
+// UpdateWatch changes a watch's settings. The wallet can't be changed.
 type UpdateWatch struct {
 	WatchID    string
 	IfRevision uint64
@@ -228,53 +228,53 @@ type DeleteWatch struct {
 	IfRevision uint64
 }
 
-// BackfillWatch matches the ledgers from From to To against the watch as it is now. Payments that
-// have an event of the watch are skipped.
+// BackfillWatch matches the ledgers From to To against the watch's current rules. Payments for
+// which the watch already has an event are skipped.
 type BackfillWatch struct {
 	WatchID string
 	From    uint32
-	To      uint32 // 0: up to the live ledger
-	// OfEndpointID is the only endpoint whose watches the caller may see; empty: any.
+	To      uint32 // 0 means up to the live ledger
+	// OfEndpointID limits the caller to the watches of one endpoint; empty means no limit.
 	OfEndpointID string
 }
 
-// RecordCoverage is the follower's report of a backfill's progress, whose matches are all in the
-// log by then, or of the first ledger that a watch sees live. It also claims a payment for a watch
-// for one payment.
+// RecordCoverage is a report of the follower. It reports a backfill's progress, after all of its
+// matches have been written to the log, or the first ledger that a watch sees live. It is also used
+// to claim a payment for a watch that accepts only one.
 type RecordCoverage struct {
 	WatchID  string
-	Request  uint64 // Backfill.Request
-	From, To uint32 // the ledgers that were read and are covered now; From 0: none
-	Until    uint32 // the last ledger of the backfill
-	// LiveSince is the first ledger that the follower matches live; 0: not reported.
+	Request  uint64 // see [Backfill.Request]
+	From, To uint32 // the ledgers that were read and are now covered; From is 0 if there are none
+	Until    uint32 // the backfill's last ledger
+	// LiveSince is the first ledger that the follower matches live, or 0 if not reported.
 	LiveSince uint32
-	Problem   string // why its next ledger cannot be matched; empty: it can, or none is left
-	// Part is the part that ends; the log has no match beyond the ledgers that were read; 0: none.
-	// If the part has ended before, the report is late and changes nothing.
+	Problem   string // why the next ledger can't be matched; empty if it can, or if none is left
+	// Part is the part that ends, or 0. The log has no matches beyond the ledgers that were read. If
+	// the part has already ended, the report is late and has no effect.
 	Part uint64
-	// Next is the part to begin; From 0: none. With a Problem, Next.From is the first later ledger
-	// that can be matched.
+	// Next is the part to start; From is 0 if there is none. With a Problem, Next.From is the first
+	// later ledger that can be matched.
 	Next NextPart
-	// Fulfils is a payment that a watch for one payment would take, by its revision IfRevision. The
-	// answer is the watch, whose Fulfilled is the payment that it has taken. Such a command reports
-	// nothing else.
+	// Fulfils is a payment that matches revision IfRevision of a watch for one payment. The answer is
+	// the watch; its Fulfilled is the payment that it has accepted. Such a command reports nothing
+	// else.
 	Fulfils    Fulfilment
 	IfRevision uint64
-	// Matched and Created are those of [RangeCovered], for From to To.
+	// See [RangeCovered]; both count payments in From to To.
 	Matched, Created uint32
-	// Missed is the ledger of a payment that matches the watch, by its revision IfRevision,
-	// although the watch's endpoint is deleted; 0: none. The answer is the watch. Such a command
-	// reports nothing else.
+	// Missed is the ledger of a payment that matches revision IfRevision of the watch, but can't be
+	// delivered because the watch's endpoint was deleted; 0 if there is none. The answer is the watch.
+	// Such a command reports nothing else.
 	Missed uint32
 }
 
-// NextPart is the part of a backfill to begin.
+// NextPart is the part of a backfill to start.
 type NextPart struct {
 	Range
-	// EndpointID is the watch's endpoint as the follower knows it. If the watch has another, the
-	// part does not begin: MatchesFrom is an offset of this endpoint's partition.
+	// EndpointID is the watch's endpoint as known to the follower. If the watch has another one, the
+	// part doesn't start, because MatchesFrom is an offset in this endpoint's partition.
 	EndpointID  string
-	MatchesFrom int64 // [Part.MatchesFrom]
+	MatchesFrom int64 // see [Part.MatchesFrom]
 }
 
 func (CreateAccount) CommandType() string   { return "CreateAccount" }

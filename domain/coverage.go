@@ -1,21 +1,21 @@
 package domain
 
-// coverageMax bounds a Coverage. Following continues where it ended, so a deployment has one range,
-// and another for each change between a source whose ledgers are verified and one whose ledgers
-// cannot be.
+// coverageMax is the maximum length of a Coverage. The follower resumes where it stopped, so a
+// deployment normally has one range. Each change between a verified and an unverified source adds
+// another.
 const coverageMax = 100
 
-// LedgersRead is a range of ledgers that were read in order.
+// LedgersRead is a range of ledgers that were read in sequence.
 type LedgersRead struct {
 	Range
-	Verified bool // each was checked against its hashes, and contains the hash of the previous one
+	Verified bool // hashes were checked, including the link to the previous ledger
 }
 
-// Coverage lists the ledgers that were read, oldest first. Its methods modify and share nothing.
+// Coverage lists the ledgers that were read, oldest first. Its methods return copies.
 type Coverage []LedgersRead
 
-// Read returns the coverage with the next ledger. A ledger that was read before adds nothing. It
-// keeps the newest 100 ranges.
+// Read returns the coverage with the given ledger added, limited to the newest 100 ranges. Ledgers
+// that were read before are ignored.
 func (c Coverage) Read(sequence uint32, verified bool) Coverage {
 	if len(c) > 0 && sequence <= c[len(c)-1].To {
 		return c
@@ -30,8 +30,8 @@ func (c Coverage) Read(sequence uint32, verified bool) Coverage {
 	return next[max(0, len(next)-coverageMax):]
 }
 
-// Gaps returns the ledgers between the first and the last one that were not read. There are no gaps
-// before the first ledger that was read of another chain of the network.
+// Gaps returns the unread ledgers between the first and the last one. After a network reset, the
+// ledgers before the new chain's first one are not a gap.
 func (c Coverage) Gaps() (gaps Ranges) {
 	for i := 1; i < len(c); i++ {
 		if from, to := c[i-1].To+1, c[i].From-1; from <= to && ChainBase(from) == ChainBase(to) {
@@ -41,7 +41,7 @@ func (c Coverage) Gaps() (gaps Ranges) {
 	return gaps
 }
 
-// Since returns the first ledger since the last gap; 0: nothing was read.
+// Since returns the first ledger after the last gap, or 0 if nothing was read.
 func (c Coverage) Since() uint32 {
 	for i := len(c) - 1; i >= 0; i-- {
 		if i == 0 || c[i-1].To+1 != c[i].From {
@@ -51,16 +51,16 @@ func (c Coverage) Since() uint32 {
 	return 0
 }
 
-// Range is a closed range of ledger sequences: both ends belong to it.
+// Range is a range of ledger sequence numbers, including both ends.
 type Range struct {
 	From uint32
 	To   uint32
 }
 
-// Ranges are sorted, disjoint and not adjacent. Nil is empty. Its methods modify and share nothing.
+// Ranges is a sorted list of disjoint, non-adjacent ranges. Its methods return copies.
 type Ranges []Range
 
-// Add returns the ranges with another one added.
+// Add returns the ranges with x added.
 func (r Ranges) Add(x Range) Ranges {
 	if x.From > x.To {
 		return r
@@ -76,7 +76,7 @@ func (r Ranges) Add(x Range) Ranges {
 	return append(append(sum, x), r[i:]...)
 }
 
-// Missing returns the parts of a range that these ranges do not cover.
+// Missing returns the parts of x that the ranges don't cover.
 func (r Ranges) Missing(x Range) (gaps Ranges) {
 	for _, c := range r {
 		if c.To < x.From {
@@ -99,19 +99,20 @@ func (r Ranges) Missing(x Range) (gaps Ranges) {
 	return gaps
 }
 
-// LedgersPerChain is how many ledger numbers each chain of a network has. When a test network is
-// reset, the new chain counts its ledgers from 1 again. To keep numbers unique, we add this to
-// those of the second chain that is followed, twice this to those of the third, and so on. Ids that
-// are derived from a number, such as those of payments and events, therefore differ between chains.
+// LedgersPerChain is the number of ledger sequence numbers reserved for each chain of a network.
+// When a test network is reset, its new chain starts again at 1. To keep sequence numbers unique,
+// we add LedgersPerChain to those of the second chain, twice that to those of the third, and so on.
+// IDs derived from a sequence number, such as payment and event IDs, therefore differ between
+// chains.
 //
-// The public network, which is never reset, has fewer ledgers than this until about 2048.
+// The public network is never reset and won't reach this number until about 2048.
 const LedgersPerChain = 200_000_000
 
-// ChainsMax is how many chains can be followed, one after the other.
+// ChainsMax is the maximum number of chains that can be followed one after the other.
 const ChainsMax = 1<<32/LedgersPerChain - 1
 
-// ChainBase returns the offset of the numbers in the chain of a ledger; 0 for the first chain.
+// ChainBase returns the offset of the chain that contains the ledger: 0 for the first chain.
 func ChainBase(ledger uint32) uint32 { return ledger - ledger%LedgersPerChain }
 
-// OnChain returns the number of a ledger on its own chain.
+// OnChain returns the sequence number of a ledger on its own chain.
 func OnChain(ledger uint32) uint32 { return ledger % LedgersPerChain }

@@ -5,19 +5,19 @@ import "slices"
 // DeliveryState is the state of a delivery.
 type DeliveryState string
 
-// States of a delivery. The specification names FAILED; the others are ours.
+// States of a delivery. Only FAILED is part of the specification.
 //
 //	QUEUED ──attempt fails──► WAITING ──attempt fails, the last──► FAILED
 //	   └────────2xx────────► DELIVERED ◄────2xx────┘
 //
-// Replay leads from FAILED back to QUEUED, a resend from every state but
-// CANCELLED; deleting the endpoint leads from QUEUED and WAITING to CANCELLED,
-// which is final, and so does disabling it for a test.ping that was not sent. The
-// event of a cancelled delivery may be handed over to another endpoint, once, and
-// has a delivery of its own there.
+// A replay requeues FAILED deliveries. A resend requeues deliveries in every state except
+// CANCELLED. Deleting an endpoint cancels its QUEUED and WAITING deliveries, and disabling it
+// cancels an unsent test.ping. CANCELLED is final, but the event may be handed over once to another
+// endpoint, where it has a delivery of its own.
 //
-// A DELIVERED or CANCELLED delivery has settled: its body is not stored, and it is forgotten when
-// enough others have settled after it. It is recalled if its event is to be sent again.
+// A DELIVERED or CANCELLED delivery has settled. Its body is no longer stored, and the delivery is
+// forgotten once enough others have settled after it. If its event is resent, it is recalled from
+// the history.
 const (
 	StateQueued    DeliveryState = "QUEUED"
 	StateWaiting   DeliveryState = "WAITING"
@@ -26,8 +26,8 @@ const (
 	StateCancelled DeliveryState = "CANCELLED"
 )
 
-// transitions lists the states that each fact may lead to from each state, as
-// docs/state-machines.md does. A delivery that was not created has the state "".
+// transitions lists the states that each fact may lead to, as docs/state-machines.md does. The
+// state before a delivery is created is "".
 var transitions = map[DeliveryState]map[string][]DeliveryState{
 	"": {
 		"DeliveryCreated":  {StateQueued},
@@ -54,16 +54,16 @@ var transitions = map[DeliveryState]map[string][]DeliveryState{
 	},
 }
 
-// Allows reports whether a fact may lead a delivery from this state to another. Decisions
-// respect it; the fold accepts whatever has happened.
+// Allows reports whether a fact may move a delivery from this state to another. Decisions respect
+// it; the fold accepts every fact, because a fact has already happened.
 func (s DeliveryState) Allows(body FactBody, to DeliveryState) bool {
 	return slices.Contains(transitions[s][body.FactType()], to)
 }
 
-// Pending reports whether attempts will follow.
+// Pending reports whether there will be more attempts.
 func (s DeliveryState) Pending() bool { return s == StateQueued || s == StateWaiting }
 
-// Settled reports whether only a resend can continue the delivery.
+// Settled reports whether only a resend can requeue the delivery.
 func (s DeliveryState) Settled() bool { return s == StateDelivered || s == StateCancelled }
 
 // Delivery is the delivery of one event to one endpoint.
@@ -72,36 +72,35 @@ type Delivery struct {
 	EventType  EventType
 	AccountID  string
 	EndpointID string
-	// of the endpoint at the last fact, or when its turn came in its line: if it differs from
-	// the endpoint's, the delivery is due at once
+	// The endpoint's epoch at the last fact, or when the delivery reached the head of its line. If the
+	// endpoint's epoch differs, the delivery is due immediately.
 	EndpointEpoch       uint32
 	WatchID             string // empty for a test.ping
-	Version             uint64 // of the last fact
+	Version             uint64 // version of the last fact
 	State               DeliveryState
-	CreatedAtMillis     int64 // of the event: createdAt of its envelope
+	CreatedAtMillis     int64 // the event's creation time (createdAt)
 	Attempts            int   // in total
-	Run                 int   // 1 is the first; a requeued delivery starts another
+	Run                 int   // number of the run; requeueing starts the next one
 	RunAttempts         int   // in this run
 	NextAttemptAtMillis int64
-	Sequence            uint64   // [DeliveryCreated.Sequence]
-	Moves               int      // hand-overs of the event before this delivery
-	FormerEndpointIDs   []string // earlier endpoints of the event, oldest first
-	MovedTo             string   // endpoint that the event was handed over to; empty: none
-	MovedBy             string   // command that requested it
-	TestCommandID       string   // command that requested a test.ping; empty otherwise
-	TestBodyHash        []byte   // its body hash
-	// Line is the wallet in whose line at the endpoint it stands until it has ended
-	// ([OrderingWallet]); empty: in none.
+	Sequence            uint64   // see [DeliveryCreated.Sequence]
+	Moves               int      // earlier handovers of the event
+	FormerEndpointIDs   []string // the event's earlier endpoints, oldest first
+	MovedTo             string   // endpoint that received the event in a handover, or empty
+	MovedBy             string   // ID of the command that requested the handover
+	TestCommandID       string   // ID of the command that requested a test.ping, or empty
+	TestBodyHash        []byte   // body hash of that command
+	// Line is the wallet in whose line at the endpoint the delivery waits ([OrderingWallet]), until it
+	// has ended. It is empty if there is none.
 	Line string
-	// Behind means that it waits for another in its line. The owner of the lines sets and clears
-	// it, without a fact.
+	// Behind means that another delivery in the line comes first. The owner of the lines maintains it,
+	// without facts.
 	Behind bool
 }
 
-// Exists reports whether the delivery was created.
 func (d Delivery) Exists() bool { return d.EventID != "" }
 
-// MatchInput is a match as the endpoint's aggregate gets it.
+// MatchInput is a match, as passed to the endpoint's aggregate.
 type MatchInput struct {
 	AccountID     string
 	EndpointID    string
@@ -111,23 +110,22 @@ type MatchInput struct {
 	Moved         Moved
 }
 
-// Moved is an event's history when it is handed over to an endpoint: all zero for an event
-// that was not handed over.
+// Moved is the history of an event that was handed over to an endpoint. It is zero for other
+// events.
 type Moved struct {
 	Moves             int
-	Attempts          int // in total
+	Attempts          int // total
 	Runs              int
-	FormerEndpointIDs []string // its earlier endpoints, oldest first
-	// FromPartition is the partition of the endpoint that it has left, and Number that of the
-	// hand-over: later ones from the partition have higher ones. 0 if the hand-over was copied into
-	// other topics.
+	FormerEndpointIDs []string // earlier endpoints, oldest first
+	// FromPartition is the partition of the previous endpoint. Number is the number of the handover,
+	// which increases in that partition. It is 0 if the handover was copied to other topics.
 	FromPartition int32
 	Number        uint64
 }
 
-// DecideMatch decides a match for an endpoint. The first match of an event counts; any
-// other has no effect (G2). A match for an endpoint that does not exist, or no longer does,
-// is recorded nevertheless, and cancelled; so is one for an endpoint of another account.
+// DecideMatch decides a match for an endpoint. Only the first match of an event counts (G2). If the
+// endpoint was deleted, doesn't exist or belongs to another account, the delivery is recorded and
+// cancelled.
 func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody {
 	if delivery.Exists() && !delivery.precedes(m) {
 		return nil
@@ -149,7 +147,6 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 	return facts
 }
 
-// cancels returns why the endpoint cancels a delivery of an account.
 func (e Endpoint) cancels(accountID string) CancelReason {
 	switch {
 	case !e.Exists() || e.AccountID != accountID:
@@ -160,21 +157,20 @@ func (e Endpoint) cancels(accountID string) CancelReason {
 	return CancelDisabled
 }
 
-// orders reports whether a match joins a line at the endpoint.
+// orders reports whether the match's delivery joins a line at the endpoint.
 func (e Endpoint) orders(m MatchInput) bool {
 	return e.Ordering == OrderingWallet && m.WalletAddress != "" && e.visibleTo(m.AccountID)
 }
 
-// precedes reports whether a match hands the delivery's event over to another endpoint of
-// the same partition, which stores one delivery of an event: the latest.
+// precedes reports whether the match hands the delivery's event over to another endpoint in the
+// same partition, where only the latest delivery of an event is stored.
 func (d Delivery) precedes(m MatchInput) bool {
 	return d.EndpointID != m.EndpointID && d.Moves < m.Moved.Moves
 }
 
-// DecideCancel cancels a delivery whose endpoint was deleted, and a test.ping whose
-// endpoint was disabled before the first attempt: any other delivery waits until the
-// endpoint is enabled (G3). A settled one is left unchanged. The command of a test.ping
-// that was never attempted is answered here.
+// DecideCancel cancels a pending delivery whose endpoint was deleted, and an unsent test.ping whose
+// endpoint was disabled. All other deliveries wait until the endpoint is enabled (G3). It also
+// answers the command of a test.ping that was never sent.
 func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	unsent := delivery.awaitsTest()
 	cancels := endpoint.Deleted() || !endpoint.Sends() && unsent
@@ -205,7 +201,7 @@ func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	})
 }
 
-// evolveDelivery applies one fact of the delivery; any other fact changes nothing.
+// evolveDelivery applies a fact of the delivery. It ignores all other facts.
 func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	changed, ok := f.Body.(DeliveryFact)
 	if !ok {
@@ -248,7 +244,7 @@ func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	case DeliveryMoved:
 		state.MovedTo, state.MovedBy = body.ToEndpointID, f.Cause
 	}
-	if !state.State.Pending() { // what is sent again after its end goes out of turn
+	if !state.State.Pending() { // a resend does not join the line again
 		state.Line, state.Behind = "", false
 	}
 	state.Version, state.EndpointEpoch = f.Version, endpointEpoch

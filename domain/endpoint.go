@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// EndpointStatus says whether the service sends to an endpoint.
+// EndpointStatus is the status of an endpoint.
 type EndpointStatus string
 
 // States of an endpoint (specification, "States and transitions").
-// Deleted is final.
 //
 //	active ──410, 20 runs failed in a row, disable──► disabled
 //	   ▲ ◄────────────────enable────────────────────────┘ │
@@ -23,57 +22,56 @@ const (
 	StatusDeleted  EndpointStatus = "deleted"
 )
 
-// DisabledReason says why an endpoint is disabled; empty while it is not.
+// DisabledReason is the reason why an endpoint is disabled. It is empty for other endpoints.
 type DisabledReason string
 
-// Reasons for disabling.
+// Reasons why an endpoint is disabled.
 const (
-	DisabledGone DisabledReason = "gone" // the receiver answered 410
-	// so many runs in a row ended FAILED
+	DisabledGone DisabledReason = "gone" // the receiver responded 410
+	// Too many runs in a row ended FAILED.
 	DisabledConsecutiveFailures DisabledReason = "consecutive_failures"
-	DisabledManual              DisabledReason = "manual" // the account asked for it
+	DisabledManual              DisabledReason = "manual" // requested by the account
 )
 
-// Header is one field that an account adds to the deliveries of an endpoint. Its value is sealed
-// like secrets, because it is often the credential that the receiver checks. In an
-// [UpdateEndpoint], one without a value keeps the value that the endpoint has.
+// Header is a custom header of an endpoint's deliveries. Its value is encrypted like a secret
+// because it is often the credential that the receiver checks. In an [UpdateEndpoint], a header
+// without a value keeps its current value.
 type Header struct {
 	Name   string
 	Sealed []byte
 }
 
-// SealedFor returns the binding of the header's value, so that it cannot be opened as another
-// header, for another endpoint, or as a secret.
+// SealedFor returns the context to which the header's encrypted value is bound. It prevents the
+// value from being decrypted as another header, for another endpoint, or as a secret.
 func (h Header) SealedFor(endpointID string) string { return endpointID + " " + h.Name }
 
 func (h Header) equal(other Header) bool {
 	return h.Name == other.Name && bytes.Equal(h.Sealed, other.Sealed)
 }
 
-// EndpointSettings are an endpoint's settings by the client: requested by a [CreateEndpoint],
-// recorded by [EndpointCreated], changed by an [EndpointChange].
+// EndpointSettings are the settings that clients can change.
 type EndpointSettings struct {
 	URL                string
 	Description        string
 	Headers            []Header
-	RateLimitPerSecond int // 0: none
-	// Signatures are those that its deliveries carry in addition to the specification's.
+	RateLimitPerSecond int // 0 means no limit
+	// Signatures to add to those of the specification.
 	Signatures Signatures
-	Ordering   Ordering // of events that arrive from now on
-	// NoticesTo is the endpoint of the same account that is notified when this one fails or is
-	// disabled; empty: none.
+	Ordering   Ordering // applies to events that arrive from now on
+	// NoticesTo is an endpoint of the same account that is notified when this one is failing or
+	// disabled, or empty.
 	NoticesTo string
 }
 
-// Ordering says which events wait until others have ended. An event keeps the ordering that the
-// endpoint had when it arrived.
+// Ordering specifies which events wait for earlier ones. An event keeps the ordering that its
+// endpoint had when the event arrived.
 type Ordering string
 
-// Orderings.
+// Orderings of an endpoint's events.
 const (
-	OrderingNone Ordering = "" // an event is due at once
-	// Each event waits until those of its wallet that came to the endpoint before it have
-	// ended: DELIVERED, FAILED or CANCELLED.
+	OrderingNone Ordering = "" // events don't wait
+	// An event waits until the earlier events of its wallet at this endpoint are DELIVERED, FAILED or
+	// CANCELLED.
 	OrderingWallet Ordering = "wallet"
 )
 
@@ -84,39 +82,39 @@ func (o Ordering) wellFormed() error {
 	return nil
 }
 
-// Endpoint is a receiver of an account's events. Its deliveries belong to the same aggregate: their
-// facts increment its version.
+// Endpoint receives an account's events. Its deliveries belong to the same aggregate, so their
+// facts increment its version as well.
 type Endpoint struct {
 	ID        string
 	AccountID string
 	Version   uint64
-	// version of the last fact that changed what a client configures: the ETag. Deliveries do not
-	// move it
+	// Version of the last fact that changed the configuration; used as the ETag.
 	Revision uint64
 	EndpointSettings
 	Secrets []SealedSecret // newest first
-	// SigningKey counts the rotations of its Ed25519 key.
+	// SigningKey is the number of Ed25519 key rotations.
 	SigningKey                uint32
-	SigningKeyRotatedAtMillis int64 // 0: never
+	SigningKeyRotatedAtMillis int64 // 0 means never
 	Status                    EndpointStatus
 	DisabledReason            DisabledReason
-	DisabledAtMillis          int64 // 0: not disabled
-	// runs that ended FAILED in a row while active, since the last success or enabling
+	DisabledAtMillis          int64 // 0 if not disabled
+	// Runs in a row that ended FAILED since the last success or enabling.
 	ConsecutiveFailures int
 	Trouble             Trouble
-	EnabledVersion      uint64 // version of the last EndpointEnabled; 0: none
-	// of the delivery that was created last: [DeliveryCreated.Sequence]. It outlives the
-	// endpoint, and the deliveries, which are forgotten
+	EnabledVersion      uint64 // version of the last EndpointEnabled; 0 if there is none
+	// The highest [DeliveryCreated.Sequence]. It is kept after the endpoint is deleted and its
+	// deliveries are forgotten.
 	Sequence uint64
-	Log      AttemptLog // of its attempts. It outlives the endpoint, too
-	// counts enablings and the deletion. Deliveries of an earlier epoch are due at once
+	Log      AttemptLog // also kept after the endpoint is deleted
+	// Epoch counts enablings and the deletion. Deliveries of an earlier epoch are due immediately.
 	Epoch           uint32
 	CreatedAtMillis int64
-	UpdatedAtMillis int64 // when the revision moved
-	DeletedAtMillis int64 // 0: not deleted
+	UpdatedAtMillis int64 // when the revision last changed
+	DeletedAtMillis int64 // 0 if not deleted
 }
 
-// Exists reports whether the endpoint was created. A deleted one was.
+// Exists reports whether the endpoint was created. It is true for a deleted endpoint. #122 Deleted
+// reports whether the endpoint was deleted.
 func (e Endpoint) Exists() bool { return e.ID != "" }
 
 // Deleted reports whether the endpoint was deleted.
@@ -125,13 +123,13 @@ func (e Endpoint) Deleted() bool { return e.Status == StatusDeleted }
 // Sends reports whether attempts may start (G3).
 func (e Endpoint) Sends() bool { return e.Status == StatusActive }
 
-// visibleTo reports whether an account may know of the endpoint.
+// visibleTo reports whether the account can see the endpoint.
 func (e Endpoint) visibleTo(accountID string) bool {
 	return e.Exists() && !e.Deleted() && e.AccountID == accountID
 }
 
-// DecideEndpoint decides a command on an endpoint without its deliveries. A command that would
-// change nothing yields no fact.
+// DecideEndpoint decides a command that affects an endpoint but not its deliveries. A command that
+// would change nothing returns no facts.
 func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateEndpoint); ok {
 		return DecideCreateEndpoint(state, body, nowMillis)
@@ -154,7 +152,7 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 	case ResealSecrets:
 		return decideReseal(state, body), nil
 	case CreateEndpoint, TestEndpoint, ReplayEndpoint, ReplayEvents, ResendEvent, RecordMail:
-		// above, or with deliveries and notices
+		// handled above, or together with deliveries and notices
 	}
 	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())
 }
@@ -177,7 +175,7 @@ func DecideCreateEndpoint(
 	}}, nil
 }
 
-// EndpointChange holds the fields of an endpoint that change; nil: no change.
+// EndpointChange holds the fields of an endpoint to change; nil fields stay the same.
 type EndpointChange struct {
 	URL                *string
 	Description        *string
@@ -186,10 +184,10 @@ type EndpointChange struct {
 	Signatures         *Signatures
 	Ordering           *Ordering
 	NoticesTo          *string
-	SigningKey         *uint32 // above the endpoint's: rotates its Ed25519 key once
+	SigningKey         *uint32 // if above the current value, rotates the Ed25519 key once
 }
 
-// wellFormed bounds the settings: [Command.WellFormed].
+// wellFormed checks the limits of the settings; see [Command.WellFormed].
 func (s EndpointSettings) wellFormed() error {
 	return EndpointChange{
 		URL:                &s.URL,
@@ -239,9 +237,9 @@ func origin(url string) string {
 	return scheme + "://" + rest
 }
 
-// completed returns the change with the values of the headers that stay. The client does not send
-// them back, and they may have been resealed. If the URL moves to another origin, no value stays:
-// a user who may change the URL could otherwise have it sent to their own server.
+// completed fills in the current values of headers without a value. Clients never receive header
+// values, so they can't send them back. If the URL moves to another origin, no value is kept.
+// Otherwise, a user who can change the URL could have the values sent to their own server.
 func (c EndpointChange) completed(e Endpoint) EndpointChange {
 	moves := c.URL != nil && !SameOrigin(*c.URL, e.URL)
 	switch {
@@ -265,7 +263,7 @@ func (c EndpointChange) completed(e Endpoint) EndpointChange {
 	return c
 }
 
-// since returns the change without the values that the endpoint has already.
+// since returns the change without values that are already set.
 func (c EndpointChange) since(e Endpoint) EndpointChange {
 	return EndpointChange{
 		URL:                differing(c.URL, e.URL),
@@ -279,7 +277,7 @@ func (c EndpointChange) since(e Endpoint) EndpointChange {
 	}
 }
 
-// With returns the endpoint as a change leaves it.
+// With returns the endpoint after a change.
 func (e Endpoint) With(c EndpointChange) Endpoint { return c.completed(e).to(e) }
 
 func (c EndpointChange) to(e Endpoint) Endpoint {
@@ -301,8 +299,8 @@ func decideUpdateEndpoint(
 	if change.SigningKey != nil && len(state.SigningKeyNames(nowMillis)) > 1 {
 		return nil, &Rejection{
 			Code: CodeTooManySecrets,
-			Detail: "the endpoint's former Ed25519 key still signs; it ends 24 hours after its rotation, " +
-				"so try again later",
+			Detail: "the endpoint's previous Ed25519 key is still valid; it expires 24 hours after its " +
+				"rotation, so try again later",
 		}
 	}
 	if change == (EndpointChange{}) {
@@ -325,7 +323,7 @@ func decideEnable(state Endpoint, c EnableEndpoint) ([]FactBody, *Rejection) {
 	return unlessRevised(state.Revision, c.IfRevision, EndpointEnabled{})
 }
 
-// unlessRevised returns the facts unless the caller expected another revision.
+// unlessRevised returns the facts, or a rejection if the revision is not the expected one.
 func unlessRevised(revision, ifRevision uint64, facts ...FactBody) ([]FactBody, *Rejection) {
 	if ifRevision != 0 && ifRevision != revision {
 		return nil, &Rejection{
@@ -377,7 +375,7 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 		state.Secrets = rotated(state.Secrets, body.Secret, f.AtMillis)
 	case SecretsResealed:
 		state.Secrets, state.Headers = body.Secrets, body.Headers
-		return state // nothing that a client configures has changed
+		return state // the configuration is unchanged
 	case EndpointDisabled:
 		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusDisabled, body.Reason,
 			f.AtMillis
@@ -390,15 +388,15 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	case EndpointDeleted:
 		state.Status, state.DeletedAtMillis = StatusDeleted, f.AtMillis
 		state.DisabledReason, state.DisabledAtMillis = "", 0
-		state.Secrets, state.Headers = nil, nil // nothing is sent any more
+		state.Secrets, state.Headers = nil, nil // no more attempts are made
 		state.Epoch++
 	}
 	state.Revision, state.UpdatedAtMillis = f.Version, f.AtMillis
 	return state
 }
 
-// streak counts the runs that ended FAILED in a row. Runs that end while the endpoint is disabled
-// do not count, because enabling it resets the count.
+// streak returns the number of runs in a row that ended FAILED. Runs that end while the endpoint is
+// disabled don't count because enabling it resets the count.
 func streak(e Endpoint, a AttemptMade) int {
 	switch {
 	case a.EventType == TestPing:
@@ -410,7 +408,7 @@ func streak(e Endpoint, a AttemptMade) int {
 	return e.ConsecutiveFailures
 }
 
-// differing returns the wanted value, or nil if the current one is equal.
+// differing returns want, or nil if it equals the current value.
 func differing[T comparable](want *T, have T) *T {
 	if want == nil || *want == have {
 		return nil

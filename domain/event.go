@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// APIVersion is the version in every envelope.
+// APIVersion is the apiVersion of every event.
 const APIVersion = "2026-11-01"
 
-// EventType names what an event reports.
+// EventType is a type of event.
 type EventType string
 
-// Types of event (specification, "Events").
+// Event types (specification, "Events").
 const (
 	PaymentReceived EventType = "payment.received"
 	PaymentRejected EventType = "payment.rejected"
 	TestPing        EventType = "test.ping"
 )
 
-// Event is an event for a receiver. Body is the envelope, serialised once and sent byte for byte on
-// every attempt.
+// Event is an event for a receiver. Body is the envelope, which is serialized once so that all
+// attempts send the same bytes.
 type Event struct {
 	ID              string
 	Type            EventType
@@ -31,7 +31,7 @@ type Event struct {
 	Body            []byte
 }
 
-// NewPaymentEvent makes the event of a match.
+// NewPaymentEvent returns the event of a match.
 func NewPaymentEvent(m Match, nowMillis int64) Event {
 	reasons := m.Verification.Reasons
 	if reasons == nil {
@@ -55,8 +55,8 @@ func NewPaymentEvent(m Match, nowMillis int64) Event {
 	return Event{ID: m.EventID, Type: m.Type, CreatedAtMillis: nowMillis, Body: body}
 }
 
-// NewTestEvent makes the event of a test.ping. It contains the endpoint as it is at that
-// time, so that a receiver's author sees which endpoint sends.
+// NewTestEvent returns a test.ping event. It includes the endpoint so that the receiver's developer
+// can see which one was tested.
 func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
 	body := encode(envelope{
 		ID:         eventID,
@@ -68,17 +68,16 @@ func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
 	return Event{ID: eventID, Type: TestPing, CreatedAtMillis: nowMillis, Body: body}
 }
 
-// SampleAccount is the sender and the wallet of a sample: its public key is 32 bytes of zero, for
-// which nobody has the secret, so it never gets or pays anything.
+// SampleAccount is the sender and wallet of a sample event. Its public key is all zeros, and nobody
+// knows a private key for it, so the account can't be used.
 const SampleAccount = "GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF"
 
-// SampleWatchID is the watch of a sample. No watch has this id: theirs are hashes.
+// SampleWatchID is the watch ID of a sample. Real watch IDs are hashes and never have this value.
 const SampleWatchID = WatchPrefix + "00000000000000000000000000"
 
-// NewSampleEvent makes a test whose body has the form of a payment.received. The event is a
-// [TestPing] to all but its receiver. Nothing in it is worth anything, or is anybody's: the
-// amount and the hash are zero, as are the ids of the payment and of the watch, which no payment
-// and no watch has.
+// NewSampleEvent returns a test event whose body looks like a payment.received. Everyone except the
+// receiver treats it as a [TestPing]. The amount, the transaction hash, and the payment and watch
+// IDs are all zero, so the event can't be mistaken for a real payment.
 func NewSampleEvent(eventID string, nowMillis int64) Event {
 	match := SampleMatch(nowMillis)
 	match.EventID = eventID
@@ -87,7 +86,7 @@ func NewSampleEvent(eventID string, nowMillis int64) Event {
 	return event
 }
 
-// SampleMatch returns the content of a sample. Its event has no id yet.
+// SampleMatch returns the match of a sample event, without the event's ID.
 func SampleMatch(nowMillis int64) Match {
 	return Match{
 		Type: PaymentReceived,
@@ -145,7 +144,7 @@ type verificationView struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-// PaymentView is a payment in the form of the specification's "Payment".
+// PaymentView is the JSON form of a payment, as specified.
 type PaymentView struct {
 	ID             string    `json:"id"`
 	TxHash         string    `json:"txHash"`
@@ -161,19 +160,18 @@ type PaymentView struct {
 	AmountStroops  string    `json:"amountStroops"`
 }
 
-// AssetView is an asset in the form of the specification: the issuer is null
-// for the native asset.
+// AssetView is the JSON form of an asset. Issuer is null for the native asset.
 type AssetView struct {
 	Code   string  `json:"code"`
 	Issuer *string `json:"issuer"`
 }
 
-// ViewAsset converts an asset to the form of the specification.
+// ViewAsset returns the JSON form of an asset.
 func ViewAsset(a Asset) AssetView {
 	return AssetView{Code: a.Code, Issuer: nullable(a.Issuer)}
 }
 
-// ViewPayment converts a payment to the form of the specification.
+// ViewPayment returns the JSON form of a payment.
 func ViewPayment(p Payment) PaymentView {
 	v := PaymentView{
 		ID:             p.ID,
@@ -201,8 +199,8 @@ func nullable(s string) *string {
 	return &s
 }
 
-// encode encodes JSON without HTML escapes and without a trailing newline. All encoded
-// types are ours and cannot fail: a failure is a bug.
+// encode returns v as JSON without HTML escapes and a trailing newline. Its types always encode, so
+// a failure is a bug.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -213,13 +211,13 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// FormatMillis formats a time as ISO 8601 UTC with milliseconds.
+// FormatMillis formats a time as ISO 8601 in UTC with milliseconds.
 func FormatMillis(unixMillis int64) string {
 	return time.UnixMilli(unixMillis).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// FormatSeconds formats a time as ISO 8601 UTC with whole seconds, the precision of a
-// ledger's close time.
+// FormatSeconds formats a time as ISO 8601 in UTC with seconds, the precision of ledger close
+// times.
 func FormatSeconds(unixSeconds int64) string {
 	return time.Unix(unixSeconds, 0).UTC().Format("2006-01-02T15:04:05Z")
 }

@@ -1,22 +1,22 @@
 package domain
 
-// Fact is something that has happened to an aggregate. Versions of one aggregate count up by one.
+// Fact records something that happened to an aggregate. An aggregate's versions are consecutive.
 type Fact struct {
-	Aggregate string // account, endpoint or watch identifier
+	Aggregate string // account, endpoint or watch ID
 	Version   uint64
 	AtMillis  int64
-	Cause     string // identifier of the command that caused it; empty for payments and attempts
+	Cause     string // ID of the command that caused it; empty for payments and attempts
 	Body      FactBody
 }
 
-// EventID returns the event whose delivery the fact is about, or "".
+// EventID returns the ID of the event whose delivery the fact is about, or "".
 func (f Fact) EventID() string { return f.Body.eventID() }
 
-// FactBody is one kind of fact.
+// FactBody is the body of a fact.
 //
 //sumtype:decl
 type FactBody interface {
-	// FactType is the name of the fact in the journal.
+	// FactType returns the name of the fact in the journal.
 	FactType() string
 	eventID() string
 }
@@ -29,7 +29,7 @@ type AccountFact interface {
 	ofAccount()
 }
 
-// EndpointFact is a fact that changes what an endpoint is.
+// EndpointFact is a fact that changes an endpoint itself.
 //
 //sumtype:decl
 type EndpointFact interface {
@@ -37,7 +37,7 @@ type EndpointFact interface {
 	ofEndpoint()
 }
 
-// DeliveryFact is a fact about one delivery, in the aggregate of its endpoint.
+// DeliveryFact is a fact about a delivery. It belongs to the aggregate of the endpoint.
 //
 //sumtype:decl
 type DeliveryFact interface {
@@ -45,8 +45,8 @@ type DeliveryFact interface {
 	ofDelivery()
 }
 
-// NoticeFact is a fact about one notice, in the aggregate of its endpoint. The first fact of a
-// notice is the [EndpointDisabled] itself.
+// NoticeFact is a fact about a notice. It belongs to the aggregate of the endpoint. A notice starts
+// with an [EndpointDisabled].
 //
 //sumtype:decl
 type NoticeFact interface {
@@ -66,9 +66,9 @@ type WatchFact interface {
 type AccountCreated struct {
 	AccountID  string
 	Email      string
-	MoreEmails []string // [Account.MoreEmails]
-	Updated    bool     // the account existed
-	Quotas     Counts   // [Account.Quotas]
+	MoreEmails []string // see [Account.MoreEmails]
+	Updated    bool     // the account already existed
+	Quotas     Counts   // see [Account.Quotas]
 }
 
 // KeyCreated adds an API key to an account.
@@ -76,19 +76,19 @@ type KeyCreated struct {
 	Key Key
 }
 
-// KeyRolled replaces a key by another. The earlier key expires later.
+// KeyRolled replaces a key. The old key expires later.
 type KeyRolled struct {
-	KeyID           string // the earlier key
-	ExpiresAtMillis int64  // of the earlier key
+	KeyID           string // the old key
+	ExpiresAtMillis int64  // of the old key
 	Key             Key    // the new key
 }
 
-// KeyRevoked ends an API key at once.
+// KeyRevoked ends an API key immediately.
 type KeyRevoked struct {
 	KeyID string
 }
 
-// EndpointCreated registers an endpoint.
+// EndpointCreated creates an endpoint.
 type EndpointCreated struct {
 	EndpointSettings
 	EndpointID string
@@ -96,110 +96,109 @@ type EndpointCreated struct {
 	Secret     SealedSecret
 }
 
-// EndpointUpdated changes settings of an endpoint. Pending deliveries use the new ones.
+// EndpointUpdated changes an endpoint's settings. Pending deliveries use the new ones.
 type EndpointUpdated struct {
 	Change EndpointChange
 }
 
-// SecretRotated gives an endpoint a new current secret. The former one also signs for 24 hours.
+// SecretRotated sets a new signing secret. The previous one continues to sign for 24 hours.
 type SecretRotated struct {
 	Secret SealedSecret
 }
 
-// SecretsResealed stores the same secrets and header values under another seal. It holds all of
-// them.
+// SecretsResealed replaces all secrets and header values with the same values, encrypted with
+// another master key.
 type SecretsResealed struct {
 	Secrets []SealedSecret
 	Headers []Header
 }
 
-// EndpointDisabled stops the sending. The mail to the account holder reports the last attempt,
-// which is empty if a user disabled the endpoint.
+// EndpointDisabled stops sending. It includes the last attempt for the mail to the account holder;
+// the attempt is empty if a user disabled the endpoint.
 type EndpointDisabled struct {
 	Reason         DisabledReason
 	EventID        string
-	LastStatusCode int // 0: no status arrived
+	LastStatusCode int // 0 if no status arrived
 	LastError      AttemptError
-	Telling        Telling // other endpoints to notify
-	// FailingSinceMillis is [Trouble.SinceMillis] of the streak of failures; 0: unknown.
+	Telling        Telling // the endpoint to notify
+	// See [Trouble.SinceMillis]; 0 if unknown.
 	FailingSinceMillis int64
 }
 
 // MailOrdered orders the mail of a notice. The same transaction writes the order to the topic
 // "mails".
 type MailOrdered struct {
-	Notice       uint64 // version of the EndpointDisabled
-	Number       int    // of the order; 1 is the notice's first
-	NextAtMillis int64  // of the next order, if no answer arrives
+	Notice       uint64 // version of the EndpointDisabled fact
+	Number       int    // the order's number, from 1 per notice
+	NextAtMillis int64  // time of the next order if no answer arrives
 }
 
-// MailAttempted records the outcome of an order, or that there will be no order.
+// MailAttempted records the result of an order, or that no order will be made.
 type MailAttempted struct {
 	Notice       uint64
-	Number       int // of the order
+	Number       int // the order's number
 	Outcome      MailOutcome
-	NextAtMillis int64    // of the next order; 0 unless the outcome is MailRetried
-	Done         MailDone // the addresses that the next order skips
+	NextAtMillis int64    // time of the next order; 0 unless the outcome is MailRetried
+	Done         MailDone // addresses that the next order can skip
 }
 
-// EndpointEnabled resumes sending: pending deliveries are due at once.
+// EndpointEnabled resumes sending. Pending deliveries are due immediately.
 type EndpointEnabled struct{}
 
 // EndpointDeleted deletes an endpoint. Separate facts cancel its pending deliveries.
 type EndpointDeleted struct{}
 
-// WatchCreated registers a watch. The watch's version is the fact's.
+// WatchCreated creates a watch. The watch's version is the fact's.
 type WatchCreated struct {
 	Watch Watch
 }
 
-// WatchUpdated changes settings of a watch.
+// WatchUpdated changes a watch's settings.
 type WatchUpdated struct {
 	Change WatchChange
 }
 
-// WatchDeleted ends a watch.
+// WatchDeleted deletes a watch.
 type WatchDeleted struct{}
 
-// BackfillRequested begins a backfill of a watch. The fact's version identifies the request.
+// BackfillRequested requests a backfill. The fact's version identifies it.
 type BackfillRequested struct {
 	From uint32
-	To   uint32 // 0: to where the live ledger is followed
+	To   uint32 // 0 means up to the live ledger
 }
 
-// RangeCovered records that the payments of a range of ledgers were matched against a watch and
-// that all matches are in the log; or that a watch for one payment has its payment.
+// RangeCovered records that the payments of a ledger range were matched against a watch and that
+// all matches have been written to the log. It also records the payment that fulfils a watch.
 type RangeCovered struct {
 	Request   uint64
-	From, To  uint32 // From 0: no range, only Until and LiveSince
+	From, To  uint32 // From is 0 if there is no range, only Until and LiveSince
 	Until     uint32
 	LiveSince uint32
-	Part      uint64 // the part that ends; the log has no match beyond the range; 0: none
+	Part      uint64 // the part that ends, or 0; the log has no matches beyond the range
 	Fulfilled Fulfilment
-	// Next is the first ledger that the backfill has not read; 0 if no backfill is in progress.
-	// Matched are the payments in the range that match the watch, and Created those of them that
-	// had no event.
+	// Next is the first ledger that the backfill has not read, or 0 if no backfill is in progress.
+	// Matched is the number of payments in the range that match the watch. Created is the number of
+	// events created for them.
 	Next             uint32
 	Matched, Created uint32
-	// Missed is the first ledger with a payment that the watch could not report, because its
-	// endpoint is deleted; 0: none. From there on it is not live.
+	// Missed is the first ledger with a payment that the watch could not report because its endpoint
+	// was deleted; 0 if there is none. The watch is not live from there on.
 	Missed uint32
 }
 
-// PartBegun records that a backfill begins to read a range of ledgers, and pins the watch for it as
-// it is at this fact.
+// PartBegun records that a backfill starts to read a range, using the watch as it is at this fact.
 type PartBegun struct {
 	Request     uint64
 	From, To    uint32
-	MatchesFrom int64 // [Part.MatchesFrom]
+	MatchesFrom int64 // see [Part.MatchesFrom]
 }
 
-// BackfillStopped records why a backfill cannot match its next ledgers. It ends the backfill, or
-// makes it continue at a later ledger.
+// BackfillStopped records why a backfill can't match its next ledgers. The backfill ends, or
+// resumes at a later ledger.
 type BackfillStopped struct {
 	Request uint64
 	Problem string
-	Next    uint32 // 0: it ends
+	Next    uint32 // 0 if the backfill ends
 }
 
 // DeliveryCreated queues an event for its endpoint.
@@ -209,74 +208,73 @@ type DeliveryCreated struct {
 	WatchID       string // empty for a test.ping
 	WalletAddress string // empty for a test.ping
 	Event         Event
-	// TestBodyHash is the body hash of the command that requested a test.ping. The command is the
-	// fact's cause, and is answered when the first attempt has ended.
+	// TestBodyHash is the body hash of the command that requested a test.ping. The command's ID is the
+	// fact's cause, and it is answered when the first attempt has ended.
 	TestBodyHash []byte
 	Moved        Moved // the event's history at other endpoints
-	// Sequence numbers the endpoint's deliveries in the order of their creation: 1, 2, 3 and so on,
-	// without a gap.
+	// Sequence numbers the endpoint's deliveries in order of creation, from 1 and without gaps.
 	Sequence uint64
-	Ordered  bool // it waits in the line of its wallet: [OrderingWallet]
+	Ordered  bool // it waits in line; see [OrderingWallet]
 }
 
-// AttemptMade records one attempt, with the delivery's next state and time, so that a fold needs no
-// schedule.
+// AttemptMade records an attempt. It includes the delivery's next state and due time, so that a
+// fold doesn't depend on the retry schedule.
 type AttemptMade struct {
 	EventID             string
 	EventType           EventType
-	Number              int // counts over all runs; 1 is the first
+	Number              int // counts across all runs, from 1
 	Run                 int
 	Result              AttemptResult // without RetryAfterMillis and hashes
 	State               DeliveryState
 	NextAttemptAtMillis int64   // 0 unless the state is WAITING
-	Trouble             Trouble // of the endpoint after it; zero: the attempt does not count
-	Telling             Telling // the endpoint to notify that this one fails
+	Trouble             Trouble // the endpoint's trouble afterwards; zero if the attempt doesn't count
+	Telling             Telling // the endpoint to notify that this one is failing
 	Entry               LogEntry
 }
 
-// DeliveryRecalled restores a forgotten delivery as it had ended, because its event is to be sent
-// again.
+// DeliveryRecalled restores a forgotten delivery in its final state so that its event can be
+// resent.
 type DeliveryRecalled struct {
 	Delivery Delivery
 }
 
-// DeliveryRequeued begins a new run.
+// DeliveryRequeued starts a new run.
 type DeliveryRequeued struct {
 	EventID             string
 	Run                 int
 	NextAttemptAtMillis int64
 	Reason              RequeueReason
-	Body                []byte // the event's, if the delivery had settled
+	Body                []byte // the event's body, if the delivery had settled
 }
 
-// DeliveryCancelled ends a delivery without another attempt.
+// DeliveryCancelled ends a delivery without further attempts.
 type DeliveryCancelled struct {
 	EventID string
 	Reason  CancelReason
 }
 
-// CancelReason is why a delivery was cancelled: the state of its endpoint.
+// CancelReason is the reason why a delivery was cancelled.
 type CancelReason string
 
-// Reasons of cancellations. A disabled endpoint cancels only tests that were not sent.
+// Reasons for cancelling a delivery. A disabled endpoint only cancels unsent tests.
 const (
-	CancelMissing  CancelReason = "endpoint_missing" // the account never had it
+	CancelMissing  CancelReason = "endpoint_missing" // the account never had the endpoint
 	CancelDeleted  CancelReason = "endpoint_deleted"
 	CancelDisabled CancelReason = "endpoint_disabled"
 )
 
-// DeliveryMoved hands the event of a cancelled delivery over to another endpoint. The same
-// transaction writes a match with the body to that endpoint's partition.
+// DeliveryMoved hands a cancelled delivery's event over to another endpoint. The same transaction
+// writes a match with the event's body to that endpoint's partition.
 type DeliveryMoved struct {
 	EventID      string
 	ToEndpointID string
 	Moves        int    // handovers of the event, including this one
-	Body         []byte // the event's
-	Number       uint64 // [Moved.Number]
+	Body         []byte // the event's body
+	Number       uint64 // see [Moved.Number]
 }
 
-// CommandHandled records the answer to a command, so that a repeat gets the same answer. It belongs
-// to the command's aggregate, of which it changes only the version.
+// CommandHandled records the answer to a command, so that a repeated command gets the same answer.
+// It belongs to the command's aggregate but only changes its version.
 type CommandHandled struct {
 	CommandID string
 	BodyHash  []byte

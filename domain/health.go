@@ -2,13 +2,13 @@ package domain
 
 import "time"
 
-// AttemptCounts are attempts of an endpoint in a span of time, tests included.
+// AttemptCounts counts an endpoint's attempts in a period, including tests.
 type AttemptCounts struct{ Delivered, Failed uint64 }
 
-// All returns how many attempts there are.
+// All returns the total number of attempts.
 func (c AttemptCounts) All() uint64 { return c.Delivered + c.Failed }
 
-// Rate returns the share of the attempts that delivered, from 0 to 1; 0 without any.
+// Rate returns the success rate from 0 to 1, or 0 if there were no attempts.
 func (c AttemptCounts) Rate() float64 {
 	if c.All() == 0 {
 		return 0
@@ -16,46 +16,46 @@ func (c AttemptCounts) Rate() float64 {
 	return float64(c.Delivered) / float64(c.All())
 }
 
-// Add adds the attempts of another span.
+// Add adds the counts of another period.
 func (c *AttemptCounts) Add(other AttemptCounts) {
 	c.Delivered += other.Delivered
 	c.Failed += other.Failed
 }
 
-// EndpointHealth is how an endpoint takes what is sent to it. Spans end now; they consist of whole
-// buckets, of 5 minutes in the last hour and of one hour in the others.
+// EndpointHealth summarizes an endpoint's recent attempts. Each period ends now and consists of
+// whole buckets: of 5 minutes in the last hour, and of one hour in the others.
 type EndpointHealth struct {
 	Hour, Day, Week     AttemptCounts
-	Hours               [24]AttemptCounts // of the day, oldest first
-	LastSuccessMillis   int64             // of the last attempt that delivered; 0: none is known
-	LastFailureMillis   int64             // of the last other attempt; 0: none is known
-	OldestPendingMillis int64             // creation of the oldest pending event; 0: none is
+	Hours               [24]AttemptCounts // the hours of Day, oldest first
+	LastSuccessMillis   int64             // last successful attempt; 0 if unknown
+	LastFailureMillis   int64             // last failed attempt; 0 if unknown
+	OldestPendingMillis int64             // creation of the oldest pending event; 0 if there is none
 	PendingUnknown      bool              // OldestPendingMillis could not be read
 }
 
-// HealthState says in a word how an endpoint does.
+// HealthState is the health of an endpoint in one word.
 type HealthState string
 
-// The states, worst first.
+// Health states, worst first.
 const (
-	HealthDown     HealthState = "down"     // the last attempt failed; none delivered for 5 minutes
-	HealthFailing  HealthState = "failing"  // fewer than 9 in 10 attempts of the last hour delivered
+	HealthDown     HealthState = "down"     // last attempt failed, no success for 5 minutes
+	HealthFailing  HealthState = "failing"  // less than 90% of the last hour's attempts succeeded
 	HealthDisabled HealthState = "disabled" // nothing is sent
 	HealthHealthy  HealthState = "healthy"
-	HealthIdle     HealthState = "idle" // there was no attempt in the last 7 days
+	HealthIdle     HealthState = "idle" // no attempts in the last 7 days
 )
 
-// HealthStates are all states, worst first.
+// HealthStates returns all states, worst first.
 func HealthStates() []HealthState {
 	return []HealthState{HealthDown, HealthFailing, HealthDisabled, HealthHealthy, HealthIdle}
 }
 
-// HealthDownAfter is how long nothing was delivered by an endpoint that is down.
+// HealthDownAfter is the time without a successful attempt after which a failing endpoint is down.
 const HealthDownAfter = 5 * time.Minute
 
 const healthyRate = 0.9
 
-// State judges an endpoint.
+// State returns the state of an endpoint with the given status.
 func (h EndpointHealth) State(status EndpointStatus, nowMillis int64) HealthState {
 	switch {
 	case status == StatusDisabled:

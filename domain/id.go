@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Prefixes of identifiers.
+// ID prefixes.
 const (
 	AccountPrefix  = "acc_"
 	KeyPrefix      = "key_"
@@ -18,19 +18,18 @@ const (
 	MovePrefix     = "mov_"
 )
 
-// idLength is the number of base32 characters after the prefix: 128 bits.
+// idLength is the number of base32 characters after the prefix, which encode 128 bits.
 const idLength = 26
 
 var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewID makes an identifier from 128 random bits of the caller's.
+// NewID returns an ID made of 128 random bits.
 func NewID(prefix string, entropy [16]byte) string {
 	return prefix + crockford.EncodeToString(entropy[:])
 }
 
-// DeriveID derives an identifier from parts: the same parts always give the same
-// identifier, and no other parts do. Parts are length-framed, so that ("ab", "c") and ("a",
-// "bc") differ.
+// DeriveID derives an ID from the given parts. The same parts always produce the same ID. Parts are
+// length-prefixed, so ("ab", "c") and ("a", "bc") produce different IDs.
 func DeriveID(prefix string, parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -40,14 +39,13 @@ func DeriveID(prefix string, parts ...string) string {
 	return NewID(prefix, [16]byte(h.Sum(sum[:0])))
 }
 
-// EventID derives the identifier of the event of a watch and a payment. It depends on
-// nothing else: however often the ledger is read again, the event keeps its identifier
-// (specification, "What the service does", 4; G2).
+// EventID derives the ID of a payment's event from the watch and the payment only, so the ID stays
+// the same however often the ledger is read (specification, "What the service does", 4; G2).
 func EventID(watchID, paymentID string) string {
 	return DeriveID(EventPrefix, "payment", watchID, paymentID)
 }
 
-// IsID reports whether s has the form of an identifier with that prefix.
+// IsID reports whether s has the form of an ID with the given prefix.
 func IsID(prefix, s string) bool {
 	if len(s) != len(prefix)+idLength || !strings.HasPrefix(s, prefix) {
 		return false

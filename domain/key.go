@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// MaxKeys bounds the unexpired keys of an account, whatever its quota: all of them are in its one
-// row, which every node that authenticates stores.
+// MaxKeys is the maximum number of unexpired keys per account, regardless of its quota. All keys
+// are stored in the account's row, which is replicated to every node that authenticates requests.
 const MaxKeys = 100
 
-// Key is an API key as it is stored: its hash, never the key.
+// Key is an API key as it is stored. It contains the key's hash, never the key itself.
 type Key struct {
 	ID              string
 	Name            string
-	Hash            []byte // SHA-256 of the whole key
+	Hash            []byte // SHA-256 of the complete key
 	Permissions     []Permission
-	AllowedCIDRs    []string // where it may be used from; empty: anywhere
+	AllowedCIDRs    []string // networks from which the key can be used; empty means anywhere
 	CreatedAtMillis int64
-	ExpiresAtMillis int64  // 0: never
-	RolledTo        string // identifier of its successor; empty: none
+	ExpiresAtMillis int64  // 0 means never
+	RolledTo        string // ID of the successor, or empty
 }
 
-// Allows reports whether the key has a permission.
+// Allows reports whether the key has the permission.
 func (k Key) Allows(p Permission) bool { return slices.Contains(k.Permissions, p) }
 
-// Expired reports whether the key has expired. An expired key is refused even if it is
-// still in the account's row.
+// Expired reports whether the key has expired. Expired keys may still be in the account's row.
 func (k Key) Expired(nowMillis int64) bool {
 	return k.ExpiresAtMillis != 0 && nowMillis >= k.ExpiresAtMillis
 }
@@ -38,15 +37,15 @@ func (k Key) bornAt(nowMillis int64) Key {
 	return k
 }
 
-// Limits returns why a key may not create, roll or revoke another; nil: it may. A key gives at
-// most its own permissions, expiry and networks, and takes away no key that has more.
+// Limits returns nil if the key may create, roll or revoke the other key, or else the reason why
+// not. A key can't grant or revoke permissions, expiry times and networks that exceed its own.
 func (k Key) Limits(other Key) *Rejection {
 	for _, p := range other.Permissions {
 		if !k.Allows(p) {
 			return &Rejection{
 				Code: CodeMissingPermission,
-				Detail: fmt.Sprintf("the key has the permission %q, which the API key that asks lacks; "+
-					"leave it out, or ask with a key that has it", p),
+				Detail: fmt.Sprintf("the key has the permission %q, which your API key lacks; "+
+					"remove it, or use an API key that has it", p),
 			}
 		}
 	}
@@ -54,8 +53,8 @@ func (k Key) Limits(other Key) *Rejection {
 	if end := k.ExpiresAtMillis; end != 0 && (ends == 0 || ends > end) {
 		return &Rejection{
 			Code: CodeKeyLimit,
-			Detail: fmt.Sprintf("the key would outlive the API key that asks, which expires at %s; "+
-				"set expiresAt to that time or earlier, or ask with a key that lasts longer",
+			Detail: fmt.Sprintf("the key would outlive your API key, which expires at %s; "+
+				"set expiresAt to that time or earlier, or use an API key that expires later",
 				time.UnixMilli(end).UTC().Format(time.RFC3339)),
 		}
 	}
@@ -68,13 +67,13 @@ func (k Key) Limits(other Key) *Rejection {
 	}
 	return &Rejection{
 		Code: CodeKeyLimit,
-		Detail: fmt.Sprintf("the key could be used from more networks than the API key that asks, "+
-			"which is limited to %s; set allowedCidrs to networks within these, or ask with a key "+
+		Detail: fmt.Sprintf("the key could be used from more networks than your API key, "+
+			"which is limited to %s; set allowedCidrs to networks within these, or use an API key "+
 			"without this limit", strings.Join(k.AllowedCIDRs, ", ")),
 	}
 }
 
-// covers reports whether a network lies within one of those that a key may be used from.
+// covers reports whether the key can be used from all addresses of a network.
 func (k Key) covers(cidr string) bool {
 	inner, err := netip.ParsePrefix(cidr)
 	return err == nil && slices.ContainsFunc(k.AllowedCIDRs, func(text string) bool {
@@ -83,8 +82,8 @@ func (k Key) covers(cidr string) bool {
 	})
 }
 
-// callerLimits returns why the API key that asks may not decide over keys. The state has the
-// newest keys: a key that was revoked while its request was in flight decides nothing.
+// callerLimits returns the reason why the caller's API key may not manage the given keys, or nil.
+// It uses the current state, so a key that was revoked while its request was in flight is refused.
 func callerLimits(state Account, c Command, nowMillis int64, keys ...Key) *Rejection {
 	if c.KeyID == "" {
 		return nil
@@ -93,7 +92,7 @@ func callerLimits(state Account, c Command, nowMillis int64, keys ...Key) *Rejec
 	if !found || caller.Expired(nowMillis) {
 		return &Rejection{
 			Code:   CodeKeyLimit,
-			Detail: "the API key that asks was revoked or has expired meanwhile; use another key",
+			Detail: "your API key has since been revoked or has expired; use another key",
 		}
 	}
 	for _, k := range keys {
@@ -116,8 +115,7 @@ func decideCreateKey(
 	return []FactBody{KeyCreated{Key: c.Key.bornAt(nowMillis)}}, nil
 }
 
-// decideRollKey makes the earlier key expire after the grace, or at its own expiry if that
-// comes first.
+// decideRollKey lets the old key expire after the grace period, but no later than it would have.
 func decideRollKey(
 	state Account, by Command, c RollKey, nowMillis int64,
 ) ([]FactBody, *Rejection) {
@@ -185,8 +183,8 @@ func rolled(keys []Key, r KeyRolled) []Key {
 	return next
 }
 
-// unexpired returns the keys that have not expired: expired ones are removed when the
-// account's keys next change, so that rolling does not make its row grow.
+// unexpired returns the keys that have not expired. It is applied whenever an account's keys
+// change, so rolling keys doesn't make the row grow.
 func unexpired(keys []Key, nowMillis int64) []Key {
 	return slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.Expired(nowMillis) })
 }

@@ -6,43 +6,43 @@ import (
 	"time"
 )
 
-// Ledger is a closed ledger of the network, as a source returns it.
+// Ledger is a closed ledger, as returned by a source.
 type Ledger struct {
 	Sequence       uint32
 	Hash           string // 64 lowercase hex characters
 	ClosedAtMillis int64
-	Transactions   int       // failed ones too
-	Verified       bool      // it was checked against its hashes: its source returns the whole ledger
+	Transactions   int       // including failed ones
+	Verified       bool      // checked against its hashes, so the source returned the complete ledger
 	Payments       []Payment // in ledger order
 	Quarantined    []QuarantinedTransaction
-	// Moves reads the balance moves of watched wallets, and calls watched once for each wallet. It
-	// returns only errors of watched. nil: the source reports no moves.
+	// Moves reads the balance moves of watched wallets. It calls watched once per wallet and returns
+	// only errors of watched. It is nil if the source doesn't report moves.
 	Moves func(watched func(wallet string) (bool, error)) (LedgerMoves, error)
 }
 
-// Transaction is a transaction of the network, with what it paid if it succeeded.
+// Transaction is a transaction and, if it succeeded, its payments.
 type Transaction struct {
 	Ledger         uint32
 	ClosedAtMillis int64
 	Failed         bool
-	Payments       []Payment // without those to oneself
+	Payments       []Payment // without payments to the sender itself
 }
 
-// ErrNoTransaction means that no server of the network knows a transaction.
+// ErrNoTransaction is returned if no server of the network knows the transaction.
 var ErrNoTransaction = errors.New("no server of the network knows this transaction")
 
-// QuarantinedTransaction is a successful transaction that could not be decoded: it may
-// contain payments, which are missing in the ledger's.
+// QuarantinedTransaction is a successful transaction that could not be decoded. The ledger's
+// Payments don't include the payments that it may contain.
 type QuarantinedTransaction struct {
 	TxHash string
-	Order  int // 1 is the first transaction that was applied
+	Order  int // position in which it was applied, from 1
 	Reason string
 }
 
-// LedgerError is why a ledger is unavailable, however long one waits.
+// LedgerError is the reason why a ledger is unavailable. Waiting does not help.
 type LedgerError string
 
-// The reasons why a ledger is unavailable.
+// Reasons why a ledger is unavailable.
 const (
 	ErrForked          LedgerError = "the network was reset or forked"
 	ErrBehindRetention LedgerError = "the source no longer keeps this ledger"
@@ -52,48 +52,48 @@ const (
 
 func (e LedgerError) Error() string { return string(e) }
 
-// SourceBehind is the reason for leaving out a source that no longer has a ledger.
+// SourceBehind is the reason for excluding a source that no longer keeps a ledger.
 const SourceBehind = "behind"
 
-// SourceState is a reader's assessment of one of its sources of ledgers.
+// SourceState is a reader's assessment of one of its ledger sources.
 type SourceState string
 
-// States.
+// States of a ledger source.
 const (
-	SourceAlone   SourceState = "alone"  // the only source: nothing to compare it with
-	SourceAgrees  SourceState = "agrees" // it returns the ledgers that count
-	SourceLags    SourceState = "lags"   // it agrees, but others have more ledgers
-	SourceLeftOut SourceState = "left"   // it is left out for a while, for a Reason
-	SourceNone    SourceState = "none"   // it has returned no ledger yet
+	SourceAlone   SourceState = "alone"  // the only source, so it can't be compared
+	SourceAgrees  SourceState = "agrees" // returns the accepted ledgers
+	SourceLags    SourceState = "lags"   // agrees, but others have more ledgers
+	SourceLeftOut SourceState = "left"   // excluded for a while; see Reason
+	SourceNone    SourceState = "none"   // has not returned a ledger yet
 )
 
 // SourceStanding is the state of one source.
 type SourceStanding struct {
-	Name   string      `json:"name"` // without the secrets in its address
+	Name   string      `json:"name"` // without secrets in its address
 	State  SourceState `json:"state"`
-	Ledger uint32      `json:"ledger,omitempty"` // its newest ledger that counts; 0: none yet
+	Ledger uint32      `json:"ledger,omitempty"` // newest accepted ledger; 0 if none yet
 	Behind uint32      `json:"behind"`           // newer ledgers of others; 0 while Ledger is 0
-	Left   *SourceLeft `json:"left,omitempty"`   // with StateLeft
+	Left   *SourceLeft `json:"left,omitempty"`   // set if State is SourceLeftOut
 }
 
-// SourceLeft says why a source is left out, and since when.
+// SourceLeft describes why and since when a source is excluded.
 type SourceLeft struct {
 	Reason  string    `json:"reason"` // one of quorum.Reasons
 	Detail  string    `json:"detail,omitempty"`
-	Ledger  uint32    `json:"ledger"` // the requested one
+	Ledger  uint32    `json:"ledger"` // the requested ledger
 	Since   time.Time `json:"since"`
-	AgainAt time.Time `json:"againAt,omitzero"` // zero: a request is in progress
+	AgainAt time.Time `json:"againAt,omitzero"` // zero while a request is in progress
 }
 
-// SourceStandings are the states of all sources of a reader.
+// SourceStandings are the states of all of a reader's sources.
 type SourceStandings struct {
-	Need    int              `json:"need"`             // how many must name the same hash
-	Ledger  uint32           `json:"ledger,omitempty"` // the newest that counts; 0: none was read yet
+	Need    int              `json:"need"`             // how many sources must report the same hash
+	Ledger  uint32           `json:"ledger,omitempty"` // newest accepted ledger; 0 if none yet
 	Sources []SourceStanding `json:"sources"`
 }
 
-// Fault returns an error that names the sources that are left out, or nil. If one source is enough,
-// a source that no longer has an old ledger is not a fault.
+// Fault returns an error that reports the excluded sources, or nil. If one source is enough, a
+// source that no longer keeps an old ledger is not reported.
 func (s SourceStandings) Fault() error {
 	var first *SourceStanding
 	left := 0

@@ -9,13 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMemoTextBytes is the network's limit for a text memo.
+// MaxMemoTextBytes is the network's size limit for text memos.
 const MaxMemoTextBytes = 28
 
-// memoHashBytes is the length of a hash memo.
 const memoHashBytes = 32
 
-// Errors of a memo value.
+// Errors returned by [ParseMemo].
 var (
 	ErrMemoType = errors.New("must be text, id or hash")
 	ErrMemoText = errors.New("must be 1 to 28 bytes of UTF-8 for a text memo")
@@ -24,9 +23,8 @@ var (
 	ErrMemoHash = errors.New("must be 32 bytes, as 64 hex digits or in base64, for a hash memo")
 )
 
-// ParseMemo parses a memo as people write it, for the types of the memo rule
-// (specification, "Memo rule"). A hash may be hex or base64: wallets show the one, the
-// network's own API the other.
+// ParseMemo parses a memo as users write it (specification, "Memo rule"). A hash may be hex, as
+// wallets show it, or base64, as the network's API shows it.
 func ParseMemo(t MemoType, value string) (Memo, error) {
 	switch t {
 	case MemoText:
@@ -35,7 +33,7 @@ func ParseMemo(t MemoType, value string) (Memo, error) {
 		}
 		return Memo{Type: t, Raw: []byte(value)}, nil
 	case MemoID:
-		// Memos are compared byte for byte, so an id has one spelling.
+		// Memos are compared byte by byte, so each ID must have a single spelling.
 		if !allDigits(value) || len(value) > 1 && value[0] == '0' {
 			return Memo{}, ErrMemoID
 		}
@@ -49,7 +47,7 @@ func ParseMemo(t MemoType, value string) (Memo, error) {
 			return Memo{}, ErrMemoHash
 		}
 		return Memo{Type: t, Raw: raw}, nil
-	default: // none, and types that only payments have
+	default: // none, and types that no rule accepts
 		return Memo{}, ErrMemoType
 	}
 }

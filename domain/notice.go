@@ -8,48 +8,48 @@ import (
 	"strings"
 )
 
-// NoticeState is the state of a notice; "" once it is settled.
+// NoticeState is the state of a notice, or "" once it is settled.
 type NoticeState string
 
 // States of a notice.
 //
 //	WAITING ──due──► ORDERED ──sent, refused, given up, nobody──► (settled)
-//	   ▲ ◄───the try failed──┘ │ ▲
-//	                           └─┘ no answer in time: ordered again
+//	   ▲ ◄──attempt failed──┘ │ ▲
+//	                          └─┘ no answer in time: ordered again
 const (
 	NoticeWaiting NoticeState = "WAITING"
-	NoticeOrdered NoticeState = "ORDERED" // it waits for a mailer's answer
+	NoticeOrdered NoticeState = "ORDERED" // waits for a mailer's answer
 )
 
-// Bounds of a notice, in milliseconds.
+// Limits of notices, in milliseconds.
 const (
-	// mailFirstWait is the wait after the first failure. It doubles with each failure, up to
+	// mailFirstWait is the wait after the first failure. It doubles after each failure, up to
 	// MailLastWait.
 	mailFirstWait = 1000
 	MailLastWait  = 5 * 60_000
-	// MailGiveUpAfter bounds how long a mail is retried that a server refuses temporarily.
+	// MailGiveUpAfter is how long a mail is retried if a server refuses it temporarily.
 	MailGiveUpAfter = 3 * 24 * 3_600_000
-	// MailNewsFor is the maximum age of a disabling about which a first mail is sent.
+	// MailNewsFor is the maximum age of a disabling for a first mail to be sent.
 	MailNewsFor = 7 * 24 * 3_600_000
-	// MailOrderFor is how long an order is valid. The next one follows mailOrderGrace later, which
-	// allows for a mail that is being sent, and for different clocks.
+	// MailOrderFor is how long an order is valid. The next order follows mailOrderGrace later, which
+	// allows for a mail that is being sent and for clock differences.
 	MailOrderFor   = 3_600_000
 	mailOrderGrace = 10 * 60_000
 )
 
-// MailOutcome is the outcome of a notice, or of one attempt to mail it.
+// MailOutcome is the outcome of a notice or of one attempt to mail it.
 type MailOutcome string
 
-// Outcomes. All but MailRetried settle the notice.
+// Mail outcomes. All except MailRetried settle the notice.
 const (
 	MailSent    MailOutcome = "sent"
-	MailRetried MailOutcome = "retried"  // this try failed, and another follows
-	MailRefused MailOutcome = "refused"  // permanently, by the server
-	MailGivenUp MailOutcome = "given_up" // after three days, or because the disabling is too old
-	MailNobody  MailOutcome = "nobody"   // the endpoint was deleted, or there is no address
+	MailRetried MailOutcome = "retried"  // this attempt failed; another one follows
+	MailRefused MailOutcome = "refused"  // refused permanently by the server
+	MailGivenUp MailOutcome = "given_up" // retried for three days, or the disabling is too old
+	MailNobody  MailOutcome = "nobody"   // the endpoint was deleted, or the account has no address
 )
 
-// MailOutcomes lists all of them.
+// MailOutcomes returns all outcomes.
 func MailOutcomes() []MailOutcome {
 	return []MailOutcome{MailSent, MailRetried, MailRefused, MailGivenUp, MailNobody}
 }
@@ -57,44 +57,44 @@ func MailOutcomes() []MailOutcome {
 // MailAnswer is a mailer's answer to an order.
 type MailAnswer string
 
-// Answers of a mailer. If an account has several addresses, the answer is MailDeferred if one of
-// them is deferred, and otherwise MailTaken if one has accepted the mail.
+// Answers of a mailer. If an account has several addresses, the answer is MailDeferred if any
+// address deferred the mail, or else MailTaken if any accepted it.
 const (
-	MailTaken     MailAnswer = "taken"      // the server has accepted the mail
+	MailTaken     MailAnswer = "taken"      // the server accepted the mail
 	MailDeferred  MailAnswer = "deferred"   // the server refused this mail temporarily
 	MailDeclined  MailAnswer = "declined"   // the server refused this mail permanently
-	MailUnserved  MailAnswer = "unserved"   // no server accepts mails
+	MailUnserved  MailAnswer = "unserved"   // no server accepts mail
 	MailNoAddress MailAnswer = "no_address" // the account has no address
 )
 
-// Notice is the mail about one disabling of an endpoint by the service. It belongs to the
-// endpoint's aggregate, and is identified by the version of EndpointDisabled.
+// Notice is a mail about an endpoint that the service disabled. It belongs to the endpoint's
+// aggregate and is identified by the version of the EndpointDisabled fact.
 type Notice struct {
 	EndpointID    string
 	Version       uint64
-	AtMillis      int64 // of the disabling
+	AtMillis      int64 // time of the disabling
 	Disabled      EndpointDisabled
 	State         NoticeState
-	Number        int   // of the latest order; 0: none
-	Tries         int   // that were answered
-	FirstAtMillis int64 // of the first order; 0: none
-	NextAtMillis  int64 // of the next order, if no answer arrives
+	Number        int   // the latest order's number; 0 if there is none
+	Tries         int   // answered orders
+	FirstAtMillis int64 // time of the first order; 0 if there is none
+	NextAtMillis  int64 // time of the next order if no answer arrives
 	Done          MailDone
 }
 
-// MailDone lists the addresses of an account at which a notice is settled, each by its [MailTag].
-// If another address defers the mail, a retry skips these.
+// MailDone lists the [MailTag] of each of an account's addresses at which a notice is settled. A
+// retry skips these addresses.
 type MailDone struct {
 	Taken   []string
-	Refused []string // permanently
+	Refused []string
 }
 
-// Has reports whether a notice is settled at an address.
+// Has reports whether the notice is settled at an address.
 func (d MailDone) Has(tag string) bool {
 	return slices.Contains(d.Taken, tag) || slices.Contains(d.Refused, tag)
 }
 
-// Of returns the progress at some addresses.
+// Of returns the entries of the given addresses.
 func (d MailDone) Of(tags []string) MailDone {
 	others := func(tag string) bool { return !slices.Contains(tags, tag) }
 	return MailDone{
@@ -103,14 +103,14 @@ func (d MailDone) Of(tags []string) MailDone {
 	}
 }
 
-// With returns the progress after a mail was accepted or refused at one more address.
+// With returns d after an address accepted or permanently refused the mail.
 func (d MailDone) With(tag string, answer MailAnswer) MailDone {
 	switch answer {
 	case MailTaken:
 		d.Taken = append(slices.Clone(d.Taken), tag)
 	case MailDeclined:
 		d.Refused = append(slices.Clone(d.Refused), tag)
-	case MailDeferred, MailUnserved, MailNoAddress: // nothing is
+	case MailDeferred, MailUnserved, MailNoAddress: // not settled
 	}
 	return d
 }
@@ -124,46 +124,46 @@ func (d MailDone) wellFormed() error {
 	return err
 }
 
-// MailTag identifies an address of an account without disclosing it.
+// MailTag returns an ID of an account's address that doesn't reveal the address.
 func MailTag(accountID, email string) string { return DeriveID("", "mail to", accountID, email) }
 
-// Exists reports whether the notice is not settled.
+// Exists reports whether the notice is not yet settled.
 func (n Notice) Exists() bool { return n.State != "" }
 
-// ID identifies the notice within its partition.
+// ID returns the notice's ID, which is unique within its partition.
 func (n Notice) ID() string { return NoticeID(n.EndpointID, n.Version) }
 
-// NoticeID returns the id of the notice about a disabling.
+// NoticeID returns the ID of the notice about a disabling.
 func NoticeID(endpointID string, version uint64) string {
 	return endpointID + "/" + strconv.FormatUint(version, 10)
 }
 
-// EndpointOfNotice returns the endpoint in the id of a notice.
+// EndpointOfNotice returns the endpoint ID in a notice's ID.
 func EndpointOfNotice(id string) string {
 	endpointID, _, _ := strings.Cut(id, "/")
 	return endpointID
 }
 
-// MailOrder orders the mail about a disabled endpoint from a mailer. It describes the endpoint as
-// it is at the time of the order.
+// MailOrder orders the mail about a disabled endpoint from a mailer. It describes the endpoint at
+// the time of the order.
 type MailOrder struct {
 	EndpointID  string
 	AccountID   string
 	URL         string
 	Description string
-	Enabled     bool   // again, since
-	Notice      uint64 // version of the EndpointDisabled
-	AtMillis    int64  // of the disabling
+	Enabled     bool   // the endpoint has been enabled since
+	Notice      uint64 // version of the EndpointDisabled fact
+	AtMillis    int64  // time of the disabling
 	Disabled    EndpointDisabled
 	Number      int
-	UntilMillis int64 // no mailer sends it later: another order follows
+	UntilMillis int64 // the order's expiry; another order follows
 	Done        MailDone
 }
 
-// ID returns the id of the order's notice. All orders of a notice are for the same mail.
+// ID returns the ID of the order's notice. All orders of a notice are for the same mail.
 func (o MailOrder) ID() string { return NoticeID(o.EndpointID, o.Notice) }
 
-// WellFormed returns why an order must not be carried out, or nil.
+// WellFormed returns nil if the order can be carried out, or an error that explains why not.
 func (o MailOrder) WellFormed() error {
 	return errors.Join(checkID("endpoint", EndpointPrefix, o.EndpointID),
 		checkID("account", AccountPrefix, o.AccountID),
@@ -171,7 +171,7 @@ func (o MailOrder) WellFormed() error {
 		o.Done.wellFormed())
 }
 
-// Order returns the latest order of the notice.
+// Order returns the notice's latest order.
 func (n Notice) Order(e Endpoint) MailOrder {
 	return MailOrder{
 		EndpointID:  e.ID,
@@ -188,7 +188,7 @@ func (n Notice) Order(e Endpoint) MailOrder {
 	}
 }
 
-// Answered returns the command that answers the order: its outcome, and the addresses at which the
+// Answered returns the command that records the answer to the order and the addresses at which the
 // notice is settled.
 func (o MailOrder) Answered(answer MailAnswer, done MailDone) RecordMail {
 	return RecordMail{
@@ -200,8 +200,8 @@ func (o MailOrder) Answered(answer MailAnswer, done MailDone) RecordMail {
 	}
 }
 
-// DecideMail decides on a notice that is due: it is ordered, unless its endpoint was deleted or the
-// disabling is too old. Without an answer in time it is due again.
+// DecideMail decides a due notice. It orders the mail, unless the endpoint was deleted or the
+// disabling is too old. Without an answer in time, the notice becomes due again.
 func DecideMail(endpoint Endpoint, notice Notice, nowMillis int64) []FactBody {
 	settled := MailAttempted{Notice: notice.Version, Number: notice.Number + 1}
 	switch {
@@ -221,9 +221,8 @@ func DecideMail(endpoint Endpoint, notice Notice, nowMillis int64) []FactBody {
 	}}
 }
 
-// DecideMailAnswer decides on a mailer's answer to an order. An answer to any but the latest order
-// has no effect, unless the mail was accepted: the account holder then has it, whichever order it
-// was for.
+// DecideMailAnswer decides a mailer's answer to an order. Only the answer to the latest order
+// counts, unless the mail was accepted: then the account holder has it, whichever order it was for.
 func DecideMailAnswer(notice Notice, c RecordMail, nowMillis int64) []FactBody {
 	sent := c.Answer == MailTaken && c.Number <= notice.Number
 	if !notice.Exists() || !sent && (notice.State != NoticeOrdered || c.Number != notice.Number) {
@@ -249,12 +248,12 @@ func (n Notice) outcome(answer MailAnswer, nowMillis int64) MailOutcome {
 		if nowMillis-n.FirstAtMillis >= MailGiveUpAfter {
 			return MailGivenUp
 		}
-	case MailUnserved: // it waits without a limit
+	case MailUnserved: // retried without a limit
 	}
 	return MailRetried
 }
 
-// MailWait returns the wait after a number of failures.
+// MailWait returns the wait after the given number of failures.
 func MailWait(tries int) int64 {
 	wait := int64(mailFirstWait)
 	for ; tries > 1 && wait < MailLastWait; tries-- {
@@ -263,23 +262,23 @@ func MailWait(tries int) int64 {
 	return min(wait, MailLastWait)
 }
 
-// Notice returns the version of the disabling whose notice the fact is about, or 0.
+// Notice returns the version of the EndpointDisabled whose notice the fact is about, or 0.
 func (f Fact) Notice() uint64 {
 	switch body := f.Body.(type) {
 	case EndpointDisabled:
-		if body.Reason != DisabledManual { // no mail about a user's own request
+		if body.Reason != DisabledManual { // users get no mail about their own requests
 			return f.Version
 		}
 	case MailOrdered:
 		return body.Notice
 	case MailAttempted:
 		return body.Notice
-	default: // of no notice
+	default:
 	}
 	return 0
 }
 
-// EvolveNotice folds a fact into the notice of [Fact.Notice].
+// EvolveNotice applies a fact to the notice that [Fact.Notice] identifies.
 func EvolveNotice(state Notice, f Fact) Notice {
 	switch body := f.Body.(type) {
 	case EndpointDisabled:
@@ -304,7 +303,7 @@ func EvolveNotice(state Notice, f Fact) Notice {
 		}
 		state.State, state.NextAtMillis, state.Done = NoticeWaiting, body.NextAtMillis, body.Done
 		state.Tries++
-	default: // about no notice
+	default:
 	}
 	return state
 }
@@ -312,7 +311,7 @@ func EvolveNotice(state Notice, f Fact) Notice {
 func (c RecordMail) wellFormed() error {
 	answers := []MailAnswer{MailTaken, MailDeferred, MailDeclined, MailUnserved, MailNoAddress}
 	if !slices.Contains(answers, c.Answer) {
-		return fmt.Errorf("unknown answer of a mailer %.40q", c.Answer)
+		return fmt.Errorf("unknown mailer answer %.40q", c.Answer)
 	}
 	return errors.Join(within("order", c.Number, 1, maxCount), c.Done.wellFormed())
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NativeCode is the code of the network's own asset, which has no issuer.
+// NativeCode is the code of the network's native asset.
 const NativeCode = "XLM"
 
 // Asset identifies an asset. The native asset has the code XLM and no issuer.
@@ -14,13 +14,13 @@ type Asset struct {
 	Issuer string // G address; empty for the native asset
 }
 
-// NativeAsset returns the network's own asset.
+// NativeAsset returns the native asset.
 func NativeAsset() Asset { return Asset{Code: NativeCode} }
 
-// IsNative reports whether the asset is the network's own.
+// IsNative reports whether the asset is the native asset.
 func (a Asset) IsNative() bool { return a.Issuer == "" }
 
-// String formats the asset as people write it: XLM, or CODE:ISSUER.
+// String returns XLM, or CODE:ISSUER for other assets.
 func (a Asset) String() string {
 	if a.IsNative() {
 		return a.Code
@@ -28,11 +28,11 @@ func (a Asset) String() string {
 	return a.Code + ":" + a.Issuer
 }
 
-// MemoType is the type of a memo; empty means none.
+// MemoType is the type of a memo; empty means no memo.
 type MemoType string
 
-// Types of memo. Rules accept text, id and hash; a payment may have a return memo too,
-// which no rule equals.
+// Memo types. Rules accept text, id and hash. A payment may also have a return memo, which never
+// equals a rule's memo.
 const (
 	MemoNone   MemoType = ""
 	MemoText   MemoType = "text"
@@ -41,16 +41,16 @@ const (
 	MemoReturn MemoType = "return"
 )
 
-// Memo is a transaction's memo. Raw is the bytes of a text, the decimal digits of an id, or
-// the 32 bytes of a hash or return memo.
+// Memo is the memo of a transaction. Raw contains the bytes of a text, the decimal digits of an ID,
+// or the 32 bytes of a hash or return memo.
 type Memo struct {
 	Type MemoType
 	Raw  []byte
 }
 
-// String returns the memo as events show it: an id in decimal, a hash in lowercase hex, a
-// text as Horizon shows it, with U+FFFD for each byte that is not UTF-8 and without NUL,
-// which databases do not accept. Rules compare the raw bytes.
+// String returns the memo as it appears in events: an ID in decimal, a hash in lowercase hex, and a
+// text as Horizon shows it, with U+FFFD for invalid UTF-8. It omits NUL, which databases don't
+// accept. Rules compare the raw bytes instead.
 func (m Memo) String() string {
 	switch m.Type {
 	case MemoHash, MemoReturn:
@@ -62,19 +62,19 @@ func (m Memo) String() string {
 
 // Payment is one incoming payment in a closed ledger.
 type Payment struct {
-	ID             string // operation id; with "-n" for the n-th balance change of a contract call
+	ID             string // operation ID, followed by "-n" for a contract call's n-th balance change
 	TxHash         string // 64 lowercase hex characters; the outer hash of a fee bump
 	Ledger         uint32
 	ClosedAtMillis int64
-	Operation      string // the operation's name, such as "payment"; not part of the event
-	From           string // G address, or C address of a contract
+	Operation      string // name of the operation, such as "payment"; not part of the event
+	From           string // G address, or the C address of a contract
 	To             string // G address
-	ToMuxedID      string // decimal; empty without one
+	ToMuxedID      string // decimal, or empty
 	Memo           Memo
 	Asset          Asset
 	AmountStroops  int64
 }
 
-// PaysOneself reports whether sender and receiver are the same. Such a payment is a trade
-// over a path, or nothing at all: it is no income and matches no watch.
+// PaysOneself reports whether sender and receiver are the same. Such a payment is a path trade or
+// has no effect. It isn't income, so it matches no watch.
 func (p Payment) PaysOneself() bool { return p.From == p.To }

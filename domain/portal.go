@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// PortalPath is where the portal's pages are: every address of it is this one, or below it.
+// PortalPath is the path of the portal. All of its pages are below it.
 const PortalPath = "/portal"
 
-// PortalOpenFor is how long a portal link opens the portal after its creation.
+// PortalOpenFor is how long after its creation a portal link can be opened.
 const PortalOpenFor = 10 * time.Minute
 
 const (
 	portalPrefix   = "whp_"
-	portalMaxBytes = 1024 // more than any grant of ours has
+	portalMaxBytes = 1024 // no valid text is longer
 )
 
-// Purposes of a text, each with its own MAC, so that no text passes for one of another purpose.
+// Each purpose has a different MAC, so that a text can't be used for another purpose.
 const (
 	forPortalLink       = "link"
 	forPortalCredential = "credential"
 	ofOneEndpoint       = " of one endpoint"
 )
 
-// PortalGrant holds the rights of a portal link: a part of a key's permissions, until a time. It
-// ends no later than its key and never allows more, so every request checks the key.
+// PortalGrant holds the rights of a portal link: a subset of a key's permissions for a limited
+// time. It never exceeds the key's rights or lifetime, so every request also checks the key.
 type PortalGrant struct {
 	AccountID   string       `json:"account"`
-	EndpointID  string       `json:"endpoint,omitempty"` // the only endpoint; empty: all
+	EndpointID  string       `json:"endpoint,omitempty"` // the only endpoint; empty means all
 	KeyID       string       `json:"key"`
 	Permissions []Permission `json:"may"`
 	EndsMillis  int64        `json:"ends"`
@@ -46,7 +46,6 @@ func (g PortalGrant) Narrow(key Key) Key {
 	return key
 }
 
-// under returns the purpose that a grant is signed for.
 func (g PortalGrant) under(purpose string) string {
 	if g.EndpointID == "" {
 		return purpose
@@ -54,27 +53,29 @@ func (g PortalGrant) under(purpose string) string {
 	return purpose + ofOneEndpoint
 }
 
-// PortalSigner creates and reads portal links and their credentials, of which nothing is stored. A
-// merchant gives a link to a browser, which opens the portal with it, and the portal exchanges it
-// for a credential, which the API accepts instead of a key. Both are "whp_" and the base64url of a
-// MAC (HMAC-SHA-256, 32 bytes) and of a grant in JSON. A text that another key signed, that was
-// changed, or that has ended gives no grant.
+// PortalSigner creates and verifies portal links and their credentials, which are not stored. A
+// merchant gives the link to a browser, which opens the portal. The portal exchanges the link for a
+// credential, which the API accepts in place of a key.
+//
+// Both are "whp_" and the base64url encoding of a MAC (HMAC-SHA-256, 32 bytes) followed by a
+// [PortalGrant] in JSON. A text that has expired, was modified or was signed with another key is
+// invalid.
 type PortalSigner struct{ key [32]byte }
 
-// NewPortalSigner returns a signer. All nodes of a deployment need the same key.
+// NewPortalSigner returns a signer. All nodes of a deployment must use the same key.
 func NewPortalSigner(key [32]byte) *PortalSigner { return &PortalSigner{key} }
 
-// LooksLikePortal reports whether a text has the form of a link or credential, valid or not.
+// LooksLikePortal reports whether a text has the prefix of links and credentials, even if invalid.
 func LooksLikePortal(text string) bool { return strings.HasPrefix(text, portalPrefix) }
 
-// signedPortal is a grant as it is written. OpensMillis, only in a link, is when it stops opening
-// the portal.
+// signedPortal is the signed JSON. OpensMillis is set only in a link, which can be opened until
+// then.
 type signedPortal struct {
 	PortalGrant
 	OpensMillis int64 `json:"opens,omitempty"`
 }
 
-// Link returns a link for a grant, and the time until which it opens the portal.
+// Link returns a link for a grant and the time until which it can be opened.
 func (s *PortalSigner) Link(
 	g PortalGrant, nowMillis int64,
 ) (text string, opensMillis int64, err error) {
@@ -83,7 +84,7 @@ func (s *PortalSigner) Link(
 	return text, opensMillis, err
 }
 
-// Open exchanges a link for a credential with the same grant.
+// Open exchanges a valid link for a credential with the same grant.
 func (s *PortalSigner) Open(
 	link string, nowMillis int64,
 ) (credential string, g PortalGrant, ok bool) {
@@ -95,7 +96,7 @@ func (s *PortalSigner) Open(
 	return credential, in.PortalGrant, err == nil
 }
 
-// Read returns the grant of a credential, unless it has ended.
+// Read returns the grant of a valid credential.
 func (s *PortalSigner) Read(credential string, nowMillis int64) (PortalGrant, bool) {
 	in, ok := s.read(forPortalCredential, credential, nowMillis)
 	return in.PortalGrant, ok

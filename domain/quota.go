@@ -6,18 +6,18 @@ import (
 	"math"
 )
 
-// Counts are the objects of an account, or their maximum.
+// Counts are the numbers of objects of an account, or their limits.
 type Counts struct {
 	Endpoints   uint64
 	Watches     uint64
-	Senders     uint64 // of all its watches
-	Keys        uint64 // API keys that have not expired
-	Reads       uint64 // reads and bulk operations at once, at a node
+	Senders     uint64 // in all of its watches
+	Keys        uint64 // unexpired API keys
+	Reads       uint64 // concurrent reads and bulk operations per node
 	Backfills   uint64 // in progress
-	StoredBytes uint64 // of the rows of its endpoints and watches
+	StoredBytes uint64 // size of the rows of its endpoints and watches
 }
 
-// DefaultQuotas are the quotas of an account unless its operator sets others.
+// DefaultQuotas returns the quotas of accounts for which the operator has set none.
 func DefaultQuotas() Counts {
 	return Counts{
 		Endpoints:   10_000,
@@ -30,23 +30,22 @@ func DefaultQuotas() Counts {
 	}
 }
 
-// Quota is one of an account's quotas.
+// Quota describes one quota.
 type Quota struct {
-	Name string // as the API and --quota name it
+	Name string // name in the API and in --quota
 	Of   func(*Counts) *uint64
-	Most uint64 // that an operator may set
+	Most uint64 // highest value that an operator can set
 }
 
 var quotaOfKeys = Quota{"keys", func(c *Counts) *uint64 { return &c.Keys }, MaxKeys}
 
-// Bounds of quotas.
 const (
 	mostObjects = math.MaxInt32
 	mostReads   = 64
 	mostBytes   = 1 << 50
 )
 
-// QuotaList has all of them, in display order.
+// QuotaList returns all quotas in display order.
 func QuotaList() []Quota {
 	return []Quota{
 		{"endpoints", func(c *Counts) *uint64 { return &c.Endpoints }, mostObjects},
@@ -59,7 +58,7 @@ func QuotaList() []Quota {
 	}
 }
 
-// Or returns the counts with others in place of those that are 0.
+// Or returns the counts with zeros replaced by the values of others.
 func (c Counts) Or(others Counts) Counts {
 	for _, q := range QuotaList() {
 		if of := q.Of(&c); *of == 0 {
@@ -69,7 +68,6 @@ func (c Counts) Or(others Counts) Counts {
 	return c
 }
 
-// Plus returns the counts plus added and minus taken.
 func (c Counts) Plus(added, taken Counts) Counts {
 	for _, q := range QuotaList() {
 		*q.Of(&c) += *q.Of(&added) - *q.Of(&taken)
@@ -77,7 +75,7 @@ func (c Counts) Plus(added, taken Counts) Counts {
 	return c
 }
 
-// CountsOf returns the counts of one watch.
+// CountsOf returns what a watch counts toward the quotas.
 func (w Watch) CountsOf() (c Counts) {
 	if !w.Exists() || w.Deleted() {
 		return c
@@ -89,7 +87,7 @@ func (w Watch) CountsOf() (c Counts) {
 	return c
 }
 
-// CountsOf returns the counts of one endpoint.
+// CountsOf returns what an endpoint counts toward the quotas.
 func (e Endpoint) CountsOf() (c Counts) {
 	if e.Exists() && !e.Deleted() {
 		c.Endpoints = 1
@@ -97,7 +95,7 @@ func (e Endpoint) CountsOf() (c Counts) {
 	return c
 }
 
-// CountsOf returns what an account's own row counts for.
+// CountsOf returns what an account's own row counts toward the quotas.
 func (a Account) CountsOf(nowMillis int64) Counts {
 	return Counts{Keys: uint64(len(unexpired(a.Keys, nowMillis)))}
 }
@@ -111,8 +109,8 @@ func (c Counts) wellFormed() (err error) {
 	return err
 }
 
-// makesRoom says how an account gets below a quota. A watch that takes nothing more counts too: it
-// still takes space.
+// makesRoom describes how an account can get below a quota. Fulfilled and expired watches count
+// because they still take space.
 var makesRoom = map[string]string{
 	"endpoints":   "Delete some",
 	"watches":     "Delete some: fulfilled and expired ones count until you delete them",
@@ -122,8 +120,8 @@ var makesRoom = map[string]string{
 	"storedBytes": "Delete endpoints or watches",
 }
 
-// Exceeded says that an account has as much as it may, how it makes room, and how its operator
-// raises the quota.
+// Exceeded returns a message that the account has reached the quota, with how to free some of it
+// and how the operator can raise it.
 func (q Quota) Exceeded(accountID string, has, most uint64) string {
 	said := fmt.Sprintf("Your account has %d %s and may have %d. %s", has, q.Name, most,
 		makesRoom[q.Name])

@@ -6,34 +6,32 @@ import (
 	"slices"
 )
 
-// MaxReplay is how many deliveries one replay queues (specification, "Limits").
+// MaxReplay is the maximum number of deliveries that a replay queues (specification, "Limits").
 const MaxReplay = 1000
 
-// RequeueReason is why a delivery was queued again.
+// RequeueReason is the reason why a delivery was requeued.
 type RequeueReason string
 
-// Reasons for queueing again.
+// Reasons for requeueing a delivery.
 const (
 	RequeueReplay RequeueReason = "replay"
 	RequeueResend RequeueReason = "resend"
 )
 
-// Replayable reports whether a replay may queue the delivery: it FAILED, and is no
-// test.ping.
+// Replayable reports whether a replay can queue the delivery: it has FAILED and is not a test.ping.
 func (d Delivery) Replayable() bool { return d.State == StateFailed && d.EventType != TestPing }
 
-// takes reports whether a replay includes the delivery. The time range applies to the event's
-// createdAt, which users see.
+// takes reports whether the replay includes the delivery. The time range applies to the event's
+// createdAt, which users can see.
 func (c ReplayEndpoint) takes(d Delivery) bool {
 	ended := c.UntilMillis != 0 && d.CreatedAtMillis >= c.UntilMillis
 	return d.Replayable() && d.CreatedAtMillis >= c.SinceMillis && !ended
 }
 
-// DecideReplay decides a request to queue failed deliveries again. Candidates are those of
-// the endpoint that are [Delivery.Replayable] and whose events were created in the time
-// range, oldest first, at least the first [MaxReplay] of them; matched is their total
-// number. They are queued on a disabled endpoint too, and wait there. Their first attempts
-// begin oldest first as well.
+// DecideReplay decides a request to requeue failed deliveries. candidates are the endpoint's
+// [Delivery.Replayable] deliveries in the time range, oldest first: at least the first [MaxReplay]
+// of them. matched is their total number. The first attempts are made in the same order. If the
+// endpoint is disabled, the deliveries wait until it is enabled.
 func DecideReplay(
 	endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery,
 	matched int, nowMillis int64,
@@ -47,7 +45,7 @@ func DecideReplay(
 			break
 		}
 		if c.takes(d) {
-			// A millisecond apart: attempts begin in the order of their due time.
+			// One millisecond apart, because attempts are made in the order of their due times.
 			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))
 		}
 	}
@@ -56,9 +54,9 @@ func DecideReplay(
 	return facts, result, nil
 }
 
-// DecideReplayEvents decides a request to queue chosen deliveries again. Candidates are the
-// deliveries of the chosen events, in the order of the choice. One that is no longer FAILED, or
-// not at the endpoint, is left alone.
+// DecideReplayEvents decides a request to requeue chosen deliveries. candidates are the deliveries
+// of the chosen events in the chosen order. It skips deliveries that are no longer FAILED or belong
+// to another endpoint.
 func DecideReplayEvents(
 	endpoint Endpoint, accountID string, c ReplayEvents, candidates []Delivery, nowMillis int64,
 ) ([]FactBody, ReplayResult, *Rejection) {
@@ -84,13 +82,13 @@ func DecideReplayEvents(
 	}, nil
 }
 
-// MaxMoves is how often an event may be handed over to another endpoint.
+// MaxMoves is the maximum number of times that an event can be handed over to another endpoint.
 const MaxMoves = 16
 
-// DecideRecall decides a request to send an event again whose delivery does not exist here, or is
-// forgotten: it is restored from the history, if it had ended there and the history includes all
-// facts about it, which the caller knows. Then [DecideResend] decides on it, in a later turn: where
-// an event continues must not depend on how far a history is, when a turn is decided again.
+// DecideRecall decides a request to resend an event whose delivery is not in the state. It restores
+// the delivery from the history if the delivery had settled. upToDate reports whether the history
+// includes all facts about it. [DecideResend] then decides the request in a later turn. If a turn
+// is decided again, the result must not depend on how up to date the history is.
 func DecideRecall(
 	delivery Delivery, accountID string, c ResendEvent, upToDate bool,
 ) ([]FactBody, *Rejection) {
@@ -102,16 +100,15 @@ func DecideRecall(
 	case was.Exists() && was.AccountID != accountID:
 		return nil, nil
 	case !upToDate:
-		return nil, historyBehind("the history does not have yet what became of the event last")
+		return nil, historyBehind("the history doesn't have the event's latest state yet")
 	case !was.State.Settled():
 		return nil, nil
 	}
 	return []FactBody{DeliveryRecalled{Delivery: was}}, nil
 }
 
-// Left returns the delivery that the event has left for another endpoint, as the history
-// has it; zero if it has not, or the history does not know. It never returns, so the history
-// need not be up to date.
+// Left returns the delivery that the event has left for another endpoint according to the history,
+// or the zero value. An event never comes back, so the history need not be up to date.
 func (c ResendEvent) Left() Delivery {
 	if c.Remembered == nil || c.Remembered.Delivery.MovedTo == "" {
 		return Delivery{}
@@ -123,10 +120,10 @@ func historyBehind(why string) *Rejection {
 	return &Rejection{Code: CodeHistoryBehind, Detail: why + "; repeat the request"}
 }
 
-// DecideResend decides a request to send one event again. A delivery that is queued, or has
-// an attempt in flight, is not duplicated: no fact. Nor is one whose event was handed over:
-// the caller continues at the endpoint that it names. inFlight must come from the owner of
-// the attempts.
+// DecideResend decides a request to resend an event. It returns no facts for a delivery that is
+// queued or has an attempt in flight, so that it isn't duplicated, or whose event was handed over:
+// the caller then sends the request to that endpoint. inFlight must come from the owner of the
+// attempts.
 func DecideResend(
 	endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent,
 	inFlight bool, nowMillis int64,
@@ -155,26 +152,26 @@ func DecideResend(
 	return []FactBody{delivery.requeued(RequeueResend, nowMillis, body)}, nil
 }
 
-// bodyFor returns the event's body for a delivery that has settled; another has it.
+// bodyFor returns the event's body for a settled delivery. Other deliveries still have theirs.
 func (c ResendEvent) bodyFor(d Delivery) ([]byte, *Rejection) {
 	switch {
 	case !d.State.Settled():
 		return nil, nil
 	case c.Remembered == nil || len(c.Remembered.Body) == 0:
-		return nil, historyBehind("the event's body is in the history only, and was not read there")
+		return nil, historyBehind("the event's body is only stored in the history, and could not be read")
 	}
 	return c.Remembered.Body, nil
 }
 
-// decideMove hands the event of a cancelled delivery over. Only this endpoint decides that,
-// so an event continues at one endpoint.
+// decideMove hands over the event of a cancelled delivery. Only the event's latest endpoint decides
+// this, so an event never continues at two endpoints.
 func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *Rejection) {
 	switch {
 	case delivery.EventType.TellsOfEndpoint():
 		return nil, &Rejection{
 			CodeDeliveryCancelled,
-			"the notice was cancelled with its endpoint; it goes to no other: name another endpoint as " +
-				"noticesTo, which is told from then on",
+			"the notice was cancelled with its endpoint and can't be sent to another one; to receive " +
+				"future notices, set noticesTo to another endpoint",
 		}
 	case delivery.WatchID == "":
 		return nil, &Rejection{
@@ -184,21 +181,21 @@ func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *R
 	case delivery.State != StateCancelled, inFlight:
 		return nil, &Rejection{
 			CodeDeliveryEnding,
-			"the endpoint was deleted, and the delivery is being cancelled; when the attempt that may be " +
-				"under way has ended, send the event again with a new Idempotency-Key",
+			"the endpoint was deleted, and the delivery is being cancelled; once the attempt that may be " +
+				"in flight has ended, send the event again with a new Idempotency-Key",
 		}
 	case c.ToEndpointID == "", delivery.wasAt(c.ToEndpointID):
 		return nil, &Rejection{
 			CodeNoEndpoint,
 			"the delivery was cancelled with its endpoint, and the event's watch was deleted, has no " +
-				"endpoint or names one that the event has left; give the watch another endpoint, then send " +
-				"the event again with a new Idempotency-Key",
+				"endpoint, or has one that the event was sent to before; give the watch another endpoint, " +
+				"then send the event again with a new Idempotency-Key",
 		}
 	case delivery.Moves >= MaxMoves:
 		return nil, &Rejection{
 			CodeTooManyMoves,
-			fmt.Sprintf("the delivery was cancelled with its endpoint, and the event went on at another "+
-				"%d times, which is the most; read it in the history", MaxMoves),
+			fmt.Sprintf("the delivery was cancelled with its endpoint, and the event has moved to another "+
+				"endpoint %d times, which is the maximum; read it in the history", MaxMoves),
 		}
 	}
 	body, rejection := c.bodyFor(delivery)
@@ -213,22 +210,21 @@ func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *R
 	}}, nil
 }
 
-// wasAt reports whether the event is or was at an endpoint. It leaves only deleted
-// endpoints, so it never goes back.
+// wasAt reports whether the event is or was at an endpoint. It only leaves deleted endpoints, so it
+// never goes back.
 func (d Delivery) wasAt(endpointID string) bool {
 	return endpointID == d.EndpointID || slices.Contains(d.FormerEndpointIDs, endpointID)
 }
 
-// movedFrom reports whether the event may have been handed over by an endpoint of
-// the same partition before it came here.
+// movedFrom reports whether an endpoint of the same partition may have handed over the event.
 func (d Delivery) movedFrom(
 	endpointID string,
 ) bool {
 	return d.EndpointID != endpointID && d.Moves > 0
 }
 
-// SeenFrom returns the delivery as another endpoint knows it: an endpoint that the event
-// has left knows where it went.
+// SeenFrom returns the delivery as seen from the given endpoint. An endpoint that the event has
+// left only knows where it went.
 func (d Delivery) SeenFrom(endpointID string) Delivery {
 	if !d.movedFrom(endpointID) {
 		return d
@@ -245,11 +241,10 @@ func (d Delivery) SeenFrom(endpointID string) Delivery {
 	}
 }
 
-// HandOver returns what the next endpoint of a delivery's event gets. The body is the
-// event's.
+// HandOver returns the match for the event's next endpoint. body is the event's body.
 func (d Delivery) HandOver(body []byte) MatchInput {
 	var sent struct{ Data struct{ Watch watchSummary } }
-	_ = json.Unmarshal(body, &sent) // the body is ours
+	_ = json.Unmarshal(body, &sent) // we encoded the body
 	return MatchInput{
 		AccountID:     d.AccountID,
 		EndpointID:    d.MovedTo,

@@ -5,30 +5,29 @@ import (
 	"hash/fnv"
 )
 
-// jitterPartsPerMillion is the jitter of a wait, in both directions: 20% (specification,
+// jitterPartsPerMillion is the maximum jitter of a wait, in both directions: 20% (specification,
 // "Limits").
 const jitterPartsPerMillion = 200_000
 
-// DefaultDisableAfter is how many runs in a row must end FAILED before an
-// endpoint is disabled (specification, "Limits").
+// DefaultDisableAfter is the number of runs in a row that must fail before an endpoint is disabled
+// (specification, "Limits").
 const DefaultDisableAfter = 20
 
-// Policy are a deployment's settings of retries and disabling.
+// Policy holds a deployment's settings for retries and disabling.
 type Policy struct {
 	Schedule     Schedule
-	DisableAfter int // runs that end FAILED in a row; 0: never
-	// HonourRetryAfter lets a receiver's Retry-After lengthen a wait, at most to
-	// the base of the schedule's next one, so that all attempts keep being made.
+	DisableAfter int // runs that must fail in a row; 0 means never
+	// HonourRetryAfter lets a receiver's Retry-After extend a wait, but at most to the schedule's next
+	// wait, so that the number of attempts stays the same.
 	HonourRetryAfter bool
 }
 
-// DefaultPolicy returns the policy of the specification.
+// DefaultPolicy returns the specification's policy.
 func DefaultPolicy() Policy {
 	return Policy{Schedule: DefaultSchedule(), DisableAfter: DefaultDisableAfter}
 }
 
-// waitMillis returns the wait after a failed attempt of a run; false if that was the run's
-// last one.
+// waitMillis returns the wait after a failed attempt, or false if it was the last one of its run.
 func (p Policy) waitMillis(
 	eventID string, attemptInRun, attemptNumber int, r AttemptResult,
 ) (int64, bool) {
@@ -39,9 +38,9 @@ func (p Policy) waitMillis(
 	return wait, again
 }
 
-// afterAttempt returns a delivery's state after an attempt. After a 410 it waits as after
-// any failure: waiting deliveries are sent when the endpoint is enabled. Nothing waits for
-// a deleted endpoint.
+// afterAttempt returns a delivery's state and due time after an attempt. A 410 is handled like any
+// failure, because waiting deliveries are sent once the endpoint is enabled. If the endpoint was
+// deleted, there are no retries.
 func afterAttempt(
 	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
 	policy Policy, nowMillis int64,
@@ -62,13 +61,12 @@ func afterAttempt(
 	return StateWaiting, nowMillis + wait
 }
 
-// Schedule is the waits between attempts. There is one more attempt than there are waits.
+// Schedule is a list of waits between attempts. A run has one attempt more than waits.
 type Schedule struct {
 	WaitsMillis []int64
 }
 
-// DefaultSchedule returns the schedule of the specification: nine waits, ten attempts, about two
-// days.
+// DefaultSchedule returns the specification's schedule: ten attempts over about two days.
 func DefaultSchedule() Schedule {
 	const second, minute, hour = 1000, 60_000, 3_600_000
 	return Schedule{WaitsMillis: []int64{
@@ -77,13 +75,13 @@ func DefaultSchedule() Schedule {
 	}}
 }
 
-// Attempts is the number of attempts in one run.
+// Attempts returns the maximum number of attempts in a run.
 func (s Schedule) Attempts() int { return len(s.WaitsMillis) + 1 }
 
-// WaitMillis returns the wait after the given attempt of a run (1 is the first), with its
-// jitter. It returns false if that attempt was the last. The jitter is derived from the
-// delivery and the attempt's number over all runs, so that folding the same facts again
-// gives the same waits, and deliveries that failed together are not retried together.
+// WaitMillis returns the wait with jitter after the given attempt of a run, counted from 1, or
+// false if that was the last one. The jitter is derived from the event ID and the attempt's number
+// across all runs. Folding the same facts therefore produces the same waits, but deliveries that
+// failed together are not retried together.
 func (s Schedule) WaitMillis(eventID string, attemptInRun, attemptNumber int) (int64, bool) {
 	if attemptInRun < 1 || attemptInRun > len(s.WaitsMillis) {
 		return 0, false
@@ -92,7 +90,7 @@ func (s Schedule) WaitMillis(eventID string, attemptInRun, attemptNumber int) (i
 	return base + base*jitter(eventID, attemptNumber)/1_000_000, true
 }
 
-// jitter returns a number of millionths, uniformly distributed around zero.
+// jitter returns parts per million, uniformly distributed around zero.
 func jitter(eventID string, attemptNumber int) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(eventID))
@@ -100,17 +98,16 @@ func jitter(eventID string, attemptNumber int) int64 {
 	return int64(mix(h.Sum64())%(2*jitterPartsPerMillion+1)) - jitterPartsPerMillion
 }
 
-// mix finishes the hash: the high bits of FNV alone are similar for inputs that differ in
-// the last byte. The constants are those of MurmurHash3's finalizer.
+// mix is MurmurHash3's finalizer. FNV's high bits alone are similar for inputs that differ only in
+// the last byte.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
 }
 
-// disables reports whether an attempt disables the endpoint, and why. A 410 does so
-// whatever the event was; a failed run counts only if it was no test (specification,
-// "States and transitions").
+// disables reports whether an attempt disables the endpoint, and why. A 410 always does. A failed
+// run only counts if it is not a test (specification, "States and transitions").
 func (p Policy) disables(e Endpoint, made AttemptMade) (DisabledReason, bool) {
 	switch {
 	case !e.Sends():

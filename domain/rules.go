@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// AmountKind selects the form of an amount rule.
+// AmountKind is the kind of an amount rule.
 type AmountKind string
 
-// Forms of the amount rule (specification, "Amount rule"). Edges are inclusive.
+// Kinds of amount rules (specification, "Amount rule"). Limits are inclusive.
 const (
 	AmountAny   AmountKind = "any"
 	AmountExact AmountKind = "exact"
@@ -17,8 +17,8 @@ const (
 	AmountRange AmountKind = "range"
 )
 
-// AmountRule restricts the amount of a payment. AmountStroops belongs to exact, min and
-// max; MinStroops and MaxStroops to range.
+// AmountRule restricts the amount of a payment. AmountStroops is used by exact, min and max;
+// MinStroops and MaxStroops are used by range.
 type AmountRule struct {
 	Kind          AmountKind
 	AmountStroops int64
@@ -26,10 +26,10 @@ type AmountRule struct {
 	MaxStroops    int64
 }
 
-// MemoKind selects the form of a memo rule.
+// MemoKind is the kind of a memo rule.
 type MemoKind string
 
-// Forms of the memo rule (specification, "Memo rule").
+// Kinds of memo rules (specification, "Memo rule").
 const (
 	MemoAny     MemoKind = "any"
 	MemoPresent MemoKind = "present"
@@ -37,23 +37,22 @@ const (
 	MemoEquals  MemoKind = "equals"
 )
 
-// MemoRule restricts the memo of a payment. Value belongs to equals and is compared byte
-// for byte with the raw memo.
+// MemoRule restricts the memo of a payment. Value is used by equals and compared with the raw memo.
 type MemoRule struct {
 	Kind  MemoKind
 	Value Memo
 }
 
-// Equal reports whether two rules are the same.
+// Equal reports whether two rules are equal.
 func (r MemoRule) Equal(other MemoRule) bool {
 	return r.Kind == other.Kind && r.Value.Type == other.Value.Type &&
 		bytes.Equal(r.Value.Raw, other.Value.Raw)
 }
 
-// Reason is a rule that a payment failed.
+// Reason is a rule that a payment doesn't meet.
 type Reason string
 
-// Reasons, in the order in which they are evaluated and reported.
+// Reasons, in the order in which they are checked and reported.
 const (
 	ReasonAssetNotAccepted Reason = "ASSET_NOT_ACCEPTED"
 	ReasonAmountMismatch   Reason = "AMOUNT_MISMATCH"
@@ -69,28 +68,27 @@ const (
 // Outcome is the result of verifying a payment.
 type Outcome string
 
-// Outcomes.
+// Outcomes of verifying a payment.
 const (
 	OutcomeVerified Outcome = "VERIFIED"
 	OutcomeRejected Outcome = "REJECTED"
 )
 
-// Verification is the result of verifying a payment, with every reason against it.
+// Verification is the result of verifying a payment. Reasons is empty if it is verified.
 type Verification struct {
 	Outcome Outcome
 	Reasons []Reason
 }
 
-// Rules are a watch's requirements of a payment to its wallet.
+// Rules are a watch's requirements for payments to its wallet.
 type Rules struct {
 	Assets          []Asset
 	Amount          AmountRule
 	Memo            MemoRule
-	SenderAllowlist []string // empty: anyone may pay
+	SenderAllowlist []string // empty means anyone
 }
 
-// Verify checks a payment against the rules. All rules are evaluated, so that a merchant
-// sees every reason at once.
+// Verify checks a payment against all rules, so that a merchant sees every reason for a rejection.
 func (r Rules) Verify(p Payment) Verification {
 	var reasons []Reason
 	if !slices.Contains(r.Assets, p.Asset) {

@@ -7,28 +7,27 @@ import (
 	"slices"
 )
 
-// SecretOverlapMillis is how long a secret continues to sign after its rotation
-// (specification, "Limits").
+// SecretOverlapMillis is how long a secret continues to sign after its rotation (specification,
+// "Limits").
 const SecretOverlapMillis = 24 * 3_600_000
 
-// MaxSecrets bounds the valid secrets of an endpoint: each adds to the signature's header,
-// and costs an HMAC at every attempt.
+// MaxSecrets is the maximum number of valid secrets per endpoint. Each secret makes the signature
+// header longer and adds an HMAC to every attempt.
 const MaxSecrets = 100
 
-// SealedSecret is a signing secret as it is stored: encrypted, with its expiry. The current
-// secret does not expire.
+// SealedSecret is an encrypted signing secret. The current secret doesn't expire.
 type SealedSecret struct {
 	Sealed          []byte
 	CreatedAtMillis int64
-	ExpiresAtMillis int64 // 0: never
+	ExpiresAtMillis int64 // 0 means never
 }
 
-// ValidAt reports whether the secret signs at that time.
+// ValidAt reports whether the secret signs deliveries at the given time.
 func (s SealedSecret) ValidAt(nowMillis int64) bool {
 	return s.ExpiresAtMillis == 0 || nowMillis < s.ExpiresAtMillis
 }
 
-// ValidSecrets returns the secrets that sign at that time, newest first.
+// ValidSecrets returns the secrets that are valid at the given time, newest first.
 func (e Endpoint) ValidSecrets(nowMillis int64) []SealedSecret {
 	return slices.DeleteFunc(slices.Clone(e.Secrets), func(s SealedSecret) bool {
 		return !s.ValidAt(nowMillis)
@@ -39,16 +38,16 @@ func decideRotateSecret(state Endpoint, c RotateSecret, nowMillis int64) ([]Fact
 	if len(state.ValidSecrets(nowMillis)) >= MaxSecrets {
 		return nil, &Rejection{
 			Code: CodeTooManySecrets,
-			Detail: fmt.Sprintf("the endpoint has %d valid secrets, which is the most; each earlier one "+
-				"ends 24 hours after it was rotated, so try again later", MaxSecrets),
+			Detail: fmt.Sprintf("the endpoint has %d valid secrets, which is the maximum; previous secrets "+
+				"expire 24 hours after they were rotated, so try again later", MaxSecrets),
 		}
 	}
 	return unlessRevised(state.Revision, c.IfRevision,
 		SecretRotated{Secret: SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis}})
 }
 
-// rotated puts a new secret first. The current one gets its expiry; earlier ones keep
-// theirs, however often one rotates; expired ones are removed (specification, "Signature").
+// rotated returns the secrets after a rotation, with the new secret first. The previous one gets
+// its expiry, older ones keep theirs, and expired ones are removed (specification, "Signature").
 func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []SealedSecret {
 	next := make([]SealedSecret, 1, 1+len(secrets))
 	next[0] = current
@@ -63,8 +62,9 @@ func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []Sea
 	return next
 }
 
-// SigningKeyNames returns the names of the Ed25519 keys that sign at that time, newest first: the
-// deployment's keys lead to one key for each name. The first key has the endpoint's id as its name.
+// SigningKeyNames returns the names of the Ed25519 keys that are valid at the given time, newest
+// first. The keys are derived from the deployment's keys and these names. The first key is named
+// after the endpoint's ID.
 func (e Endpoint) SigningKeyNames(nowMillis int64) []string {
 	name := func(rotations uint32) string {
 		if rotations == 0 {
@@ -79,7 +79,8 @@ func (e Endpoint) SigningKeyNames(nowMillis int64) []string {
 	return names
 }
 
-// nextSigningKey returns what a requested rotation leads to; nil: it has happened.
+// nextSigningKey returns the next key number, or nil if the requested rotation has already
+// happened.
 func (e Endpoint) nextSigningKey(want *uint32) *uint32 {
 	if want == nil || *want <= e.SigningKey {
 		return nil
@@ -88,9 +89,8 @@ func (e Endpoint) nextSigningKey(want *uint32) *uint32 {
 	return &next
 }
 
-// decideReseal replaces the seals of values. Only values whose seal is still the one that
-// was opened are replaced: what was rotated, changed or removed meanwhile stays as it is.
-// The plaintexts do not change.
+// decideReseal replaces encrypted values. It skips values that have been rotated, changed or
+// removed since they were decrypted. The plaintexts stay the same.
 func decideReseal(state Endpoint, c ResealSecrets) []FactBody {
 	resealed := make(map[string][]byte, len(c.Values))
 	for _, v := range c.Values {
@@ -116,19 +116,18 @@ func decideReseal(state Endpoint, c ResealSecrets) []FactBody {
 	return []FactBody{fact}
 }
 
-// Secret is a string that prints as [redacted]: with every verb of fmt, in slog and in JSON.
-// Convert it to string where it is used. Keep it in exported fields, because fmt cannot call the
-// methods of an unexported one, and not in the keys of a map, which encoding/json writes
-// unredacted.
+// Secret is a string that prints as [redacted] with all fmt verbs, in slog and in JSON. Convert it
+// to a string to use it. Don't store it in unexported fields, because fmt can't call their methods,
+// or in map keys, because encoding/json doesn't redact them.
 type Secret string
 
 const redacted = "[redacted]"
 
-// String returns the redaction.
+// String returns "[redacted]".
 func (Secret) String() string { return redacted }
 
-// Format prints the redaction, whatever the verb.
+// Format writes "[redacted]" for all verbs.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// MarshalText returns the redaction, also for JSON, YAML and XML.
+// MarshalText returns "[redacted]". It is also used for JSON, YAML and XML.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

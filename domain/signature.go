@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// SecretPrefix is the prefix of every signing secret. It is part of the key.
+// SecretPrefix is the prefix of signing secrets. It is part of the key.
 const SecretPrefix = "whsec_"
 
-// SignatureToleranceSeconds is how far a delivery's timestamp may differ from the
+// SignatureToleranceSeconds is the maximum difference between a delivery's timestamp and the
 // receiver's clock, in both directions.
 const SignatureToleranceSeconds = 300
 
-// Errors of verifying a delivery's signature.
+// Errors returned by [Verify].
 var (
 	ErrTimestampSyntax = errors.New("the timestamp is not 1 to 12 digits")
 	ErrTimestampTooFar = fmt.Errorf("the timestamp is more than %d seconds from the clock",
@@ -25,14 +25,14 @@ var (
 	ErrSignatureMismatch = errors.New("no signature matches")
 )
 
-// Sign computes a signature as lowercase hex: HMAC-SHA256 with the whole secret as its key
-// over the timestamp, a point and the body (specification, "Signature").
+// Sign returns a signature in lowercase hex: the HMAC-SHA256, keyed with the complete secret, of
+// the timestamp, a period and the body (specification, "Signature").
 func Sign(secret Secret, timestampSeconds int64, body []byte) string {
 	return hex.EncodeToString(mac(secret, strconv.FormatInt(timestampSeconds, 10), body))
 }
 
-// SignatureHeader returns the value of Webhook-Signature: one entry for each secret, in the
-// order given (newest first).
+// SignatureHeader returns the value of Webhook-Signature, with one entry per secret in the given
+// order.
 func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) string {
 	entries := make([]string, len(secrets))
 	for i, s := range secrets {
@@ -41,8 +41,8 @@ func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) stri
 	return strings.Join(entries, ",")
 }
 
-// SignatureHeader returns the value of Webhook-Signature of an attempt at that time, with the
-// additional signatures that the endpoint asks for.
+// SignatureHeader returns the value of Webhook-Signature for an attempt at the given time,
+// including the additional signatures that the endpoint has enabled.
 func (a Attempt) SignatureHeader(timestampSeconds int64) string {
 	if a.Signatures == 0 {
 		return SignatureHeader(a.Secrets, timestampSeconds, a.Body)
@@ -50,8 +50,8 @@ func (a Attempt) SignatureHeader(timestampSeconds int64) string {
 	return a.joinedSignatures(timestampSeconds)
 }
 
-// Verify verifies a delivery like a receiver (specification, "Signature", 1 to 3). The timestamp is
-// the header's text, the body the bytes as received.
+// Verify verifies a delivery as a receiver does (specification, "Signature", 1 to 3). timestamp is
+// the text of the header, and body contains the bytes as received.
 func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || len(timestamp) > 12 || !allDigits(timestamp) {
@@ -62,7 +62,7 @@ func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds 
 	}
 	for _, secret := range secrets {
 		if secret == "" {
-			continue // anybody has this key
+			continue // everyone knows this key
 		}
 		want := mac(secret, timestamp, body)
 		for entry := range strings.SplitSeq(header, ",") {

@@ -9,28 +9,27 @@ import (
 	"strings"
 )
 
-// Signatures is a set of signatures that an endpoint's deliveries carry in addition to the
-// specification's. The numbers are written to topics.
+// Signatures is a set of signatures that are added to those of the specification. The numeric
+// values are stored in topics.
 type Signatures uint8
 
-// Signatures that an endpoint may ask for, by the Standard Webhooks specification
-// (docs/decisions/signatures.md).
+// Signatures of the Standard Webhooks specification (docs/decisions/signatures.md).
 const (
 	// StandardWebhooks is "v1": HMAC-SHA256 with the endpoint's own secrets.
 	StandardWebhooks Signatures = 1 << iota
-	// StandardWebhooksEd25519 is "v1a": Ed25519 with keys of the endpoint that nobody else has.
+	// StandardWebhooksEd25519 is "v1a": Ed25519 with keys that only this endpoint uses.
 	StandardWebhooksEd25519
 
 	everySignature = StandardWebhooks | StandardWebhooksEd25519
 )
 
-// signatureNames are the names of the API, in the order of the bits.
+// signatureNames are the names in the API, in bit order.
 var signatureNames = [...]string{"standard-webhooks", "standard-webhooks-ed25519"}
 
-// SignatureNames returns the names of all signatures that may be asked for.
+// SignatureNames returns the names of all signatures.
 func SignatureNames() []string { return signatureNames[:] }
 
-// SignatureNamed returns the signature of a name, or 0.
+// SignatureNamed returns the signature with the given name, or 0.
 func SignatureNamed(name string) Signatures {
 	for i, known := range signatureNames {
 		if name == known {
@@ -40,10 +39,10 @@ func SignatureNamed(name string) Signatures {
 	return 0
 }
 
-// Has reports whether the set contains all of other.
+// Has reports whether s contains all signatures of other.
 func (s Signatures) Has(other Signatures) bool { return s&other == other }
 
-// Names returns the names of the set's signatures; nil for none.
+// Names returns the names of the signatures in s.
 func (s Signatures) Names() []string {
 	var names []string
 	for i, name := range signatureNames {
@@ -54,10 +53,11 @@ func (s Signatures) Names() []string {
 	return names
 }
 
-// joinedSignatures returns one value that receivers of both kinds can read. Standard Webhooks
-// separates entries by spaces, each with a version before a comma; the specification separates them
-// by commas. So Standard Webhooks reads each of the specification's entries as one without a
-// version, and the specification finds each of them between commas.
+// joinedSignatures returns a single header value that both kinds of receivers can parse. Standard
+// Webhooks separates entries with spaces and puts a version and a comma in front of each signature,
+// whereas the specification separates entries with commas. Standard Webhooks sees the
+// specification's entries as entries with an empty version, and the specification finds its entries
+// between commas.
 func (a Attempt) joinedSignatures(timestampSeconds int64) string {
 	message := fmt.Appendf(nil, "%s.%d.%s", a.EventID, timestampSeconds, a.Body)
 	var entries []string
@@ -82,9 +82,9 @@ func (a Attempt) joinedSignatures(timestampSeconds int64) string {
 	return strings.Join(entries, " ")
 }
 
-// standardKey returns the key that Standard Webhooks libraries derive from a secret: the part after
-// whsec_, decoded from base64. The 52 characters that [NewSecret] draws are valid base64 of 39
-// bytes. A text that is not valid base64 is the key itself, like a raw key in those libraries.
+// standardKey returns the key that Standard Webhooks libraries derive from a secret: the
+// base64-decoded part after whsec_. The 52 characters of [NewSecret] are valid base64 for 39 bytes.
+// Text that is not valid base64 is used as the key itself, as those libraries do with raw keys.
 func standardKey(secret Secret) []byte {
 	text := []byte(secret[min(len(SecretPrefix), len(secret)):])
 	key := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
@@ -95,7 +95,7 @@ func standardKey(secret Secret) []byte {
 	return key[:n]
 }
 
-// SigningKeyID is the identifier of a public key of Ed25519: its JWK thumbprint (RFC 7638; RFC
+// SigningKeyID returns the ID of an Ed25519 public key, which is its JWK thumbprint (RFC 7638; RFC
 // 8037, appendix A.3).
 func SigningKeyID(public ed25519.PublicKey) string {
 	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` +

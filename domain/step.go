@@ -1,15 +1,15 @@
 package domain
 
-// Step is a fact of an aggregate, with the state before it and after it.
+// Step is a fact with the state of its aggregate before and after it.
 type Step[S any] struct {
 	Fact          Fact
 	Before, After S
 }
 
-// Kept returns the fact as the history of an endpoint or a watch keeps it: without what is
-// sealed, of which only the names and times are left. It is false for a fact that is no
-// [EndpointFact] and no [WatchFact]. A fold of kept facts is the state without what is sealed,
-// and without what deliveries make of an endpoint: its streak, its trouble and its log.
+// Kept returns the fact as the history of an endpoint or a watch stores it: without encrypted
+// values, but with their names and times. It returns false if the fact is not an [EndpointFact] or
+// a [WatchFact]. Folding kept facts produces the state without encrypted values and without what
+// deliveries contribute to an endpoint: its streak, trouble and log.
 func (f Fact) Kept() (Fact, bool) {
 	switch body := f.Body.(type) {
 	case EndpointCreated:
@@ -30,7 +30,7 @@ func (f Fact) Kept() (Fact, bool) {
 			secrets[i] = s.unsealed()
 		}
 		f.Body = SecretsResealed{Secrets: secrets, Headers: namesOf(body.Headers)}
-	case EndpointFact, WatchFact: // nothing of them is sealed
+	case EndpointFact, WatchFact: // nothing in them is encrypted
 	default:
 		return Fact{}, false
 	}

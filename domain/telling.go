@@ -2,44 +2,45 @@ package domain
 
 import "cmp"
 
-// An endpoint may name another of its account, which is notified by separate events
-// (docs/decisions/notices.md): before it is disabled, and when it is.
+// An endpoint can name another endpoint of its account, which is notified when this one is failing,
+// and when it is disabled (docs/decisions/notices.md).
 
-// Types of the events that notify one endpoint about another.
+// Types of events that notify one endpoint about another.
 const (
 	EndpointFailingEvent  EventType = "endpoint.failing"
 	EndpointDisabledEvent EventType = "endpoint.disabled"
 )
 
-// TellsOfEndpoint reports whether events of a type notify one endpoint about another. They belong
-// to no watch and no payment.
+// TellsOfEndpoint reports whether events of this type notify one endpoint about another. Such
+// events belong to no watch and no payment.
 func (t EventType) TellsOfEndpoint() bool {
 	return t == EndpointFailingEvent || t == EndpointDisabledEvent
 }
 
-// An endpoint counts as failing long before 20 runs of two days each have failed: an hour after its
-// first failed attempt if at least five failed and none succeeded, or at half of the runs.
+// An endpoint counts as failing an hour after its first failed attempt if at least five attempts
+// failed and none succeeded, or when half of the runs that would disable it have failed. This is
+// long before 20 runs of two days each have failed.
 const (
 	failingAfterMillis = 3_600_000
 	failingAttempts    = 5
 )
 
-// Trouble counts the failures at an endpoint since its last success, or since it was enabled.
-// Failures while it is disabled do not count, and neither do tests.
+// Trouble counts an endpoint's failures since its last success, or since it was enabled. Tests and
+// failures while it is disabled don't count.
 type Trouble struct {
-	SinceMillis int64 // of the first failed attempt; 0: none
-	Attempts    int   // failed ones
+	SinceMillis int64 // time of the first failed attempt; 0 if there is none
+	Attempts    int   // failed attempts
 	Told        bool  // the other endpoint was notified
 }
 
-// Telling is the notification of another endpoint about a fact.
+// Telling notifies another endpoint about a fact.
 type Telling struct {
-	EndpointID string // empty: none
+	EndpointID string // empty if no endpoint is notified
 	EventID    string
-	Number     uint64 // [Moved.Number] of the event
+	Number     uint64 // see [Moved.Number]
 }
 
-// after returns the trouble after an attempt, as its fact records it; zero: the attempt does not
+// after returns the trouble to record in the fact of an attempt, or zero if the attempt doesn't
 // count.
 func (t Trouble) after(e Endpoint, a AttemptMade, atMillis int64) Trouble {
 	if a.EventType == TestPing || !e.Sends() || a.Result.Succeeded() {
@@ -50,7 +51,7 @@ func (t Trouble) after(e Endpoint, a AttemptMade, atMillis int64) Trouble {
 	return t
 }
 
-// folded returns the trouble of an endpoint after the fact of an attempt.
+// folded returns the endpoint's trouble after the fact of an attempt.
 func (t Trouble) folded(a AttemptMade) Trouble {
 	switch {
 	case a.EventType == TestPing:
@@ -62,8 +63,8 @@ func (t Trouble) folded(a AttemptMade) Trouble {
 	return t
 }
 
-// fails reports whether the endpoint counts as failing from this attempt on, which is notified once
-// until the next success or enabling.
+// fails reports whether the endpoint starts to count as failing with this attempt. Each streak of
+// failures is notified only once.
 func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
 	if made.Trouble.SinceMillis == 0 || made.Trouble.Told {
 		return false
@@ -74,8 +75,8 @@ func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
 	return long || half
 }
 
-// tells returns the notification. The event's id depends on the endpoint, the type and the
-// occurrence, so a repeat is the same event.
+// tells returns the notification. The event's ID is derived from the endpoint, the type and the
+// occurrence, so repeating it produces the same event.
 func (e Endpoint) tells(what EventType, which string) Telling {
 	if e.NoticesTo == "" {
 		return Telling{}
@@ -86,19 +87,19 @@ func (e Endpoint) tells(what EventType, which string) Telling {
 	}
 }
 
-// Telling returns the notification of another endpoint about the fact.
+// Telling returns the notification of another endpoint about the fact, if there is one.
 func (f Fact) Telling() Telling {
 	switch body := f.Body.(type) {
 	case AttemptMade:
 		return body.Telling
 	case EndpointDisabled:
 		return body.Telling
-	default: // none
+	default:
 	}
 	return Telling{}
 }
 
-// Numbered returns the body of a fact with the number of its notification or handover.
+// Numbered returns the body of a fact with the number of its notification or handover set.
 func Numbered(body FactBody, number uint64) FactBody {
 	switch b := body.(type) {
 	case AttemptMade:
@@ -114,13 +115,13 @@ func Numbered(body FactBody, number uint64) FactBody {
 	case DeliveryMoved:
 		b.Number = number
 		return b
-	default: // it has no effect in another partition
+	default: // no effect in other partitions
 	}
 	return body
 }
 
-// Told returns the notification of a fact for another endpoint; false if there is no such endpoint.
-// The endpoint is the fact's.
+// Told returns the match that notifies another endpoint about the fact, or false if there is none.
+// e is the endpoint that the fact is about.
 func (f Fact) Told(e Endpoint, fromPartition int32) (MatchInput, bool) {
 	telling := f.Telling()
 	if telling.EndpointID == "" {
@@ -180,7 +181,6 @@ type disabledData struct {
 	LastAttempt lastAttempt     `json:"lastAttempt"`
 }
 
-// lastAttempt is the receiver's last answer.
 type lastAttempt struct {
 	EventID    string        `json:"eventId"`
 	StatusCode *int          `json:"statusCode"`

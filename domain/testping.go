@@ -1,21 +1,20 @@
 package domain
 
-// TestEventID derives the identifier of the event of a test command: a repeated command
-// finds its delivery, and sends no second ping.
+// TestEventID derives the ID of a test's event from its command, so that a repeated command finds
+// the delivery and doesn't send another test.
 func TestEventID(commandID string) string {
 	return DeriveID(EventPrefix, "test", commandID)
 }
 
-// DecideTest decides a request to send a test.ping, or a sample, which differs only in its body.
-// Delivery is the delivery of [TestEventID], if it exists: then the command is a repeat, and waits
-// for the first attempt (no fact). The command itself is answered when that attempt has ended:
-// [TestAnswered].
+// DecideTest decides a request to send a test.ping, or a sample, which only has a different body.
+// delivery is the delivery of [TestEventID]. If it exists, the command is a repeat and waits for
+// the result of the first attempt, without a new fact. [TestAnswered] then answers the command.
 func DecideTest(
 	endpoint Endpoint, delivery Delivery, c Command, nowMillis int64,
 ) ([]FactBody, *Rejection) {
 	switch {
 	case delivery.awaitsTest():
-		// even if the endpoint was deleted since: the first answer is still to come
+		// The first answer is still pending, even if the endpoint has been deleted since.
 		return nil, nil
 	case !endpoint.visibleTo(c.AccountID):
 		return nil, noEndpoint()
@@ -43,8 +42,8 @@ func DecideTest(
 	}}, nil
 }
 
-// TestAnswered returns the answer to the command that requested a test, given the delivery
-// before the attempt. It returns false for every attempt but the first of a test.ping.
+// TestAnswered returns the answer to the command that requested a test. delivery is the state
+// before the attempt. It returns false unless this is the first attempt of a test.
 func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
 	if !delivery.awaitsTest() {
 		return CommandHandled{}, false
@@ -56,8 +55,8 @@ func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
 	}, true
 }
 
-// awaitsTest reports whether a command waits for the delivery's first attempt. A
-// cancelled one was answered when it was cancelled.
+// awaitsTest reports whether a command waits for the delivery's first attempt. If the delivery was
+// cancelled, the command was answered then.
 func (d Delivery) awaitsTest() bool {
 	return d.TestCommandID != "" && d.Attempts == 0 && d.State.Pending()
 }

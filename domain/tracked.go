@@ -1,19 +1,19 @@
 package domain
 
-// TrackedDelivery is an event's delivery after a fact, as shown in its history: including the
-// effects of its endpoint's facts. An event that was handed over continues at the next endpoint.
+// TrackedDelivery is the delivery of an event as shown in its history, including the effects of its
+// endpoint's facts. If the event is handed over, it continues with the next endpoint.
 type TrackedDelivery struct {
 	Delivery
-	Reason      RequeueReason // of the run; empty: the event's first run at the endpoint
-	LastAttempt AttemptMade   // at the endpoint; zero without an attempt
+	Reason      RequeueReason // reason for the run; empty for the first run at the endpoint
+	LastAttempt AttemptMade   // at this endpoint; zero if there is none
 
 	endpoint Endpoint
-	// epochMillis is when the endpoint's epoch was counted up last: what waited is due since.
+	// When the endpoint's epoch last changed. Deliveries that waited have been due since then.
 	epochMillis int64
 }
 
-// Evolve applies one fact of the event, or of its current or next endpoint. Facts of one endpoint
-// follow those of another: they are not mixed.
+// Evolve applies a fact of the event, or of its current or next endpoint. Facts of different
+// endpoints must not be interleaved.
 func (t TrackedDelivery) Evolve(f Fact) TrackedDelivery {
 	if f.Aggregate != t.endpoint.ID {
 		t.endpoint, t.epochMillis = Endpoint{}, 0
@@ -30,7 +30,7 @@ func (t TrackedDelivery) Evolve(f Fact) TrackedDelivery {
 		t.Reason = body.Reason
 	case AttemptMade:
 		t.LastAttempt = body
-	default: // nothing that the delivery does not hold
+	default:
 	}
 	return t
 }
@@ -40,8 +40,8 @@ func (t TrackedDelivery) Held() bool {
 	return t.State.Pending() && t.endpoint.Status == StatusDisabled
 }
 
-// DueMillis is when the next attempt is due; 0: none is. Enabling an endpoint makes due at once
-// what waited for it (G3).
+// DueMillis returns when the next attempt is due, or 0 if there is none. Deliveries that waited for
+// the endpoint to be enabled are due immediately (G3).
 func (t TrackedDelivery) DueMillis() int64 {
 	switch {
 	case !t.State.Pending() || t.Held() || t.endpoint.Deleted():
@@ -52,7 +52,7 @@ func (t TrackedDelivery) DueMillis() int64 {
 	return t.NextAttemptAtMillis
 }
 
-// Precedes reports whether a fact may come next. If not, facts between are missing.
+// Precedes reports whether f may be the next fact. If not, facts in between are missing.
 func (t TrackedDelivery) Precedes(f Fact) bool {
 	next := t.Evolve(f)
 	allowed := t.State.Allows(f.Body, next.State)
@@ -67,20 +67,20 @@ func (t TrackedDelivery) Precedes(f Fact) bool {
 	case DeliveryRequeued:
 		return allowed && body.Run == t.Run+1 && t.endpoint.ID == f.Aggregate
 	case DeliveryRecalled, DeliveryCancelled, DeliveryMoved:
-		return allowed && t.Exists() // a recall begins the state of an engine, and no history
+		return allowed && t.Exists() // a recall starts an engine's state, not a history
 	default:
 		return next.endpoint.Exists()
 	}
 }
 
-// KeptOfDelivery returns the fact as the history keeps it, without the event's body. It is false
-// for a fact that the history's rows of events and attempts tell, which nearly all are: a delivery
-// that succeeds has no other. What a further endpoint gets of an event is in no such row.
+// KeptOfDelivery returns the fact as the history stores it, without the event's body. It returns
+// false for facts that can be derived from the history's rows of events and attempts. That includes
+// all facts of a delivery that succeeds. A handover to another endpoint can't be derived.
 func (f Fact) KeptOfDelivery() (Fact, bool) {
 	switch body := f.Body.(type) {
 	case DeliveryCreated:
 		if body.Moved.Moves == 0 {
-			return Fact{}, false // before it is copied: each delivery has one
+			return Fact{}, false // checked before the copy because every delivery has one
 		}
 		body.Event.Body = nil
 		f.Body = body

@@ -2,12 +2,12 @@ package domain
 
 import "slices"
 
-// Watch is an account's request to report payments to one wallet that meet the rules.
+// Watch is an account's request to report payments to a wallet that meet the rules.
 type Watch struct {
 	ID              string
 	AccountID       string
 	Version         uint64
-	Revision        uint64 // version of the last fact that changed what a client configures: the ETag
+	Revision        uint64 // version of the last fact that changed the configuration; used as the ETag
 	WalletAddress   string
 	Label           string
 	EndpointID      string
@@ -15,46 +15,45 @@ type Watch struct {
 	EventTypes      []EventType
 	CreatedAtMillis int64
 	UpdatedAtMillis int64
-	DeletedAtMillis int64 // 0: not deleted
+	DeletedAtMillis int64 // 0 if not deleted
 
-	// Covered are the ledgers that backfills have matched against the watch, and LiveSince
-	// is the first one that the follower does (0: not known yet).
+	// Covered are the ledgers that backfills have matched against the watch. LiveSince is the first
+	// ledger that the follower matches live, or 0 if not known yet.
 	Covered   Ranges
 	LiveSince uint32
 	Backfill  Backfill
-	Parts     []Part // open parts of backfills; they do not overlap
-	// MissedSince is the first ledger that the watch missed because its endpoint was deleted; 0
-	// once there is no gap in its coverage from there on. Until the watch has another endpoint,
-	// LiveSince is 0.
+	Parts     []Part // open parts of backfills, which don't overlap
+	// MissedSince is the first ledger that the watch missed because its endpoint was deleted, or 0 if
+	// everything since then is covered. LiveSince is 0 until the watch has another endpoint.
 	MissedSince uint32
 
-	// Payments of ledgers that close after ExpiresAtMillis are not taken; 0: it never expires.
+	// Payments in ledgers that close after ExpiresAtMillis are ignored; 0 means never.
 	ExpiresAtMillis int64
-	// Once marks a watch for one payment, which is in Fulfilled once it has it.
+	// Once marks a watch for a single payment. Fulfilled is that payment.
 	Once      bool
 	Fulfilled Fulfilment
 }
 
-// Fulfilment is the payment that a watch for one payment has taken. It takes no other.
+// Fulfilment is the only payment that a watch for one payment accepts.
 type Fulfilment struct {
-	PaymentID      string // empty: none yet
+	PaymentID      string // empty if there is none yet
 	Ledger         uint32
-	ClosedAtMillis int64 // of the ledger
+	ClosedAtMillis int64 // close time of the ledger
 }
 
-// FulfilledBy returns the fulfilment by a payment.
+// FulfilledBy returns a Fulfilment by the payment.
 func FulfilledBy(p Payment) Fulfilment { return Fulfilment{p.ID, p.Ledger, p.ClosedAtMillis} }
 
-// Is reports whether there is one.
+// Is reports whether the watch is fulfilled.
 func (f Fulfilment) Is() bool { return f.PaymentID != "" }
 
-// Expired reports whether the watch takes nothing of a ledger that closed at a time.
+// Expired reports whether the watch ignores ledgers that close at the given time.
 func (w Watch) Expired(closedAtMillis int64) bool {
 	return w.ExpiresAtMillis != 0 && closedAtMillis > w.ExpiresAtMillis
 }
 
-// MustClaim reports whether a payment that matches may be taken only once the watch itself has
-// recorded that it is the one ([RecordCoverage]).
+// MustClaim reports whether a matching payment must first be claimed with [RecordCoverage], because
+// the watch accepts only one.
 func (w Watch) MustClaim() bool { return w.Once && !w.Fulfilled.Is() }
 
 // AwaitsFollower reports whether the follower that runs backfills has work for the watch.
@@ -62,14 +61,14 @@ func (w Watch) AwaitsFollower() bool {
 	return (w.Backfill.UnderWay() || len(w.Parts) > 0) && !w.Deleted()
 }
 
-// Exists reports whether the watch was created. A deleted one was.
+// Exists reports whether the watch was created. It is true for a deleted watch.
 func (w Watch) Exists() bool { return w.ID != "" }
 
-// Deleted reports whether the watch was deleted. Such a watch matches nothing.
+// Deleted reports whether the watch was deleted. A deleted watch matches nothing.
 func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
 
-// WatchChange holds the fields of a watch that change; nil: no change. The wallet, and whether the
-// watch is for one payment, cannot change.
+// WatchChange holds the fields of a watch to change; nil fields stay the same. The wallet and Once
+// can't change.
 type WatchChange struct {
 	Label           *string
 	EndpointID      *string
@@ -78,10 +77,10 @@ type WatchChange struct {
 	Memo            *MemoRule
 	SenderAllowlist *[]string
 	EventTypes      *[]EventType
-	ExpiresAtMillis *int64 // 0: the watch does not expire
+	ExpiresAtMillis *int64 // 0 means never
 }
 
-// since returns the change without the values that the watch has already.
+// since returns the change without values that are already set.
 func (c WatchChange) since(w Watch) WatchChange {
 	if c.Memo != nil && c.Memo.Equal(w.Rules.Memo) {
 		c.Memo = nil
@@ -98,7 +97,7 @@ func (c WatchChange) since(w Watch) WatchChange {
 	}
 }
 
-// With returns the watch as a change leaves it.
+// With returns the watch after a change.
 func (w Watch) With(c WatchChange) Watch { return c.to(w) }
 
 func (c WatchChange) to(w Watch) Watch {
@@ -113,9 +112,8 @@ func (c WatchChange) to(w Watch) Watch {
 	return w
 }
 
-// DecideWatch decides a command on a watch. A command that would change nothing yields no
-// fact. The caller has checked the fields; whether the endpoint exists is checked where
-// endpoints are known.
+// DecideWatch decides a command on a watch. A command that would change nothing returns no facts.
+// The caller validates the fields and checks that the endpoint exists.
 func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateWatch); ok {
 		return DecideCreateWatch(state, body, nowMillis)
@@ -141,7 +139,7 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 		return decideBackfill(state, body)
 	case RecordCoverage:
 		return decideCoverage(state, body, nowMillis), nil
-	case CreateWatch: // above
+	case CreateWatch: // handled above
 	}
 	panic("domain: a watch cannot answer " + c.Body.CommandType())
 }
@@ -163,8 +161,8 @@ func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody,
 	return []FactBody{WatchCreated{Watch: w}}, nil
 }
 
-// EvolveWatch applies one fact to the state of a watch. Backfills do not change the
-// revision: no client has configured anything.
+// EvolveWatch applies a fact to a watch. Backfills don't change the revision because they don't
+// change the configuration.
 func EvolveWatch(state Watch, f Fact) Watch {
 	changed, _ := f.Body.(WatchFact)
 	switch body := changed.(type) {
@@ -190,7 +188,7 @@ func EvolveWatch(state Watch, f Fact) Watch {
 	return state
 }
 
-// Match is the match of one payment with one watch.
+// Match is a match of a payment with a watch.
 type Match struct {
 	EventID      string
 	Type         EventType
@@ -199,11 +197,11 @@ type Match struct {
 	Verification Verification
 }
 
-// MatchPayment matches a payment against a watch. It returns false if there is nothing to
-// report: a deleted watch, another wallet, a payment to oneself, a ledger that closed after the
-// watch expired, an outcome that the watch does not report, or, of a watch for one payment, a
-// payment that is not the one. What has fulfilled a watch matches it for good, whatever its
-// rules are by then: its ledger may be read again.
+// MatchPayment matches a payment against a watch. It returns false if the watch doesn't report the
+// payment: the watch is deleted, has expired or is for another wallet, the payment is to the sender
+// itself, the watch doesn't report the outcome, or it only reports another payment. A payment that
+// has fulfilled a watch always matches it, even if the rules have changed, because its ledger may
+// be read again.
 func MatchPayment(w Watch, p Payment) (Match, bool) {
 	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
 		return Match{}, false

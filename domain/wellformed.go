@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// Limits of commands and matches. The API and the follower have narrower ones; these apply
-// to whatever else can write to the topics, so that no aggregate outgrows a record, which
-// brokers limit to 1 MiB: an endpoint has up to MaxSecrets sealed secrets besides its
-// headers.
+// Limits of commands and matches. The API and the follower have stricter limits. These apply to
+// everything else that can write to the topics and keep an aggregate's record below the broker's
+// limit of 1 MiB. An endpoint has up to MaxSecrets encrypted secrets in addition to its headers.
 const (
 	maxIDBytes      = 128
 	maxTextBytes    = 16 << 10
@@ -28,8 +27,8 @@ const (
 	maxStatedMillis = 7_258_118_400_000 // the year 2200
 )
 
-// WellFormed returns why a command must not be passed to a Decide function, or nil. A
-// command that passes is decided, and may be refused.
+// WellFormed returns nil if the command can be passed to a Decide function, which may still refuse
+// it.
 func (c Command) WellFormed() error {
 	if err := errors.Join(checkID("command id", CommandPrefix, c.ID),
 		checkID("account", AccountPrefix, c.AccountID),
@@ -70,7 +69,7 @@ func (c RollKey) wellFormed() error {
 		checkMillis("grace", c.GraceMillis))
 }
 
-// RevokeKey and others below have only fields that are looked up in the state.
+// RevokeKey and other commands below only have fields that are looked up in the state.
 func (RevokeKey) wellFormed() error { return nil }
 
 func (k Key) wellFormed() error {
@@ -97,11 +96,11 @@ func (c UpdateEndpoint) wellFormed() error {
 	return errors.Join(c.Change.wellFormed(), toldOfItself(c.EndpointID, c.Change.NoticesTo))
 }
 
-// toldOfItself refuses an endpoint that would be notified about itself: if it fails, it cannot
-// receive the notification.
+// toldOfItself refuses an endpoint that would be notified about itself, because it can't receive
+// the notification while it is failing.
 func toldOfItself(endpointID string, noticesTo *string) error {
 	if noticesTo != nil && *noticesTo == endpointID {
-		return errors.New("an endpoint cannot get the notices about itself")
+		return errors.New("an endpoint cannot receive notices about itself")
 	}
 	return nil
 }
@@ -126,7 +125,7 @@ func (c ResealSecrets) wellFormed() error {
 
 func (c TestEndpoint) wellFormed() error {
 	if c.Sample != "" && c.Sample != PaymentReceived {
-		return fmt.Errorf("there is no sample of %.40q", c.Sample)
+		return fmt.Errorf("unknown sample type %.40q", c.Sample)
 	}
 	return nil
 }
@@ -155,8 +154,8 @@ func (c ResendEvent) wellFormed() error {
 	return err
 }
 
-// wellFormed checks that a remembered delivery is the one that is asked for, and no larger
-// than one that was matched.
+// wellFormed checks that the remembered delivery is the requested one and within the limits of a
+// match.
 func (r Remembered) wellFormed(asked ResendEvent) error {
 	d := r.Delivery
 	err := atMost("event's body", len(r.Body), maxEventBytes)
@@ -164,8 +163,8 @@ func (r Remembered) wellFormed(asked ResendEvent) error {
 		return err
 	}
 	if d.EventID != asked.EventID || d.EndpointID != asked.EndpointID {
-		err = errors.Join(err, fmt.Errorf("the history has the event %.40q to %.40q, which was not "+
-			"requested", d.EventID, d.EndpointID))
+		err = errors.Join(err, fmt.Errorf("the remembered delivery is of event %.40q to %.40q, not of "+
+			"the requested one", d.EventID, d.EndpointID))
 	}
 	if d.WatchID != "" {
 		err = errors.Join(err, checkID("watch", WatchPrefix, d.WatchID))
@@ -183,8 +182,8 @@ func (r Remembered) wellFormed(asked ResendEvent) error {
 		within("former endpoints", len(d.FormerEndpointIDs), 0, d.Moves))
 }
 
-// headersFormed checks that names are tokens (RFC 9110, section 5.6.2) as far as a request
-// line requires it: no space, colon or control character.
+// headersFormed checks that header names are tokens (RFC 9110, section 5.6.2), as far as is needed
+// to keep requests well-formed: no spaces, colons or control characters.
 func headersFormed(headers []Header) error {
 	err := atMost("headers", len(headers), maxHeaders)
 	for _, h := range headers {
@@ -261,19 +260,18 @@ func (c WatchChange) wellFormed() error {
 	return err
 }
 
-// wellFormed checks that this program knows the rule: one of a newer version would let
-// every payment pass as verified.
+// wellFormed checks that this version knows the rule. An unknown rule would verify every payment.
 func (r AmountRule) wellFormed() error {
 	kinds := []AmountKind{AmountAny, AmountExact, AmountMin, AmountMax, AmountRange}
 	if !slices.Contains(kinds, r.Kind) {
-		return fmt.Errorf("there is no amount rule %q", r.Kind)
+		return fmt.Errorf("unknown amount rule %q", r.Kind)
 	}
 	return nil
 }
 
 func (r MemoRule) wellFormed() error {
 	if !slices.Contains([]MemoKind{MemoAny, MemoPresent, MemoAbsent, MemoEquals}, r.Kind) {
-		return fmt.Errorf("there is no memo rule %q", r.Kind)
+		return fmt.Errorf("unknown memo rule %q", r.Kind)
 	}
 	return errors.Join(atMost("memo type", len(r.Value.Type), maxHashBytes),
 		atMost("memo", len(r.Value.Raw), maxNameBytes))
@@ -300,13 +298,13 @@ func eventTypesFormed(types []EventType) error {
 	err := within("event types", len(types), 1, maxPermissions)
 	for _, t := range types {
 		if t != PaymentReceived && t != PaymentRejected {
-			err = errors.Join(err, fmt.Errorf("no watch reports events of type %q", t))
+			err = errors.Join(err, fmt.Errorf("a watch cannot report events of type %q", t))
 		}
 	}
 	return err
 }
 
-// WellFormed returns why a match must not be passed to an endpoint, or nil.
+// WellFormed returns nil if the match can be passed to an endpoint.
 func (m MatchInput) WellFormed() error {
 	return errors.Join(m.sourceFormed(),
 		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
@@ -318,7 +316,7 @@ func (m MatchInput) WellFormed() error {
 		within("former endpoints", len(m.Moved.FormerEndpointIDs), 0, m.Moved.Moves))
 }
 
-// sourceFormed checks that the event is of a watch, or a notice about another endpoint.
+// sourceFormed checks that the event comes from a watch or is a notice about another endpoint.
 func (m MatchInput) sourceFormed() error {
 	if !m.Event.Type.TellsOfEndpoint() {
 		return errors.Join(checkID("watch", WatchPrefix, m.WatchID),
@@ -328,11 +326,11 @@ func (m MatchInput) sourceFormed() error {
 		within("moves of a notice", m.Moved.Moves, 0, 0))
 }
 
-// maxClosedMillis is the last second of 2105, which the history's tables can store in 32
+// maxClosedMillis is the end of 2105, the latest time that the history's tables can store in 32
 // bits.
 const maxClosedMillis = 4_291_747_199_999
 
-// WellFormed returns why a payment must not be stored in the history, or nil.
+// WellFormed returns nil if the payment can be stored in the history.
 func (p Payment) WellFormed() error {
 	err := errors.Join(within("payment", len(p.ID), 1, maxIDBytes),
 		within("wallet", len(p.To), 1, maxIDBytes),
@@ -344,11 +342,11 @@ func (p Payment) WellFormed() error {
 	return err
 }
 
-// maxPaymentsOfMove is more than one operation can pay to one wallet: a contract call's events take
-// 16 KiB by the network's settings, an event of a payment more than 100 bytes of it.
+// maxPaymentsOfMove is more than one operation can pay to one wallet. The network limits the events
+// of a contract call to 16 KiB, and a payment's event takes more than 100 bytes.
 const maxPaymentsOfMove = 10_000
 
-// WellFormed returns why a move must not be stored in the history, or nil.
+// WellFormed returns nil if the move can be stored in the history.
 func (m BalanceMove) WellFormed() error {
 	err := errors.Join(checkID("move", MovePrefix, m.ID),
 		within("wallet", len(m.Wallet), 1, maxIDBytes),
@@ -371,8 +369,8 @@ func (m BalanceMove) WellFormed() error {
 	return err
 }
 
-// checkID checks that an identifier can be part of a key of the state: the prefix and then
-// letters, digits, hyphens and underscores.
+// checkID checks that an ID can be part of a state key: the prefix, followed by letters, digits,
+// hyphens and underscores.
 func checkID(what, prefix, id string) error {
 	if len(id) <= len(prefix) || id[:len(prefix)] != prefix {
 		return fmt.Errorf("%s %.40q does not begin with %s", what, id, prefix)
