@@ -18,10 +18,10 @@ func DecodeAccount(m Message) (domain.Account, error) {
 	return decodeAs(m, "Account", accountIn)
 }
 
-// MarshalAccount encodes an account as a task stores it.
+// MarshalAccount encodes an account for a task's store.
 func MarshalAccount(a domain.Account) []byte { return EncodeAccount(a).Value }
 
-// UnmarshalAccount decodes an account as a task stores it.
+// UnmarshalAccount decodes an account from a task's store.
 func UnmarshalAccount(value []byte) (domain.Account, error) {
 	return unmarshalAs(value, accountIn)
 }
@@ -38,7 +38,6 @@ func accountOut(a domain.Account) *kafka.Account {
 	}
 }
 
-// countsOut returns nil for none.
 func countsOut(c domain.Counts) *kafka.Counts {
 	if c == (domain.Counts{}) {
 		return nil
@@ -231,12 +230,12 @@ func keyRevokedIn(m *kafka.KeyRevoked) domain.FactBody {
 	return domain.KeyRevoked{KeyID: m.GetKeyId()}
 }
 
-// EncodeKeyUse encodes a row of the topic "key-uses": when a key was last used.
+// EncodeKeyUse encodes a record of the topic "key-uses": the time when a key was last used.
 func EncodeKeyUse(atMillis int64) Message {
 	return pack("KeyUse", "", timestamppb.New(time.UnixMilli(atMillis)))
 }
 
-// DecodeKeyUse decodes a row of the topic "key-uses".
+// DecodeKeyUse decodes a record of the topic "key-uses".
 func DecodeKeyUse(m Message) (atMillis int64, err error) {
 	var at timestamppb.Timestamp
 	err = unpackAs(m, "KeyUse", &at)

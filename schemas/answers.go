@@ -110,21 +110,21 @@ func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
 	}
 }
 
-// MarshalHandled encodes a task's stored answer to a command to an aggregate, and the time when it
-// was handled.
+// MarshalHandled encodes the answer to a command for a task's store, with the aggregate that
+// handled the command and the time.
 func MarshalHandled(aggregate string, atMillis int64, h domain.CommandHandled) []byte {
 	meta := &kafka.FactMeta{Aggregate: aggregate, AtMillis: atMillis}
 	return pack("CommandHandled", "", factOut(meta, h)).Value
 }
 
-// UnmarshalHandled decodes a task's stored answer to a command.
+// UnmarshalHandled decodes the answer to a command from a task's store.
 func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
 	var r kafka.CommandHandled
 	err := proto.Unmarshal(value, &r)
 	return commandHandledIn(&r).(domain.CommandHandled), err
 }
 
-// HandledFor decodes the aggregate of a remembered command, and when it was handled.
+// HandledFor decodes the aggregate and the time of a stored answer.
 func HandledFor(value []byte) (aggregate string, atMillis int64, err error) {
 	var r kafka.CommandHandled
 	err = proto.Unmarshal(value, &r)

@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// backfillOut returns nil for a watch without a backfill.
 func backfillOut(b domain.Backfill) *kafka.Backfill {
 	if b == (domain.Backfill{}) {
 		return nil
@@ -53,8 +52,8 @@ func rangeIn(r *kafka.LedgerRange) domain.Range {
 	return domain.Range{From: r.GetFrom(), To: r.GetTo()}
 }
 
-// partsOut encodes the open parts of a watch. Nearly always a part has the senders of the watch,
-// and they are not written twice.
+// partsOut encodes a watch's open parts. A part usually has the same senders as its watch; they are
+// not written twice.
 func partsOut(w domain.Watch) []*kafka.BackfillPart {
 	parts := mapped(w.Parts, partOut)
 	for _, p := range parts {

@@ -4,18 +4,18 @@ import (
 	"embed"
 	"fmt"
 	"strconv"
-	text "strings" // this package has a function of that name
+	text "strings" // this package declares a function named strings
 )
 
 //go:embed clickhouse/*.sql
 var clickhouseFiles embed.FS
 
-// Migration is one migration of the tables in ClickHouse. Each statement may be repeated
-// without effect: ClickHouse has no transactions over them. It names its database by the
+// Migration is a migration of the ClickHouse tables. ClickHouse has no transactions that span
+// statements, so each statement must be safe to repeat. Statements refer to the database by the
 // query parameter "database".
 type Migration struct {
-	Version    uint32 // 1 is the first; none is left out
-	Name       string // of the file
+	Version    uint32 // consecutive, from 1
+	Name       string // the file's name
 	Statements []string
 }
 
@@ -44,8 +44,8 @@ func ClickHouseMigrations() []Migration {
 	return migrations
 }
 
-// statements splits a file. A statement ends with a semicolon at the end of a line, and a comment
-// is on a separate line.
+// statements splits a file into statements. A statement ends with a semicolon at the end of a line,
+// and comments must be on lines of their own.
 func statements(file string) []string {
 	var list []string
 	var statement text.Builder

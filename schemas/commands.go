@@ -29,31 +29,30 @@ func commandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.Message 
 		return endpointCommandOut(meta, b)
 	case domain.WatchCommand:
 		return watchCommandOut(meta, b)
-	default: // none: each command is of one of these
+	default: // the interfaces above cover all commands
 	}
 	panic(noForm(body))
 }
 
-// noForm is the panic message for a command or fact without a Protobuf form.
+// noForm returns the panic message for a command or fact without a Protobuf form.
 func noForm(body any) string { return fmt.Sprintf("schemas: %T has no Protobuf form", body) }
 
 // DecodeCommand decodes a command.
 func DecodeCommand(m Message) (domain.Command, error) {
 	read, known := commandForms[m.Type]
 	if !known {
-		return domain.Command{}, fmt.Errorf("schemas: found a command of type %q, which this program "+
-			"does not know: run a newer lumenhook", m.Type)
+		return domain.Command{}, fmt.Errorf("schemas: unknown command type %q: run a newer lumenhook",
+			m.Type)
 	}
 	return read(m)
 }
 
-// commandForms decodes each command type.
+// commandForms maps command types to their decoders.
 var commandForms = together(accountCommandForms, endpointCommandForms, watchCommandForms)
 
-// commandForm decodes one command type.
 type commandForm func(Message) (domain.Command, error)
 
-// command makes the decoder of a command type from the decoder of its body.
+// command returns a decoder of commands, given a decoder of their bodies.
 func command[T any, M interface {
 	*T
 	proto.Message

@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// Limits of the record data in a dead letter. The whole record is at its offset for as long as its
+// Limits of the data in a dead letter. The complete record remains at its offset as long as its
 // topic retains it.
 const (
 	deadKeyBytes    = 1 << 10
@@ -18,7 +18,7 @@ const (
 	deadReasonBytes = 2 << 10
 )
 
-// DeadLetter is a record of an input topic that its reader set aside.
+// DeadLetter is an input record that a task set aside because it could not process it.
 type DeadLetter struct {
 	Topic            string
 	Partition        int32
@@ -26,8 +26,8 @@ type DeadLetter struct {
 	Reason           string
 	SetAsideAtMillis int64
 	Key, Value       []byte
-	Headers          [][2]string // names and values
-	ValueBytes       int         // of the whole value
+	Headers          [][2]string // name and value pairs
+	ValueBytes       int         // size of the complete value
 }
 
 // EncodeDeadLetter encodes a record of the topic "dead-letters".
@@ -72,8 +72,8 @@ func DecodeDeadLetter(m Message) (DeadLetter, error) {
 	return d, err
 }
 
-// CommandHead returns the fields that every version of a command begins with, for a command
-// that cannot be decoded; if its value does not name it, its headers do.
+// CommandHead decodes the fields that all versions of commands start with, for commands that can't
+// be decoded. If the value has no command ID, it falls back to the headers.
 func CommandHead(m Message) (commandID string, bodyHash []byte) {
 	var head kafka.CommandHead
 	if err := proto.Unmarshal(m.Value, &head); err != nil || head.GetMeta().GetCommandId() == "" {
@@ -84,7 +84,7 @@ func CommandHead(m Message) (commandID string, bodyHash []byte) {
 
 func first(b []byte, most int) []byte { return b[:min(len(b), most)] }
 
-// printed makes a text that can be encoded, of limited length.
+// printed returns the first most bytes of s, with invalid UTF-8 replaced.
 func printed(s string, most int) string {
 	return string(bytes.ToValidUTF8([]byte(s[:min(len(s), most)]), []byte("\uFFFD")))
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// MarshalDelivery encodes a delivery as a task stores it.
+// MarshalDelivery encodes a delivery for a task's store.
 func MarshalDelivery(d domain.Delivery) []byte { return pack("Delivery", "", deliveryOut(d)).Value }
 
-// UnmarshalDelivery decodes a delivery as a task stores it.
+// UnmarshalDelivery decodes a delivery from a task's store.
 func UnmarshalDelivery(value []byte) (domain.Delivery, error) {
 	return unmarshalAs(value, deliveryIn)
 }
@@ -138,7 +138,6 @@ func attemptResultIn(r interface {
 	}
 }
 
-// movedIn decodes an event's history at other endpoints.
 func movedIn(m interface {
 	GetMoves() uint32
 	GetAttempts() uint32
@@ -296,7 +295,7 @@ func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {
 	}
 }
 
-// entryOut returns nil without an entry, so that the encoding of facts without one does not change.
+// entryOut returns nil for a zero entry, so that the encoding of facts without one doesn't change.
 func entryOut(e domain.LogEntry) *kafka.LogEntry {
 	if e.Number == 0 {
 		return nil

@@ -7,23 +7,22 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeEndpoint writes a row of the table "endpoints", which has nothing of the endpoint's
-// log.
+// EncodeEndpoint encodes a row of the table "endpoints". It omits the attempt log and the trouble.
 func EncodeEndpoint(e domain.Endpoint) Message { return pack("Endpoint", "", endpointOut(e)) }
 
-// DecodeEndpoint reads a row of the table "endpoints".
+// DecodeEndpoint decodes a row of the table "endpoints".
 func DecodeEndpoint(m Message) (domain.Endpoint, error) {
 	return decodeAs(m, "Endpoint", endpointIn)
 }
 
-// MarshalEndpoint writes an endpoint as a task keeps it.
+// MarshalEndpoint encodes an endpoint for a task's store.
 func MarshalEndpoint(e domain.Endpoint) []byte {
 	out := endpointOut(e)
 	out.Log, out.Trouble = logOut(e.Log), troubleOut(e.Trouble)
 	return pack("Endpoint", "", out).Value
 }
 
-// UnmarshalEndpoint reads an endpoint as a task keeps it.
+// UnmarshalEndpoint decodes an endpoint from a task's store.
 func UnmarshalEndpoint(value []byte) (domain.Endpoint, error) {
 	return unmarshalAs(value, endpointIn)
 }
@@ -84,7 +83,6 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 	}
 }
 
-// endpointSettingsIn reads the settings of an endpoint, asked for, recorded or kept.
 func endpointSettingsIn(m interface {
 	GetUrl() string
 	GetDescription() string
@@ -145,7 +143,6 @@ func endpointChangeIn(c *kafka.EndpointChange) domain.EndpointChange {
 	return in
 }
 
-// troubleOut encodes an endpoint's trouble, for states and attempts.
 func troubleOut(t domain.Trouble) *kafka.Trouble {
 	if t == (domain.Trouble{}) {
 		return nil
@@ -276,7 +273,7 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 	panic(noForm(body))
 }
 
-// emptySpan is both ends of the span of a replay of chosen events: there is nothing in it.
+// emptySpan is the start and end of the empty time range of a replay of chosen events.
 const emptySpan = 1
 
 func testEndpointOut(meta *kafka.CommandMeta, b domain.TestEndpoint) proto.Message {

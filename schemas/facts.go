@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeFact writes a fact of the journal.
+// EncodeFact encodes a fact of the journal.
 func EncodeFact(f domain.Fact) Message {
 	meta := &kafka.FactMeta{Aggregate: f.Aggregate, Version: f.Version, AtMillis: f.AtMillis}
 	return pack(f.Body.FactType(), f.Cause, factOut(meta, f.Body))
@@ -30,29 +30,28 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return watchFactOut(meta, b)
 	case domain.CommandHandled:
 		return commandHandledOut(meta, b)
-	default: // none: each fact is one of these
+	default: // the cases above cover all facts
 	}
 	panic(noForm(body))
 }
 
-// DecodeFact reads a fact of the journal.
+// DecodeFact decodes a fact of the journal.
 func DecodeFact(m Message) (domain.Fact, error) {
 	read, known := factForms[m.Type]
 	if !known {
-		return domain.Fact{}, fmt.Errorf("schemas: the journal holds a fact of type %q, which this "+
-			"program does not know: run a newer lumenhook", m.Type)
+		return domain.Fact{}, fmt.Errorf("schemas: the journal has a fact of unknown type %q: run a "+
+			"newer lumenhook", m.Type)
 	}
 	return read(m)
 }
 
-// factForms reads each fact type.
+// factForms maps fact types to their decoders.
 var factForms = together(accountFactForms, endpointFactForms, deliveryFactForms, noticeFactForms,
 	watchFactForms, map[string]factForm{"CommandHandled": fact(commandHandledIn)})
 
-// factForm reads one fact type.
 type factForm func(Message) (domain.Fact, error)
 
-// fact makes the reader of one fact type out of how its body is read.
+// fact returns a decoder of facts, given a decoder of their bodies.
 func fact[T any, M interface {
 	*T
 	proto.Message
@@ -74,7 +73,7 @@ func fact[T any, M interface {
 	}
 }
 
-// together is one table out of several that have no key in common.
+// together merges tables that have no keys in common.
 func together[T any](tables ...map[string]T) map[string]T {
 	all := make(map[string]T)
 	for _, t := range tables {

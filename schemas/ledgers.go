@@ -5,26 +5,26 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// LedgerRead records that a ledger was read: the follower's cursor.
+// LedgerRead records that a ledger was read. It is the follower's cursor.
 type LedgerRead struct {
 	NetworkPassphrase string
 	Sequence          uint32
 	Hash              string
 	ClosedAtMillis    int64
 	Transactions      int
-	Payments          int // to any wallet
+	Payments          int // to all wallets
 	Observed          int // to watched wallets
 	Matches           int
-	// next offset by partition of "watches" when the ledger was matched
+	// The next offset per partition of "watches" when the ledger was matched.
 	WatchesOffsets  map[int32]int64
-	MatchesOffsets  map[int32]int64 // by partition of "matches": later ledgers come after
-	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise
+	MatchesOffsets  map[int32]int64 // per partition of "matches"; matches of later ledgers follow
+	PaymentsOffsets map[int32]int64 // per partition of "payments"; payments of later ledgers follow
 	ReadAtMillis    int64
-	// Coverage lists the ledgers that were read up to this one.
+	// Coverage lists the ledgers read up to and including this one.
 	Coverage domain.Coverage
-	// From this ledger on balance moves were recorded, without a break; 0: they were not.
+	// The first ledger of an unbroken record of balance moves; 0 if none are recorded.
 	MovesSince       uint32
-	MovesSinceMillis int64 // when it closed
+	MovesSinceMillis int64 // its close time
 }
 
 // EncodeLedgerRead encodes a record of the topic "ledgers".
@@ -88,7 +88,7 @@ type TransactionQuarantined struct {
 	Ledger            uint32
 	ClosedAtMillis    int64
 	TxHash            string
-	Order             int // 1 is the first transaction that was applied
+	Order             int // position in which it was applied, from 1
 	Reason            string
 	ReadAtMillis      int64
 }

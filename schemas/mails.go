@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeMailOrder writes a record of the topic "mails".
+// EncodeMailOrder encodes a record of the topic "mails".
 func EncodeMailOrder(o domain.MailOrder) Message {
 	return pack("MailOrder", "", &kafka.MailOrder{
 		EndpointId:         o.EndpointID,
@@ -28,7 +28,7 @@ func EncodeMailOrder(o domain.MailOrder) Message {
 	})
 }
 
-// DecodeMailOrder reads a record of the topic "mails".
+// DecodeMailOrder decodes a record of the topic "mails".
 func DecodeMailOrder(m Message) (domain.MailOrder, error) {
 	return decodeAs(m, "MailOrder", mailOrderIn)
 }
@@ -49,7 +49,6 @@ func mailOrderIn(m *kafka.MailOrder) domain.MailOrder {
 	}
 }
 
-// disabledIn reads why an endpoint was disabled.
 func disabledIn(m interface {
 	GetReason() string
 	GetEventId() string
@@ -77,7 +76,7 @@ func mailDoneIn(m *kafka.MailDone) domain.MailDone {
 	return domain.MailDone{Taken: m.GetTaken(), Refused: m.GetRefused()}
 }
 
-// MarshalNotice writes a notice as a task keeps it.
+// MarshalNotice encodes a notice for a task's store.
 func MarshalNotice(n domain.Notice) []byte {
 	return pack("Notice", "", &kafka.Notice{
 		EndpointId:         n.EndpointID,
@@ -97,7 +96,7 @@ func MarshalNotice(n domain.Notice) []byte {
 	}).Value
 }
 
-// UnmarshalNotice reads a notice as a task keeps it.
+// UnmarshalNotice decodes a notice from a task's store.
 func UnmarshalNotice(value []byte) (domain.Notice, error) {
 	return unmarshalAs(value, func(m *kafka.Notice) domain.Notice {
 		return domain.Notice{

@@ -22,8 +22,7 @@ func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
 	})
 }
 
-// DecodePaymentMatched decodes the part of a record of the topic "matches" that the
-// endpoint needs.
+// DecodePaymentMatched decodes the part of a record of the topic "matches" that endpoints need.
 func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)
@@ -37,8 +36,7 @@ func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 	}, err
 }
 
-// EncodeHandOver encodes a record of the topic "matches" that hands an event over to
-// another endpoint.
+// EncodeHandOver encodes a record of the topic "matches" that hands over an event to an endpoint.
 func EncodeHandOver(m domain.MatchInput) Message {
 	return pack("PaymentMatched", "", &kafka.PaymentMatched{
 		AccountId:         m.AccountID,
@@ -55,16 +53,15 @@ func EncodeHandOver(m domain.MatchInput) Message {
 	})
 }
 
-// MatchMade is an existing match, as the follower reads it back.
+// MatchMade is an existing match as the follower reads it.
 type MatchMade struct {
 	EventID   string
 	WatchID   string
 	PaymentID string
-	Ledger    uint32 // of the payment; 0: the event was handed over
+	Ledger    uint32 // the payment's ledger; 0 if the event was handed over
 }
 
-// DecodeMatchMade decodes the part of a record of the topic "matches" that a follower
-// needs.
+// DecodeMatchMade decodes the part of a record of the topic "matches" that followers need.
 func DecodeMatchMade(m Message) (MatchMade, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Names of record headers.
+// Header names.
 const (
-	HeaderType    = "type"  // the name of the value's message
+	HeaderType    = "type"  // name of the value's Protobuf message
 	HeaderVersion = "v"     // its schema version
-	HeaderCause   = "cause" // identifier of the command that caused it
+	HeaderCause   = "cause" // ID of the command that caused the record
 )
 
-// Message is a record's value and the type and version in its headers.
+// Message is a record's value with the contents of its headers.
 type Message struct {
 	Type    string
 	Version string
@@ -22,12 +22,12 @@ type Message struct {
 	Value   []byte
 }
 
-// Headers returns a record's headers by name, or an empty text.
+// Headers returns the value of a record's header, or "".
 type Headers interface {
 	Header(name string) string
 }
 
-// Read makes a message from a record's value and headers.
+// Read returns a message with a record's value and headers.
 func Read(value []byte, h Headers) Message {
 	return Message{
 		Type:    h.Header(HeaderType),
@@ -37,28 +37,27 @@ func Read(value []byte, h Headers) Message {
 	}
 }
 
-// EachHeader iterates over the headers of this message's record.
+// EachHeader iterates over the headers of the message's record.
 func (m Message) EachHeader(yield func(name, value string) bool) {
 	_ = yield(HeaderType, m.Type) && yield(HeaderVersion, m.Version) &&
 		(m.Cause == "" || yield(HeaderCause, m.Cause))
 }
 
-// firstVersion is the schema version of every message so far. A message that gets a second
-// version is upcast when it is decoded.
+// firstVersion is the schema version of all messages so far. If a message gets a second version,
+// the decoder converts old messages.
 const firstVersion = "1"
 
 func pack(typ, cause string, m proto.Message) Message {
 	value, err := proto.Marshal(m)
 	if err != nil {
-		// Marshal fails only on strings that are not UTF-8: the code that made the value
-		// checks them, so this is a bug (never a state that can be stored).
+		// Marshal fails only for strings that are not valid UTF-8. Callers check strings before storing
+		// them, so this is a bug.
 		panic(fmt.Sprintf("schemas: encoding %s: %v", typ, err))
 	}
 	return Message{Type: typ, Version: firstVersion, Cause: cause, Value: value}
 }
 
-// ErrNewer is the error of a message with a schema version that this program does not know:
-// a newer program decodes it.
+// ErrNewer is returned for messages with an unknown schema version, which a newer program can read.
 var ErrNewer = errors.New("run a newer lumenhook")
 
 func unpack(m Message, into proto.Message) error {
@@ -66,8 +65,8 @@ func unpack(m Message, into proto.Message) error {
 		return fmt.Errorf("schemas: %.80q has no schema version: it was not written by lumenhook", m.Type)
 	}
 	if m.Version != firstVersion {
-		return fmt.Errorf("schemas: %s has schema version %q, and this program knows %s: %w", m.Type,
-			m.Version, firstVersion, ErrNewer)
+		return fmt.Errorf("schemas: %s has schema version %q, but this program only supports %s: %w",
+			m.Type, m.Version, firstVersion, ErrNewer)
 	}
 	if err := proto.Unmarshal(m.Value, into); err != nil {
 		return fmt.Errorf("schemas: decoding %s: %w", m.Type, err)
@@ -77,12 +76,11 @@ func unpack(m Message, into proto.Message) error {
 
 func unpackAs(m Message, typ string, into proto.Message) error {
 	if m.Type != typ {
-		return fmt.Errorf("schemas: found %q where %s belongs", m.Type, typ)
+		return fmt.Errorf("schemas: expected a record of type %s, got %q", typ, m.Type)
 	}
 	return unpack(m, into)
 }
 
-// decodeAs decodes a message of a type.
 func decodeAs[T any, R any, M interface {
 	*R
 	proto.Message
@@ -92,7 +90,6 @@ func decodeAs[T any, R any, M interface {
 	return in(b), err
 }
 
-// unmarshalAs decodes a value that a task stores.
 func unmarshalAs[T any, R any, M interface {
 	*R
 	proto.Message

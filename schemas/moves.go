@@ -7,13 +7,13 @@ import (
 
 const typeBalanceMoved = "BalanceMoved"
 
-// BalanceMoved is a change of a watched wallet's balance, as the follower records it.
+// BalanceMoved is a balance move of a watched wallet, as recorded by the follower.
 type BalanceMoved struct {
 	Move             domain.BalanceMove
 	ObservedAtMillis int64
 }
 
-// IsBalanceMoved reports whether a record of the topic "payments" is a move of a balance.
+// IsBalanceMoved reports whether a record of the topic "payments" is a balance move.
 func IsBalanceMoved(h Headers) bool { return h.Header(HeaderType) == typeBalanceMoved }
 
 // EncodeBalanceMoved encodes a record of the topic "payments".

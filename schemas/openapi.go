@@ -5,8 +5,8 @@ import (
 	_ "embed"
 )
 
-// OpenAPI describes the API, as OpenAPI 3.1 in YAML. The API serves it, and its tests check
-// every request and response against it.
+// OpenAPI is the OpenAPI 3.1 description of the API in YAML. The API serves it, and its tests
+// validate every request and response against it.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
@@ -16,21 +16,20 @@ var OpenAPI []byte
 //go:embed openapi.json
 var OpenAPIJSON []byte
 
-// SignatureVectors are test vectors for implementations of the signature: inputs with their
-// signatures, and the values that a receiver accepts.
+// SignatureVectors are test vectors for implementations of the signature.
 //
 //go:embed vectors/signature.json
 var SignatureVectors []byte
 
-// Docs are the files of the API's reference: docs.html, and what it loads from docs/: Redoc
-// (docs/LICENSE), and our script and style. The API makes docs/openapi.js, which defines openapi.
+// Docs contains the API reference: docs.html and the files in docs/ that it loads, which are Redoc
+// (docs/LICENSE) and our script and style. The API generates docs/openapi.js.
 //
 //go:embed docs.html docs/*.js docs/*.css
 var Docs embed.FS
 
-// Events holds a JSON Schema (draft 2020-12) of each event type, for receivers: events/<type>.json,
-// and events/common.json, to which they refer. They allow unknown fields, because fields may be
-// added. Events have only the fields that they name.
+// Events contains the JSON Schema (draft 2020-12) of each event type as events/<type>.json, for
+// receivers, and events/common.json, to which they refer. The schemas allow unknown fields because
+// later versions may add fields. Today's events only have the fields in the schemas.
 //
 //go:embed events/*.json
 var Events embed.FS

@@ -5,7 +5,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// PaymentObserved is a payment to a watched wallet, as the follower records it.
+// PaymentObserved is a payment to a watched wallet, as recorded by the follower.
 type PaymentObserved struct {
 	Payment          domain.Payment
 	ObservedAtMillis int64

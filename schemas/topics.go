@@ -1,29 +1,28 @@
 package schemas
 
-// Cleanup says how a topic cleans up old records.
+// Cleanup is a topic's cleanup policy.
 type Cleanup string
 
-// Forms of cleanup.
+// Cleanup policies.
 const (
 	CleanupDelete  Cleanup = "delete"
 	CleanupCompact Cleanup = "compact"
 )
 
-// Topic is one of the topics of docs/architecture.md.
+// Topic describes a topic (docs/architecture.md).
 type Topic struct {
 	Name            string // without the prefix
-	Keyed           bool   // has the deployment's partition count; else one partition
+	Keyed           bool   // uses the deployment's partition count; otherwise has one partition
 	Cleanup         Cleanup
-	RetentionMillis int64 // -1: kept
-	// SegmentMillis is after how long the cluster begins a new file. Nothing is
-	// deleted of the newest, and nothing compacted. 0: as the cluster has it.
+	RetentionMillis int64 // -1 means forever
+	// SegmentMillis is the maximum age of a segment. The broker neither deletes nor compacts the
+	// active segment. 0 means the cluster's default.
 	SegmentMillis int64
-	// SegmentBytes is after how many bytes the cluster begins a new file. 0: as the cluster
-	// has it.
+	// SegmentBytes is the maximum size of a segment. 0 means the cluster's default.
 	SegmentBytes int64
 }
 
-// Names of the topics, without the prefix.
+// Topic names, without the prefix.
 const (
 	TopicCommands  = "commands"
 	TopicResults   = "results"
@@ -34,22 +33,23 @@ const (
 	TopicEndpoints = "endpoints"
 	TopicWatches   = "watches"
 	TopicAccounts  = "accounts"
-	// TopicQuarantine holds the transactions that could not be read, by hash. It is
-	// empty as long as this program knows every form of the network.
+	// TopicQuarantine contains transactions that could not be read, keyed by hash. It is empty as long
+	// as this version supports all formats of the network.
 	TopicQuarantine = "quarantine"
-	// TopicDeadLetters holds records of the input topics that could not be read, with their
-	// positions. It is empty unless another program writes to them, or a newer version of this one.
+	// TopicDeadLetters contains input records that could not be read, with their positions. It is
+	// empty unless another program or a newer version writes to the input topics.
 	TopicDeadLetters = "dead-letters"
-	// TopicKeyUses holds when each API key was last used, by key id, to the minute, and which
-	// sessions of the console were ended. Every process that authenticates writes it, and losing
-	// it costs little: an ended session might work again for up to 15 minutes after its last use.
+	// TopicKeyUses contains the time to the minute when each API key was last used, keyed by key ID,
+	// and the console sessions that were ended. Every process that authenticates requests writes to
+	// it. Data loss does little harm: an ended session might work again until 15 minutes after its
+	// last use.
 	TopicKeyUses = "key-uses"
-	// TopicMails holds the orders of mails about disabled endpoints, by endpoint. An order may be
-	// carried out for [domain.MailOrderFor]; older ones have expired.
+	// TopicMails contains orders of mails about disabled endpoints, keyed by endpoint. An order
+	// expires after [domain.MailOrderFor].
 	TopicMails = "mails"
-	// TopicSnapshots holds snapshots of the engine's states, one after another, in the partition of
-	// their journal. They are chunks, followed by a manifest (streams/task/snapshot.go). The engine
-	// deletes snapshots that no restore needs.
+	// TopicSnapshots contains the engine's state snapshots, each in the partition of its journal. A
+	// snapshot is a series of chunks followed by a manifest (streams/task/snapshot.go). The engine
+	// deletes the snapshots that no restore needs.
 	TopicSnapshots = "snapshots"
 )
 
@@ -59,11 +59,12 @@ const (
 	dayMillis    = 24 * hourMillis
 )
 
-// snapshotSegmentBytes is small: files are deleted whole, and a state is small.
+// snapshotSegmentBytes is small so that deleted snapshots free disk space soon: only whole segments
+// are deleted.
 const snapshotSegmentBytes = 16 << 20
 
-// Topics lists all topics. Keyed ones share one partition count, so that the
-// commands, matches and facts of one endpoint share a partition number.
+// Topics returns all topics. Keyed topics have the same number of partitions, so an endpoint's
+// commands, matches and facts are in partitions with the same number.
 func Topics() []Topic {
 	return []Topic{
 		requests(TopicCommands),
@@ -125,7 +126,7 @@ func Topics() []Topic {
 	}
 }
 
-// requests returns a topic of requests from one part to another, which are short-lived.
+// requests returns a topic for short-lived requests between components.
 func requests(name string) Topic {
 	return Topic{
 		Name:            name,

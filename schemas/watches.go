@@ -15,10 +15,10 @@ func DecodeWatch(m Message) (domain.Watch, error) {
 	return decodeAs(m, "Watch", watchIn)
 }
 
-// MarshalWatch encodes a watch as a task stores it.
+// MarshalWatch encodes a watch for a task's store.
 func MarshalWatch(w domain.Watch) []byte { return EncodeWatch(w).Value }
 
-// UnmarshalWatch decodes a watch as a task stores it.
+// UnmarshalWatch decodes a watch from a task's store.
 func UnmarshalWatch(value []byte) (domain.Watch, error) {
 	return unmarshalAs(value, watchIn)
 }
@@ -96,7 +96,7 @@ func fulfilmentIn(f *kafka.Fulfilment) domain.Fulfilment {
 	}
 }
 
-// rulesIn decodes the rules of a watch, or those that a part of a backfill pins.
+// rulesIn decodes the rules of a watch or of a backfill's part.
 func rulesIn(m interface {
 	GetAssets() []*kafka.Asset
 	GetAmountRule() *kafka.AmountRule
