@@ -1,23 +1,21 @@
-// Package retry retries what may succeed later.
+// Package retry retries operations that may succeed later.
 //
-// It hides how long to wait and when to stop: waits that double up to a limit, with jitter
-// so that callers that failed together do not retry together; a reset after progress;
-// limits by a context, a number of tries or a time; and which errors are permanent. All
-// retries of the program use one of these:
+// It decides how long to wait and when to stop. Waits double up to a limit, start over after
+// progress, and have jitter, so that callers that failed together don't retry together. Retries can
+// be limited by a context, a number of attempts or a time, and errors can be marked as permanent.
+// All retries in Lumenhook use one of these functions:
 //
-//	Do, Value   until it succeeds
-//	Forever     one run after another, until the context ends
-//	Backoff     the waits alone, for a loop of another shape
-//	Sleep       one wait of a known length
+//	Do, Value   retry until success
+//	Forever     runs a function repeatedly until the context ends
+//	Backoff     provides the waits for other loops
+//	Sleep       waits for a fixed time
 //
-// An error is permanent if Permanent wraps it, at any depth; sentinels may be wrapped too.
-// The mark stays on the error that Do, Value and Forever return, so it also ends enclosing
-// loops. A loop that knows itself which errors are transient uses Policy.If, which marks
-// nothing.
+// An error is permanent if it wraps an error marked by Permanent. The mark stays on the errors that
+// Do, Value and Forever return, so it also ends enclosing loops. A loop that knows which errors are
+// transient can use Policy.If instead, which doesn't mark errors.
 //
-// Jitter uses the global random source unless a policy sets another: Seeded is
-// deterministic. Time is only the runtime's timers, which are virtual in a testing/synctest
-// bubble.
+// Jitter comes from the global random source by default; Seeded is deterministic. Only runtime
+// timers are used, which are virtual in a testing/synctest bubble.
 //
 // File map: retry.go (everything).
 package retry

@@ -11,39 +11,39 @@ import (
 	"time"
 )
 
-// Policy is how long to wait before each further try, and when to give up. Zero limits mean
-// none.
+// Policy specifies the wait before each retry and when to give up. Zero limits mean no limit.
 type Policy struct {
-	First time.Duration // after the first failure; each further wait is twice the previous one
-	Last  time.Duration // the longest wait
+	First time.Duration // wait after the first failure, doubled after each further one
+	Last  time.Duration // maximum wait
 
-	Tries  int           // of Do and Value: the maximum
-	Within time.Duration // of Do and Value: no try starts after it
+	Tries  int           // for Do and Value: maximum number of attempts
+	Within time.Duration // for Do and Value: no attempt starts later
 
-	// If reports whether an error is transient; nil: each that is not permanent.
+	// If reports whether an error is transient. If nil, all errors are that are not permanent.
 	If func(error) bool
-	// Jitter is where in its second half a wait ends, in [0, 1); nil: random. A policy
-	// whose jitter is not safe for concurrent use belongs to one loop.
-	Jitter func() float64
-	// OnFailure is called before each wait.
+	// Jitter returns values in [0, 1), which select a wait between half of the full wait and the full
+	// wait. If nil, it is random. A Jitter that isn't safe for concurrent use must not be shared by
+	// loops.
+	Jitter    func() float64
 	OnFailure func(Failure)
 }
 
-// Failure is a failed try that is followed by another.
+// Failure is a failed attempt that will be followed by another.
 type Failure struct {
 	Err  error
-	Wait time.Duration // until the next try
-	// New reports whether it is the first since the start or the last progress, or differs
+	Wait time.Duration // until the next attempt
+	// New is true for the first failure since the start or the last progress, and if the error differs
 	// from the previous one.
 	New bool
 }
 
-// Seeded returns a deterministic jitter.
+// Seeded returns a deterministic Policy.Jitter.
 func Seeded(seed uint64) func() float64 {
 	return rand.New(rand.NewPCG(seed, 0)).Float64 // #nosec G404 -- waits are no secrets
 }
 
-// Warn logs each new failure as a warning, and repeats of it at the debug level.
+// Warn returns a Policy.OnFailure that logs new failures as warnings and repeated ones for
+// debugging.
 func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	return func(f Failure) {
 		level := slog.LevelDebug
@@ -54,7 +54,7 @@ func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	}
 }
 
-// Permanent marks an error as permanent; nil stays nil.
+// Permanent marks an error as permanent. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -66,14 +66,14 @@ type permanent struct{ error }
 
 func (p *permanent) Unwrap() error { return p.error }
 
-// IsPermanent reports whether an error, or one that it wraps, was marked by Permanent.
+// IsPermanent reports whether err was marked by Permanent or wraps such an error.
 func IsPermanent(err error) bool {
 	_, is := errors.AsType[*permanent](err)
 	return is
 }
 
-// After reads the header Retry-After (RFC 9110, section 10.2.3): seconds or a date. The wait is 0
-// for an invalid value or a past date, and never longer than longest.
+// After parses a Retry-After header (RFC 9110, section 10.2.3), which contains seconds or a date.
+// It returns 0 for invalid values and past dates, and at most longest.
 func After(value string, now time.Time, longest time.Duration) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, longest)
@@ -85,14 +85,14 @@ func After(value string, now time.Time, longest time.Duration) time.Duration {
 	return min(max(0, at.Sub(now)), longest)
 }
 
-// Backoff is the waits of one loop. It is used by one goroutine.
+// Backoff provides the waits of a loop. It is not safe for concurrent use.
 type Backoff struct {
 	policy Policy
-	next   time.Duration // the longest that the next wait may be
-	told   string        // the last failure's text
+	next   time.Duration // the next wait without jitter
+	told   string        // text of the last failure
 }
 
-// Backoff returns the waits of a policy, from the first one on.
+// Backoff returns a new Backoff for the policy.
 func (p Policy) Backoff() *Backoff {
 	if p.Jitter == nil {
 		p.Jitter = rand.Float64 //nolint:forbidigo // unless a policy brings another
@@ -100,17 +100,17 @@ func (p Policy) Backoff() *Backoff {
 	return &Backoff{policy: p, next: p.First}
 }
 
-// Next returns the next wait, for callers that wait by other means.
+// Next returns the next wait, for callers that don't use Wait.
 func (b *Backoff) Next() time.Duration {
 	half := b.next / 2
 	b.next = min(2*b.next, max(b.policy.First, b.policy.Last))
 	return half + time.Duration(b.policy.Jitter()*float64(half))
 }
 
-// Reset starts over with the first wait, after progress.
+// Reset makes the next wait the first one again. Call it after progress.
 func (b *Backoff) Reset() { b.told, b.next = "", b.policy.First }
 
-// Wait waits after a failure, and returns an error if the context ends first.
+// Wait waits after a failure. It returns an error if the context ends first.
 func (b *Backoff) Wait(ctx context.Context, failed error) error {
 	wait := b.Next()
 	if b.policy.OnFailure != nil {
@@ -121,7 +121,7 @@ func (b *Backoff) Wait(ctx context.Context, failed error) error {
 	return Sleep(ctx, wait)
 }
 
-// Sleep waits, and returns the context's error if that ends first.
+// Sleep waits, or returns the context's error if the context ends first.
 func Sleep(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -136,14 +136,14 @@ func Sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Do tries until it succeeds. It returns the last try's error if that is permanent or the
-// policy gives up, joined with the context's error if that ends.
+// Do calls try until it succeeds. If the last error is permanent or the policy gives up, Do returns
+// that error. If the context ends, Do returns the context's error joined with the last error.
 func Do(ctx context.Context, p Policy, try func() error) error {
 	_, err := Value(ctx, p, func() (struct{}, error) { return struct{}{}, try() })
 	return err
 }
 
-// Value is Do for a function with a result: that of the last try.
+// Value is like Do and also returns the result of the last attempt.
 func Value[T any](ctx context.Context, p Policy, try func() (T, error)) (T, error) {
 	within := ctx
 	if p.Within > 0 {
@@ -167,9 +167,9 @@ func Value[T any](ctx context.Context, p Policy, try func() (T, error)) (T, erro
 	}
 }
 
-// Forever runs until the context ends, which is no error, or a run fails permanently. A run
-// that ends without an error is followed by the next one at once, one that failed after a
-// wait, which starts over if the run had made progress.
+// Forever calls run repeatedly until the context ends, which is not an error, or until run returns
+// a permanent error. It waits after a failed run, with the first wait if the run made progress.
+// After a successful run, it continues without a wait.
 func Forever(ctx context.Context, p Policy, run func() (progress bool, err error)) error {
 	waits := p.Backoff()
 	for ctx.Err() == nil {
