@@ -1,20 +1,18 @@
-// Package receiver is the demo receiver: an HTTPS server that treats webhooks
-// exactly as the specification tells receivers to ("Verification by the
-// receiver", "Receiver handling rule"), so that a first run shows a webhook
-// that was truly verified.
+// Package receiver is the demo receiver, an HTTPS server that handles webhooks exactly as the
+// specification requires ("Verification by the receiver", "Receiver handling rule"). It lets new
+// users see a webhook that was actually verified.
 //
-// It hides the order of the steps: the raw body is read, the signature verified
-// over it, the Webhook-Id looked up among those already seen, the webhook
-// recorded, 200 answered, and only then the webhook handed on.
+// It handles each webhook in this order: read the raw body, verify its signature, look up its
+// Webhook-Id, record it, respond 200, and then pass it to the callback.
 //
 // Invariants:
 //
-//   - R1 Nothing of a body is parsed before its signature is verified.
-//   - R2 A Webhook-Id is remembered only when its webhook was verified, so that
-//     a forgery cannot hide a real one.
-//   - R3 Everything is bounded: bodies (1 MiB), headers (32 KiB), remembered ids
-//     (100,000, the longest unseen forgotten first) and webhooks waiting to be
-//     handed on (1,024; when they are full, answers wait).
+//   - R1 A body is not parsed before its signature has been verified.
+//   - R2 A Webhook-Id is only recorded after verification, so that a forged webhook can't hide a
+//     real one.
+//   - R3 Memory is bounded: bodies (1 MiB), headers (32 KiB), recorded IDs (100,000, evicting the
+//     least recently seen) and webhooks waiting for the callback (1,024; if the queue is full,
+//     responses wait).
 //
 // File map: receiver.go (everything).
 package receiver

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// Path is the path of webhooks.
+	// Path is the URL path of webhooks.
 	Path = "/webhooks"
 
 	maxBodyBytes   = 1 << 20
@@ -31,19 +31,19 @@ const (
 	maxConns       = 1024
 )
 
-// Webhook is a request with the receiver's verdict.
+// Webhook is a received request and the result of checking it.
 type Webhook struct {
-	ID        string // Webhook-Id; made printable and short when not verified
-	Type      string // the event's type, empty unless verified
+	ID        string // Webhook-Id; truncated and made printable if not verified
+	Type      string // event type; empty if not verified
 	Timestamp string // Webhook-Timestamp, as received
 	Signature string // Webhook-Signature, as received
 	Body      []byte // as received
 	Verified  bool
-	Reason    string // why it was refused, empty when it was accepted
-	Duplicate bool   // verified, and its id was accepted before
+	Reason    string // why it was refused; empty if accepted
+	Duplicate bool   // verified, but its ID was accepted before
 }
 
-// Text returns the webhook and its verdict in one line.
+// Text returns a one-line description.
 func (w Webhook) Text() string {
 	switch {
 	case w.Duplicate:
@@ -55,22 +55,21 @@ func (w Webhook) Text() string {
 	return fmt.Sprintf("refused    %s: %s", w.ID, w.Reason)
 }
 
-// Config sets up a Receiver. All fields but Now and Logger are required.
+// Config configures a Receiver. Only Now and Logger are optional.
 type Config struct {
-	Listen string // host:port; port 0 picks a free one
-	// GetCertificate returns the server's certificate, as tls.Config's.
+	Listen string // host:port; port 0 selects a free port
+	// GetCertificate returns the server's certificate; see [tls.Config].
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Secrets returns the endpoint secrets that may have signed, at the time
-	// of each request.
+	// Secrets returns the endpoint secrets that are valid at the time of a request.
 	Secrets func() []domain.Secret
-	// OnWebhook is called for each webhook, one at a time, in the order of arrival, after
-	// its answer was decided. It may keep Body.
+	// OnWebhook is called for each webhook, one at a time and in order of arrival, after the response
+	// has been decided. It may retain Body.
 	OnWebhook func(Webhook)
-	Now       func() time.Time // time.Now
-	Logger    *slog.Logger     // discards
+	Now       func() time.Time // default: time.Now
+	Logger    *slog.Logger     // default: discards logs
 }
 
-// Receiver is the demo receiver. Start it once, Close it once.
+// Receiver is the demo receiver. Call Start and Close once each.
 type Receiver struct {
 	cfg      Config
 	server   *http.Server
@@ -79,11 +78,11 @@ type Receiver struct {
 	waiting  chan Webhook
 	handed   sync.WaitGroup
 
-	mu      sync.RWMutex // read-held while a webhook enters waiting
+	mu      sync.RWMutex // read-locked while a webhook is added to waiting
 	stopped bool         // waiting is closed
 }
 
-// New checks the configuration; an error names each field at fault.
+// New returns a receiver, or an error that lists the missing fields.
 func New(cfg Config) (*Receiver, error) {
 	var faults []error
 	need := func(ok bool, field string) {
@@ -106,7 +105,7 @@ func New(cfg Config) (*Receiver, error) {
 	}
 	seen, err := lru.New[string, struct{}](maxSeen)
 	if err != nil {
-		return nil, fmt.Errorf("receiver: make the memory of ids: %w", err)
+		return nil, fmt.Errorf("receiver: create the ID cache: %w", err)
 	}
 	r := &Receiver{cfg: cfg, seen: seen, waiting: make(chan Webhook, maxWaiting)}
 	r.server = r.newServer()
@@ -131,13 +130,13 @@ func (r *Receiver) newServer() *http.Server {
 		Protocols:         new(http.Protocols),
 		ConnState:         ingress.ConnState,
 	}
-	// HTTP/1.1 only: for small bodies it costs both sides less than half of HTTP/2, and
-	// this server shares a machine with the sender.
+	// HTTP/1.1 only: for small bodies, it costs each side less than half as much as HTTP/2, and this
+	// server shares a machine with the sender.
 	s.Protocols.SetHTTP1(true)
 	return s
 }
 
-// Start listens and serves; it returns once connections are accepted.
+// Start starts the server. It returns once connections are accepted.
 func (r *Receiver) Start() error {
 	l, err := net.Listen("tcp", r.cfg.Listen)
 	if err != nil {
@@ -162,11 +161,11 @@ func (r *Receiver) Start() error {
 	return nil
 }
 
-// Addr returns the address that the receiver listens on, once started.
+// Addr returns the address of a started receiver.
 func (r *Receiver) Addr() net.Addr { return r.listener.Addr() }
 
-// URL returns the URL of webhooks, once started. For a receiver that listens on all
-// addresses it is the loopback one.
+// URL returns the webhook URL of a started receiver. If it listens on all addresses, the URL
+// contains the loopback address.
 func (r *Receiver) URL() string {
 	addr := r.listener.Addr().(*net.TCPAddr)
 	host := addr.IP.String()
@@ -176,8 +175,8 @@ func (r *Receiver) URL() string {
 	return "https://" + net.JoinHostPort(host, fmt.Sprint(addr.Port)) + Path
 }
 
-// Close stops accepting, lets requests in flight end until ctx does, and
-// returns when every webhook that was answered has been handed on.
+// Close stops accepting requests, waits for requests in flight until ctx ends, and returns once
+// OnWebhook has been called for all webhooks.
 func (r *Receiver) Close(ctx context.Context) error {
 	if r.listener == nil {
 		return nil
@@ -191,7 +190,7 @@ func (r *Receiver) Close(ctx context.Context) error {
 	return err
 }
 
-// handOn queues a webhook for OnWebhook, waiting for room; false means that the
+// handOn queues a webhook for OnWebhook and waits if the queue is full. It returns false if the
 // receiver has stopped.
 func (r *Receiver) handOn(w Webhook) bool {
 	r.mu.RLock()
@@ -203,7 +202,7 @@ func (r *Receiver) handOn(w Webhook) bool {
 	return true
 }
 
-// stopHandingOn returns when OnWebhook has had everything.
+// stopHandingOn closes the queue and waits until it is empty.
 func (r *Receiver) stopHandingOn() {
 	r.mu.Lock()
 	if !r.stopped {
@@ -214,10 +213,9 @@ func (r *Receiver) stopHandingOn() {
 	r.handed.Wait()
 }
 
-// maxIDBytes bounds a Webhook-Id; ours have 30.
+// maxIDBytes is the maximum length of a Webhook-Id. Lumenhook's have 30 bytes.
 const maxIDBytes = 128
 
-// verdict is the result of checking a request.
 type verdict struct {
 	status  int
 	webhook Webhook
@@ -231,7 +229,7 @@ func (r *Receiver) handle(w http.ResponseWriter, req *http.Request) {
 		if errors.As(err, &tooLarge) {
 			status = http.StatusRequestEntityTooLarge
 		}
-		answer(w, status, "the body could not be read whole: at most 1 MiB is accepted")
+		answer(w, status, "cannot read the complete body: at most 1 MiB is accepted")
 		return
 	}
 	v := r.judge(req.Header, body)
@@ -242,8 +240,8 @@ func (r *Receiver) handle(w http.ResponseWriter, req *http.Request) {
 	answer(w, v.status, v.webhook.Reason)
 }
 
-// judge follows the specification's order: signature over the raw bytes, then whether the
-// id was seen, and only then the content of the body.
+// judge follows the order of the specification: first the signature of the raw bytes, then the ID,
+// and last the content of the body.
 func (r *Receiver) judge(header http.Header, body []byte) verdict {
 	id := header.Get("Webhook-Id")
 	signature := strings.Join(header.Values("Webhook-Signature"), ",")
@@ -264,7 +262,7 @@ func (r *Receiver) judge(header http.Header, body []byte) verdict {
 	}
 	var event struct{ ID, Type string }
 	if err := json.Unmarshal(body, &event); err != nil {
-		return refuse(http.StatusBadRequest, "the body is signed but is no JSON object")
+		return refuse(http.StatusBadRequest, "the body is signed but is not a JSON object")
 	}
 	if event.ID != id {
 		return refuse(http.StatusBadRequest, "Webhook-Id is not the id of the body")
@@ -283,7 +281,6 @@ func answer(w http.ResponseWriter, status int, reason string) {
 	_, _ = io.WriteString(w, reason+"\n")
 }
 
-// printable makes an unverified id safe for a terminal and short.
 func printable(id string) string {
 	id = strings.Map(func(c rune) rune {
 		if c > ' ' && c < 0x7f {
