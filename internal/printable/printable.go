@@ -1,7 +1,7 @@
-// Package printable makes texts that strangers wrote safe to show to a person. It hides which
-// characters command a terminal, change how the text around them is shown, or hide in it.
+// Package printable makes untrusted text safe to display. It escapes characters that control a
+// terminal, change how the surrounding text is displayed, or are invisible.
 //
-// Invariant: JSON that was written with such a character in it stays the same value.
+// Invariant: escaping JSON doesn't change its value.
 //
 // File map: printable.go (everything).
 package printable
@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// invisible are the characters that can change how a text around them is shown, or that hide in
-// it: controls (C0 and C1, so also the sequences of a terminal), format controls (such as those
-// of bidirectional text, zero-width characters and tags), separators of lines, and fillers.
+// invisible contains the characters that are hidden or change how the surrounding text is
+// displayed: control characters (C0 and C1, which start terminal sequences), format characters
+// (such as bidirectional controls, zero-width characters and tags), line separators and fillers.
 var invisible = []*unicode.RangeTable{
 	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
 }
@@ -28,8 +28,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, invisible...)
 }
 
-// Text replaces each invisible character, except line feeds and tabs, by its escape in JSON, such
-// as \u202e, and bytes that are no UTF-8 by U+FFFD.
+// Text replaces invisible characters, except line feeds and tabs, with JSON escapes such as \u202e.
+// It replaces invalid UTF-8 with U+FFFD.
 func Text(text string) string {
 	if strings.IndexFunc(text, isInvisible) < 0 && utf8.ValidString(text) {
 		return text
