@@ -1,10 +1,8 @@
-// Package pages reads the project's pages, which are Markdown. It hides the parser, and how a
-// forge names the anchor of a heading. Tests use it to compare pages with the program
+// Package pages parses the project's Markdown pages. Tests use it to compare pages with the program
 // (cmd/lumenhook) and to check links (internal/arch).
 //
-// It holds that a page reads the same here as on a forge: tables and strikethrough of GitHub,
-// no HTML of a page's own, and anchors as GitHub makes them, of which it refuses to make two
-// alike.
+// Pages read the same as on GitHub: with GitHub's tables, strikethrough and heading anchors, and
+// without embedded HTML.
 package pages
 
 import (
@@ -24,46 +22,45 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Page is one page, and what there is on it.
+// Page is a parsed page.
 type Page struct {
-	Path     string // from the root of the repository, with slashes
-	Title    string // its first heading
+	Path     string // relative to the root of the repository, with slashes
+	Title    string // text of the first heading
 	Headings []Heading
 	Blocks   []Block
 	Links    []Link
-	Tree     ast.Node // of which its parts are read
+	Tree     ast.Node // syntax tree, from which the fields above are extracted
 	Source   []byte
 }
 
-// Heading is one below the title.
+// Heading is a heading below the title.
 type Heading struct {
 	Level  int
 	Text   string
 	Anchor string
 }
 
-// Block is one block of code.
+// Block is a code block.
 type Block struct {
-	Language string // as the fence says it; of an indented block, and of a bare fence: none
+	Language string // from the fence; empty if not specified
 	Fenced   bool
 	Code     string
-	Line     int      // of the page, from 1
-	Section  string   // the heading above it
-	Quoting  []string // the targets of links in the paragraph before it
+	Line     int      // line of the page, from 1
+	Section  string   // text of the heading above
+	Quoting  []string // resolved targets of the links in the preceding paragraph
 }
 
-// Link is a link or a picture.
+// Link is a link or an image.
 type Link struct {
-	Target string // as it is written
+	Target string // as written
 	Text   string
 	Line   int
 }
 
-// markdown reads what the pages are written in.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
-// Read reads a page of the repository, whose root is given.
+// Read parses a page of the repository in root.
 func Read(root, name string) (Page, error) {
 	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
@@ -72,7 +69,7 @@ func Read(root, name string) (Page, error) {
 	return Parse(name, source)
 }
 
-// Parse reads a page's text.
+// Parse parses the source of a page. It returns an error if the page has no title or contains HTML.
 func Parse(name string, source []byte) (Page, error) {
 	p := Page{Path: name, Source: source}
 	p.Tree = markdown.Parser().Parse(text.NewReader(source),
@@ -89,7 +86,6 @@ func Parse(name string, source []byte) (Page, error) {
 	return p, err
 }
 
-// take notes a part.
 func (p *Page) take(n ast.Node) error {
 	switch n := n.(type) {
 	case *ast.Heading:
@@ -103,7 +99,7 @@ func (p *Page) take(n ast.Node) error {
 	case *ast.Image:
 		p.Links = append(p.Links, Link{string(n.Destination), p.Words(n), p.lineOf(n)})
 	case *ast.HTMLBlock:
-		if n.HTMLBlockType != ast.HTMLBlockType2 { // a comment, which nobody sees
+		if n.HTMLBlockType != ast.HTMLBlockType2 { // comments are not displayed
 			return fmt.Errorf("%s:%d: HTML: write it in Markdown", p.Path, p.lineOf(n))
 		}
 	case *ast.RawHTML:
@@ -146,7 +142,7 @@ func (p *Page) takeBlock(n ast.Node, language string, fenced bool) {
 	p.Blocks = append(p.Blocks, b)
 }
 
-// Words are the words of a part, without its marks.
+// Words returns the text of a node without markup.
 func (p *Page) Words(n ast.Node) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -168,7 +164,7 @@ func (p *Page) Words(n ast.Node) string {
 	return b.String()
 }
 
-// lineOf is the line at which a part begins, or what contains it.
+// lineOf returns the line of a node, or of the block that contains it.
 func (p *Page) lineOf(n ast.Node) int {
 	for ; n != nil; n = n.Parent() {
 		if n.Type() != ast.TypeInline && n.Lines() != nil && n.Lines().Len() > 0 {
@@ -178,8 +174,8 @@ func (p *Page) lineOf(n ast.Node) int {
 	return 1
 }
 
-// Resolve gives the path, from the root of the repository, of what a link leads to; with its
-// anchor. A link to another site stays as it is.
+// Resolve returns a link's target relative to the root of the repository, including its anchor.
+// Links to other sites are returned unchanged.
 func (p *Page) Resolve(target string) string {
 	if strings.Contains(target, ":") {
 		return target
@@ -196,11 +192,10 @@ func (p *Page) Resolve(target string) string {
 	return file
 }
 
-// anchors are the names that the headings of one page have got.
+// anchors counts the anchors of a page's headings.
 type anchors map[string]int
 
-// Generate gives a heading its name: lower case, blanks as hyphens, without punctuation, and
-// with a number where a heading before has the same.
+// Generate returns a heading's anchor, with a number appended if the page already has that anchor.
 func (a anchors) Generate(text []byte, _ ast.NodeKind) []byte {
 	name := Anchor(string(text))
 	n := a[name]
@@ -211,10 +206,11 @@ func (a anchors) Generate(text []byte, _ ast.NodeKind) []byte {
 	return []byte(name)
 }
 
-// Put is for names that a page gives by itself, which no page does.
+// Put implements [parser.IDs]. It is for explicit IDs, which pages don't use.
 func (a anchors) Put(name []byte) { a[string(name)]++ }
 
-// Anchor is the name that forges give to a heading.
+// Anchor returns the anchor that GitHub generates for a heading: in lower case, with spaces
+// replaced by hyphens and without punctuation.
 func Anchor(heading string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(strings.TrimSpace(heading)) {
