@@ -4,5 +4,5 @@ package subprocess
 
 import "syscall"
 
-// Killed does nothing where the kernel offers nothing.
+// Killed returns nil because only Linux can kill a process when its parent dies.
 func Killed() *syscall.SysProcAttr { return nil }

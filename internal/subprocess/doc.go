@@ -1,6 +1,6 @@
-// Package subprocess helps with other processes. Killed prevents a killed process from leaving
-// others behind, which would otherwise continue (on Linux). ListenFree finds ports for programs
-// that bind theirs later. Lock and TryLock keep other processes out.
+// Package subprocess helps with starting and coordinating processes. On Linux, Killed ensures that
+// child processes don't outlive a parent that was killed. ListenFree finds ports for programs that
+// bind them later. TryLock and Lock exclude other processes with a lock file.
 //
 //	cmd.SysProcAttr = subprocess.Killed()
 //

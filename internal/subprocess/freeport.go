@@ -12,10 +12,10 @@ const (
 	tries = 16
 )
 
-// ListenFree binds a free port of a host, for a program that binds it later and cannot be given a
-// listener. It seeks one where kernels do not take the ports of outgoing connections from (Linux
-// begins at 32768, RFC 6335 at 49152): there a port stays free until its program binds it, however
-// many connections the machine opens meanwhile. Close the listener to free the port.
+// ListenFree binds a free port on the host for a program that can't be given a listener. It avoids
+// the range from which kernels take the ports of outgoing connections (from 32768 on Linux, from
+// 49152 in RFC 6335), so that the port normally stays free until the program binds it, however many
+// connections are opened in the meantime. Close the listener to release the port.
 func ListenFree(host string) (net.Listener, error) {
 	for range tries {
 		// #nosec G404 -- any port will do

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// listening is the state of a socket in /proc/net/tcp.
+// listening is the state of a listening socket in /proc/net/tcp.
 const listening = "0A"
 
-// Listener names the program that listens on an address, such as "python3 (process 123)"; without
-// /proc, or the right to read it, "another program".
+// Listener returns the program that listens on an address, such as "python3 (process 123)". If
+// /proc doesn't exist or can't be read, it returns "another program".
 func Listener(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return "another program"
 	}
-	sockets := map[string]bool{} // links to them
+	sockets := map[string]bool{} // their links in /proc/*/fd
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		text, _ := os.ReadFile(table) // else nothing is known
+		text, _ := os.ReadFile(table) // if this fails, no sockets are found
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
 			if len(f) > 9 && f[3] == listening && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", at.Port())) {

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// ErrLocked means that another process has locked a file.
+// ErrLocked is returned if another process has locked the file.
 var ErrLocked = errors.New("another process has locked it")
 
-// lockInterval is the time between attempts to lock a file.
 const lockInterval = 100 * time.Millisecond
 
-// TryLock opens a file, which it creates if necessary, and locks it. The lock lasts until the file
-// is closed, or the process ends. It returns ErrLocked if another process has locked the file.
+// TryLock opens a file, creating it if necessary, and locks it until the file is closed or the
+// process exits. It returns ErrLocked if another process has locked the file.
 func TryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -31,7 +30,7 @@ func TryLock(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Lock waits until it has locked a file, or ctx ends.
+// Lock is like TryLock but waits until the file is unlocked or ctx ends.
 func Lock(ctx context.Context, path string) (*os.File, error) {
 	tick := time.NewTicker(lockInterval)
 	defer tick.Stop()
