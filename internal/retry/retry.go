@@ -21,10 +21,10 @@ type Policy struct {
 
 	// If reports whether an error is transient. If nil, all errors are that are not permanent.
 	If func(error) bool
-	// Jitter returns values in [0, 1), which select a wait between half of the full wait and the full
-	// wait. If nil, it is random. A Jitter that isn't safe for concurrent use must not be shared by
-	// loops.
-	Jitter    func() float64
+	// Jitter returns the share, in [0, 1), of a wait's second half that is used. If nil, it is
+	// random. A Jitter that isn't safe for concurrent use must not be shared by loops.
+	Jitter func() float64
+	// OnFailure is called before each wait.
 	OnFailure func(Failure)
 }
 
