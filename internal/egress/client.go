@@ -31,60 +31,60 @@ const (
 	defaultIdleTime = time.Minute
 	defaultConnAge  = time.Minute
 
-	resolveShare = 2 // a lookup may take this fraction of an attempt
-	maxSends     = 3 // of one attempt's request, each on another connection (E2)
+	resolveShare = 2 // divisor: a lookup may take half of an attempt's timeout
+	maxSends     = 3 // of an attempt's request, each on a new connection (E2)
 )
 
-// Resolver turns a name into addresses. *net.Resolver is one; an error counts as
-// the budget spent if the context has ended, else as DNS.
+// Resolver resolves host names. [*net.Resolver] implements it. An error counts as a timeout if the
+// context has ended, or else as DNS.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Config configures a Client. Zero values mean the defaults named.
+// Config configures a Client. Comments give the default for the zero value.
 type Config struct {
 	Policy  Policy
-	RootCAs *x509.CertPool // the system's roots
+	RootCAs *x509.CertPool // default: the system's roots
 
-	// Resolver is used for every dial. If nil, it is one with a bounded cache that keeps
-	// answers for seconds: the hosts file first, then DNSServer (an address and port), or
-	// those of /etc/resolv.conf if that is empty. It gives up after half of AttemptTimeout
-	// at most: a name that no server answers for did not resolve.
+	// Resolver is used for every dial. The default resolver queries the hosts file, then DNSServer (an
+	// address and port) or, if that is empty, the servers in /etc/resolv.conf. It caches answers for a
+	// few seconds and gives up after half of AttemptTimeout, so that a name without an answer counts
+	// as DNS and not as a timeout.
 	Resolver  Resolver
 	DNSServer string
 
-	// Proxy tunnels every attempt through an HTTP proxy (see ParseProxy), never taken from
-	// the environment. A host's addresses are still checked before the proxy is asked, but
-	// it is the proxy that connects: the address policy must be enforced there too, or
-	// names that change their address get through.
+	// Proxy is an HTTP proxy for all attempts; see ParseProxy. It is never taken from the environment.
+	// The addresses of a host are still checked first, but the proxy resolves the host again and opens
+	// the connection. The proxy must therefore enforce the address policy as well, or names whose
+	// addresses change can bypass it.
 	Proxy *url.URL
 
-	AttemptTimeout  time.Duration // 10 s, over resolution, connect, handshake, headers and body
-	MaxBodyBytes    int           // 64 KiB: a longer response is BODY_TOO_LARGE
-	StoredBodyBytes int           // 1 KiB of the response kept in a Result
+	AttemptTimeout  time.Duration // 10 s; includes DNS, connect, TLS, headers and body
+	MaxBodyBytes    int           // 64 KiB; longer responses are BODY_TOO_LARGE
+	StoredBodyBytes int           // 1 KiB of the response to store in a Result
 
-	MaxIdlePerHost int           // 128 idle connections to one host and port
-	MaxIdle        int           // 2048 idle connections in all; the longest idle goes first
-	IdleTimeout    time.Duration // 1 min unused, or less if the receiver says so (Keep-Alive)
-	MaxConnAge     time.Duration // 1 min, after which a name is resolved and judged again
-	DisableHTTP2   bool          // offer HTTP/1.1 alone
+	MaxIdlePerHost int           // 128 idle connections per host and port
+	MaxIdle        int           // 2048 in total; the longest idle one is closed first
+	IdleTimeout    time.Duration // 1 min, or less if the receiver requests it (Keep-Alive)
+	MaxConnAge     time.Duration // 1 min, so that names are resolved and checked again
+	DisableHTTP2   bool          // offer only HTTP/1.1
 
 	UserAgent string           // "Lumenhook"
-	Now       func() time.Time // time.Now; dates results, measures nothing
+	Now       func() time.Time // time.Now; only used for dates, not durations
 }
 
-// Field is one header field of a request.
+// Field is a header field of a request.
 type Field struct{ Name, Value string }
 
-// Request is one attempt: a POST of Body to URL. Fields of the message's
-// framing (Host, Content-Length, Connection and their like) are the client's.
+// Request is an attempt to POST Body to URL. The client sets Host, Content-Length, Connection and
+// the other fields that frame a message.
 type Request struct {
 	URL    string
 	Header []Field
 	Body   []byte
 }
 
-// Client makes attempts. It is safe for concurrent use; Close it when done.
+// Client makes delivery attempts. It is safe for concurrent use. Close it after use.
 type Client struct {
 	cfg      Config
 	dialer   net.Dialer
@@ -95,18 +95,18 @@ type Client struct {
 	targets  *lru.Cache[string, *target]
 }
 
-// New builds a client. Its errors name the field at fault.
+// New returns a client. Errors name the invalid field.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	targets, err := lru.New[string, *target](maxTargets)
 	if err != nil {
-		return nil, fmt.Errorf("egress: make the cache of targets: %w", err)
+		return nil, fmt.Errorf("egress: create the target cache: %w", err)
 	}
 	sessions, err := newSessions()
 	if err != nil {
-		return nil, fmt.Errorf("egress: make the cache of TLS sessions: %w", err)
+		return nil, fmt.Errorf("egress: create the TLS session cache: %w", err)
 	}
 	c := &Client{cfg: cfg, targets: targets, sessions: sessions, pool: newPool(cfg)}
 	c.dialer = net.Dialer{ControlContext: c.judgeDial, KeepAlive: keepAlivePeriod}
@@ -114,7 +114,7 @@ func New(cfg Config) (*Client, error) {
 		RootCAs:    cfg.RootCAs,
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"h2", "http/1.1"},
-		// One record a request: small first records would cost a system call each.
+		// Send each request in one TLS record; small first records would each cost a system call.
 		DynamicRecordSizingDisabled: true,
 	}
 	if cfg.DisableHTTP2 {
@@ -149,12 +149,11 @@ func (cfg *Config) complete() error {
 		cfg.Now = time.Now
 	}
 	if !httpguts.ValidHeaderFieldValue(cfg.UserAgent) {
-		faults = append(faults, errors.New("egress: UserAgent holds a control character"))
+		faults = append(faults, errors.New("egress: UserAgent contains a control character"))
 	}
 	return errors.Join(faults...)
 }
 
-// orDefault sets a field that is 0.
 func orDefault[T int | time.Duration](name string, field *T, value T) error {
 	if *field < 0 {
 		return fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name)
@@ -163,20 +162,21 @@ func orDefault[T int | time.Duration](name string, field *T, value T) error {
 	return nil
 }
 
-// Close drops the idle connections; attempts in flight end on their own.
+// Close closes idle connections. Attempts in flight continue.
 func (c *Client) Close() { c.pool.close() }
 
-// DropIdle closes the idle connections to a url's host, for when its endpoint
-// was disabled or moved.
+// DropIdle closes the idle connections to a URL's host. Call it after an endpoint was disabled or
+// moved.
 func (c *Client) DropIdle(rawURL string) {
 	if t, err := c.target(rawURL); err == nil {
 		c.pool.drop(t.addr)
 	}
 }
 
-// Post makes one attempt and returns its result. The error is not the receiver's: ctx was
-// cancelled before the answer was complete (the request may have been sent; errors.Is(err,
-// context.Canceled)), or the request's header is malformed. The result is then meaningless.
+// Post makes one attempt and returns its result. It returns an error only if ctx was cancelled
+// before the response was complete (the request may have been sent; errors.Is(err,
+// context.Canceled)), or if the request's header is malformed. Failures of the receiver are part of
+// the result.
 func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("egress: not sent: %w", err)
@@ -188,7 +188,7 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	result := Result{SentAt: c.cfg.Now()}
 	t, err := c.target(req.URL)
 	if err != nil {
-		// Checked at creation; the policy may have become stricter since.
+		// The URL was checked at creation, but the policy may have become stricter since.
 		result.Error, result.Detail = SSRFBlocked, oneLine(err.Error())
 		return result, nil
 	}
@@ -203,8 +203,8 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	return result, nil
 }
 
-// attempt exchanges one request for one reply. It uses another connection at once if the
-// exchange reports that the request may be sent again (E2).
+// attempt sends a request and returns the reply. If the exchange reports that the request may be
+// sent again, attempt does so immediately on another connection (E2).
 func (c *Client) attempt(
 	ctx context.Context, t *target, req Request, begin time.Time,
 ) (rep reply) {
@@ -224,7 +224,7 @@ func (c *Client) attempt(
 		link = nil
 		late := !time.Now().Before(deadline)
 		if rep.err != nil && late && !errors.Is(rep.err, errForbidden) {
-			// Whatever the layers below made of the passed deadline.
+			// Whatever error the layers below have made of the exceeded deadline.
 			rep.err = inStage(Timeout, stageOf(rep.err), context.DeadlineExceeded)
 		}
 		if !rep.sendAgain || late || sends == maxSends || ctx.Err() != nil {
@@ -233,13 +233,12 @@ func (c *Client) attempt(
 	}
 }
 
-// link is a connection on which an attempt has been given its place; exchange
-// uses it and hands it back to the pool or closes it.
+// link is a connection that is reserved for an attempt. exchange uses it, and then returns it to
+// the pool or closes it.
 type link interface {
 	exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply
 }
 
-// ownFields are the header fields that frame the message.
 var ownFields = map[string]bool{
 	"host": true, "content-length": true, "transfer-encoding": true, "connection": true,
 	"keep-alive": true, "proxy-connection": true, "upgrade": true, "te": true, "trailer": true,

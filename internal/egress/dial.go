@@ -18,28 +18,27 @@ import (
 
 const (
 	maxAddrsTried = 8
-	// nextAddrDelay is how long one address is tried alone (RFC 8305, section 8).
+	// Head start of one address before the next is tried (RFC 8305, section 8).
 	nextAddrDelay   = 250 * time.Millisecond
 	keepAlivePeriod = 30 * time.Second
 )
 
-// carrier is the connection for a handshake with a receiver: a direct one, or a tunnel through a
-// proxy.
+// carrier is the connection that TLS to a receiver runs on: a direct connection, or a tunnel
+// through a proxy.
 type carrier struct {
 	raw  *meteredConn
 	conn net.Conn
 }
 
-// target is a checked URL prepared for use.
+// target is a checked URL, prepared for use.
 type target struct {
 	url  *url.URL
-	host string // without brackets or trailing dot
+	host string // without brackets and trailing dot
 	port string
-	addr string // host and port: the pool's key
-	head string // request line and the fields that are the same each time
+	addr string // host and port, the key in the pool
+	head string // request line and constant header fields
 }
 
-// target returns the parsed and checked URL, from the cache when it can.
 func (c *Client) target(raw string) (*target, error) {
 	if t, ok := c.targets.Get(raw); ok {
 		return t, nil
@@ -59,8 +58,8 @@ func (c *Client) target(raw string) (*target, error) {
 	return t, nil
 }
 
-// dial opens a new connection: name, address, handshake, protocol. Other attempts may join
-// an HTTP/2 connection if it is shared.
+// dial opens a new connection to a target. If it is an HTTP/2 connection and shared is true, other
+// attempts may use it as well.
 func (c *Client) dial(
 	ctx context.Context, t *target, deadline time.Time, shared bool,
 ) (link, error) {
@@ -99,8 +98,8 @@ func (c *Client) carry(
 	return carrier{raw: raw, conn: raw}, nil
 }
 
-// resolve returns a host's addresses, all of them permitted, or an error of
-// stage DNS, or errForbidden if any one is not.
+// resolve returns a host's addresses, which are all allowed. It returns errForbidden if any address
+// is forbidden, or an error of stage DNS.
 func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	addrs, err := c.lookup(ctx, host)
 	if err != nil {
@@ -120,13 +119,13 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
-	// The final dot prevents the use of the machine's search domains.
+	// The trailing dot prevents the use of search domains.
 	addrs, err := c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, inStage(Timeout, stageResolve, ctx.Err())
 		}
-		// %v: a lookup that exceeded its own timeout is not the budget.
+		// %v, because a lookup that exceeded its own timeout must not count as the attempt's timeout.
 		return nil, &stageError{
 			code: DNS, stage: stageResolve, err: fmt.Errorf("%s: %v", host, err), told: lookupReason(err),
 		}
@@ -137,8 +136,8 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addrs, nil
 }
 
-// connect dials the addresses as RFC 8305 says: the families in turn, and the next address
-// when one has failed or after nextAddrDelay. The first connection wins.
+// connect dials the addresses as described in RFC 8305, alternating between address families. It
+// dials the next address when one fails or after nextAddrDelay. The first connection wins.
 func connect(
 	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string,
 ) (*net.TCPConn, error) {
@@ -177,7 +176,7 @@ func connect(
 			if won.conn != nil || ctx.Err() != nil || errors.Is(failed.err, errForbidden) {
 				addrs = nil
 				next.Stop()
-				cancel() // ends the other dials, which are awaited
+				cancel() // ends the other dials, which the loop waits for
 			} else if len(addrs) > 0 {
 				next.Reset(0)
 			}
@@ -189,11 +188,11 @@ func connect(
 	return won.conn.(*net.TCPConn), nil
 }
 
-// familiesInTurn orders addresses as RFC 8305, section 4, says: the resolver's order, but one
-// of each family in turn.
+// familiesInTurn sorts addresses as described in RFC 8305, section 4: in the resolver's order, but
+// alternating between address families.
 func familiesInTurn(addrs []netip.Addr) []netip.Addr {
 	turns := make(map[netip.Addr]int, len(addrs))
-	var found [2]int // of the first one's family, and of the other
+	var found [2]int // of the first address's family, and of the other
 	for _, addr := range addrs {
 		family := 0
 		if addr.Is4() != addrs[0].Is4() {
@@ -206,7 +205,7 @@ func familiesInTurn(addrs []netip.Addr) []netip.Addr {
 	return addrs[:min(len(addrs), maxAddrsTried)]
 }
 
-// judgeDial is the guard of E1: it sees the address that connect(2) will get.
+// judgeDial enforces E1: it checks the address that is passed to connect(2).
 func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -222,8 +221,8 @@ func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawCo
 	return nil
 }
 
-// handshake secures a connection. Errors of the peer's TLS are of stage TLS; a connection
-// that broke meanwhile is not.
+// handshake performs the TLS handshake. TLS errors of the peer are of stage TLS; a lost connection
+// is not.
 func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.Conn, error) {
 	cfg := c.tls.Clone()
 	cfg.ServerName = t.host
@@ -242,9 +241,9 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.
 	}
 }
 
-// isConnectionLost distinguishes a broken connection from a peer that violated the
-// protocol: the former shows as an end of file or a failed read or write. (An alert is a
-// net.OpError too, of operation "remote error".) A passed deadline breaks no connection.
+// isConnectionLost distinguishes a lost connection from a protocol violation by the peer. A lost
+// connection results in an end of file, or in a failed read or write. (An alert is also a
+// net.OpError, with the operation "remote error".) An exceeded deadline is not a lost connection.
 func isConnectionLost(err error) bool {
 	var op *net.OpError
 	if errors.Is(err, os.ErrDeadlineExceeded) {

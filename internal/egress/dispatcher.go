@@ -10,31 +10,29 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// poster posts one request, once, within its own time limit: a Client.
+// poster posts a request once, within its own time limit. It is implemented by Client.
 type poster interface {
 	Post(ctx context.Context, r Request) (Result, error)
-	// DropIdle closes unused connections to a URL's host.
 	DropIdle(url string)
 }
 
-// Dispatcher makes attempts until its context ends: it signs a request at the moment of
-// sending and posts it. It hides the form of a delivery request (specification, "Delivery
-// request"). The caller limits how many attempts
-// are in flight.
+// Dispatcher signs and sends the requests of attempts until its context ends. It knows the format
+// of delivery requests (specification, "Delivery request"). The caller limits the number of
+// attempts in flight.
 type Dispatcher struct {
 	ctx    context.Context
 	client poster
 	now    func() time.Time
 }
 
-// NewDispatcher returns a dispatcher. When ctx ends, attempts in flight are cancelled; wait
-// for them first if their outcome matters.
+// NewDispatcher returns a dispatcher. When ctx ends, it cancels attempts in flight. If their
+// results matter, wait for them first.
 func NewDispatcher(ctx context.Context, client poster, now func() time.Time) *Dispatcher {
 	return &Dispatcher{ctx: ctx, client: client, now: now}
 }
 
-// Dispatch makes one attempt and calls done with its result, unless the dispatcher's
-// context ended first: a cancelled attempt has no outcome.
+// Dispatch makes an attempt and calls done with the result. If the dispatcher's context ends first,
+// the attempt has no result and done is not called.
 func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	go func() {
 		request, signature := d.request(a)
@@ -45,7 +43,7 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 			made.BodySHA256, made.SignatureSHA256 = hashOf(request.Body), hashOf(signature)
 			done(made)
 		case d.ctx.Err() == nil:
-			// Only an invalid header leads here, and ours are valid.
+			// Only an invalid header gets here, and ours are valid.
 			panic(fmt.Sprintf("dispatcher: attempt %d of %s could not be made: %v",
 				a.Number, a.EventID, err))
 		}
@@ -55,7 +53,6 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 // Disconnect closes the idle connections to a URL's host.
 func (d *Dispatcher) Disconnect(url string) { d.client.DropIdle(url) }
 
-// request returns the request of an attempt, and its signature.
 func (d *Dispatcher) request(a domain.Attempt) (r Request, signature string) {
 	timestamp := d.now().Unix()
 	signature = a.SignatureHeader(timestamp)
@@ -77,7 +74,6 @@ func hashOf[T []byte | string](sent T) []byte {
 	return sum[:]
 }
 
-// outcome converts a result to the domain's terms.
 func outcome(r Result) domain.AttemptResult {
 	return domain.AttemptResult{
 		SentAtMillis:     r.SentAt.UnixMilli(),

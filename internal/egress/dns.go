@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// newDNS returns the standard library's resolver for a server (an address and port), or for those
-// of /etc/resolv.conf when it is empty. A query that is not answered within questionTime is sent
-// again, to the next server if there is one: the library would wait for the timeout of
-// /etc/resolv.conf, which by default covers a whole lookup.
+// newDNS returns the standard library's resolver for a server (an address and port) or, if server
+// is empty, for the servers in /etc/resolv.conf. A query that isn't answered within questionTime is
+// repeated, with the next server if there are several. The library alone would wait for the timeout
+// of /etc/resolv.conf, which by default takes up the whole time for a lookup.
 func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,
@@ -24,7 +24,7 @@ func newDNS(server string, questionTime time.Duration) *net.Resolver {
 				return nil, err
 			}
 			limit := time.Now().Add(questionTime)
-			// The library distinguishes datagrams from streams by the connection's methods.
+			// The library distinguishes packet and stream connections by their methods.
 			if packets, ok := conn.(*net.UDPConn); ok {
 				return &limitedPackets{UDPConn: packets, limit: limit}, nil
 			}
@@ -33,17 +33,17 @@ func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	}
 }
 
-// newHosts returns a resolver that reads the hosts file and reaches no name server.
+// newHosts returns a resolver that only reads the hosts file.
 func newHosts() *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,
 		Dial: func(context.Context, string, string) (net.Conn, error) {
-			return nil, errors.New("only the hosts file is asked")
+			return nil, errors.New("only the hosts file is used")
 		},
 	}
 }
 
-// limitedPackets is a UDP socket for one query, whose deadlines are not after limit.
+// limitedPackets is a UDP connection for one query. Its deadlines are at most limit.
 type limitedPackets struct {
 	*net.UDPConn
 	limit time.Time
@@ -53,7 +53,7 @@ func (c *limitedPackets) SetDeadline(t time.Time) error {
 	return c.UDPConn.SetDeadline(earlier(t, c.limit))
 }
 
-// limitedStream is a TCP connection for one query, whose deadlines are not after limit.
+// limitedStream is a TCP connection for one query. Its deadlines are at most limit.
 type limitedStream struct {
 	net.Conn
 	limit time.Time

@@ -13,30 +13,30 @@ import (
 	"time"
 )
 
-// postRequest tells http.ReadResponse which method is being answered.
+// postRequest is passed to http.ReadResponse, which needs to know the request's method.
 var postRequest = &http.Request{Method: http.MethodPost}
 
-// longPast is a deadline that ends every pending read and write at once.
+// longPast is a deadline that ends all pending reads and writes immediately.
 var longPast = time.Unix(1, 0)
 
-// http1Conn is one HTTP/1.1 connection. While it is idle it belongs to the pool, else to
-// the one attempt that uses it.
+// http1Conn is an HTTP/1.1 connection. It belongs to the pool while it is idle, and otherwise to
+// the attempt that uses it.
 type http1Conn struct {
 	client  *Client
 	conn    *tls.Conn
 	raw     *meteredConn
 	probe   prober
 	in      *bufio.Reader
-	inLimit int64 // bytes that may still be read: bounds the headers
-	inErr   error // of the last read, which parsers may replace by one of their own
+	inLimit int64 // bytes that may still be read, which bounds the headers
+	inErr   error // error of the last read; parsers may return another one
 	addr    string
 	made    time.Time
 	reused  bool
 
-	// The pool's.
+	// The fields below belong to the pool.
 	idleSince time.Time
-	idleLimit time.Duration // how long it may stay idle
-	place     *list.Element // in its list
+	idleLimit time.Duration // maximum idle time
+	place     *list.Element // in the pool's list
 }
 
 func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {
@@ -50,7 +50,7 @@ func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {
 	return h, nil
 }
 
-// limitedIn is the connection's reading side under inLimit.
+// limitedIn reads from the connection, up to inLimit bytes.
 type limitedIn struct{ h *http1Conn }
 
 func (l limitedIn) Read(p []byte) (int, error) {
@@ -64,14 +64,14 @@ func (l limitedIn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange writes the request in one piece and reads the answer, in the caller's goroutine
-// and under the socket's own deadline.
+// exchange writes the request with one call and reads the response, in the caller's goroutine and
+// with the socket's deadline.
 func (h *http1Conn) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
 	h.addr = t.addr
 	h.raw.grant(h.client.cfg.answerBytes())
-	_ = h.conn.SetDeadline(deadline) // fails only on a closed socket, which the write reports
+	_ = h.conn.SetDeadline(deadline) // only fails if the socket is closed, which the write reports
 	undo := func() bool { return true }
 	if ctx.Done() != nil {
 		undo = context.AfterFunc(ctx, func() { _ = h.conn.SetDeadline(longPast) })
@@ -87,8 +87,8 @@ func (h *http1Conn) exchange(
 
 func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
 	_, writeErr := h.conn.Write(encodeRequest(t, req))
-	// A server may answer and close before it has read the whole request, so a failed write
-	// does not mean that there is no answer.
+	// A server may respond and close the connection before it has read the complete request. If the
+	// write failed, there may still be a response.
 	resp, err := h.readHeader()
 	if err != nil {
 		return h.unanswered(err, writeErr), false
@@ -105,8 +105,8 @@ func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
 	return rep, keep
 }
 
-// unanswered is the reply of an exchange without a response. The request may be sent again if
-// a reused connection ended before a byte of the response: the receiver closed it as idle.
+// unanswered returns the reply of an exchange without a response. If a reused connection ended
+// before the first byte, the receiver has closed it as idle and the request may be sent again.
 func (h *http1Conn) unanswered(err, writeErr error) reply {
 	silent := h.inLimit == maxHeaderBytes
 	sendAgain := h.reused && silent && isConnectionLost(err)
@@ -121,12 +121,12 @@ func (h *http1Conn) unanswered(err, writeErr error) reply {
 	return reply{err: err, sendAgain: sendAgain}
 }
 
-// idleMargin is how much earlier than the receiver we end an idle connection, so that the
-// next request does not cross its close.
+// idleMargin is how long before the receiver we close an idle connection, so that a request doesn't
+// cross with the receiver's close.
 const idleMargin = time.Second
 
-// idleLimit returns how long a connection may stay idle: at most the limit, or less if the
-// receiver closes it earlier (Keep-Alive: timeout=5).
+// idleLimit returns how long a connection may stay idle: limit, or less if the receiver closes it
+// earlier (Keep-Alive: timeout=5).
 func idleLimit(keepAlive string, limit time.Duration) time.Duration {
 	for parameter := range strings.SplitSeq(keepAlive, ",") {
 		name, value, _ := strings.Cut(parameter, "=")
@@ -139,7 +139,7 @@ func idleLimit(keepAlive string, limit time.Duration) time.Duration {
 	return limit
 }
 
-// headerBytesMost is more than the header of a delivery usually takes.
+// headerBytesMost is more than a typical delivery's header needs.
 const headerBytesMost = 2 << 10
 
 func encodeRequest(t *target, req Request) []byte {
@@ -153,8 +153,8 @@ func encodeRequest(t *target, req Request) []byte {
 	return append(b, req.Body...)
 }
 
-// readHeader reads up to the final response's header. Interim responses are skipped; they
-// and the header share one limit.
+// readHeader reads the header of the final response. It skips interim responses, which count toward
+// the same limit.
 func (h *http1Conn) readHeader() (*http.Response, error) {
 	h.inLimit, h.inErr = maxHeaderBytes, nil
 	for {
@@ -169,15 +169,15 @@ func (h *http1Conn) readHeader() (*http.Response, error) {
 	}
 }
 
-// usable probes an idle connection: if the peer closed it, or sent something unsolicited,
-// it cannot be used.
+// usable reports whether an idle connection is still open and the peer has sent nothing
+// unsolicited.
 func (h *http1Conn) usable() bool { return h.probe.quiet() }
 
-// expired reports whether the connection is too old, or was unused for too long.
+// expired reports whether the connection is too old or has been idle for too long.
 func (h *http1Conn) expired(now time.Time, cfg Config) bool {
 	return now.Sub(h.made) >= cfg.MaxConnAge || now.Sub(h.idleSince) >= h.idleLimit
 }
 
-// close does not wait: the closing alert is useless here, and a full socket would block
-// tls.Conn.Close for seconds.
+// close closes the socket directly. tls.Conn.Close would send a closing alert, which is useless
+// here and may block for seconds if the socket's buffer is full.
 func (h *http1Conn) close() { _ = h.raw.Close() }

@@ -14,29 +14,30 @@ import (
 	"time"
 )
 
-// http2HeaderBytes is where an HTTP/2 response header ends its connection, and so the other
-// attempts on it: far above maxHeaderBytes, which ends its own attempt.
+// http2HeaderBytes is the size at which a response header ends its HTTP/2 connection with all
+// attempts on it. Headers above maxHeaderBytes only end their own attempt.
 const http2HeaderBytes = 4 * maxHeaderBytes
 
-// http2Conn is one shared HTTP/2 connection: net/http's, which never repeats a request.
+// http2Conn is a shared HTTP/2 connection, based on net/http, which never repeats a request.
 type http2Conn struct {
 	client *Client
 	conn   *http.ClientConn
 	raw    *meteredConn
 	addr   string
 	made   time.Time
-	pooled bool // set before it is shared
+	pooled bool // set before the connection is shared
 
-	begun    atomic.Int64 // exchanges
+	begun    atomic.Int64 // number of exchanges
 	lastUsed atomic.Int64 // Unix nanoseconds
 	retired  atomic.Bool
 }
 
-// dialedKey passes an established connection to the transport, whose own dialing is never
-// used.
+// dialedKey is the context key of an established connection, which the transport uses instead of
+// dialing.
 type dialedKey struct{}
 
-// newHTTP2Transport ends no connection for its silence before an attempt on it has timed out.
+// newHTTP2Transport returns a transport that doesn't close a silent connection before its attempts
+// have timed out.
 func newHTTP2Transport(attempt time.Duration) *http.Transport {
 	t := &http.Transport{
 		DisableCompression:     true,
@@ -44,7 +45,7 @@ func newHTTP2Transport(attempt time.Duration) *http.Transport {
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, ok := ctx.Value(dialedKey{}).(net.Conn)
 			if !ok {
-				return nil, errors.New("egress: invariant E1: the HTTP/2 transport was asked to dial by itself")
+				return nil, errors.New("egress: invariant E1: the HTTP/2 transport must not dial on its own")
 			}
 			return conn, nil
 		},
@@ -61,12 +62,12 @@ func newHTTP2Transport(attempt time.Duration) *http.Transport {
 	return t
 }
 
-// newHTTP2 begins a connection, with a stream reserved on it. If it is not shared, it is
-// closed after one exchange: what ends it ends no other attempt.
+// newHTTP2 starts an HTTP/2 connection with one reserved stream. A connection that is not shared is
+// closed after one exchange, so that whatever ends it affects no other attempt.
 func (c *Client) newHTTP2(
 	ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target, shared bool,
 ) (*http2Conn, error) {
-	raw.grant(handshakeBytes) // for the settings at the start of a connection
+	raw.grant(handshakeBytes) // for the initial settings
 	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https",
 		t.addr)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *Client) newHTTP2(
 	return h, nil
 }
 
-// exchange uses the stream that Reserve has reserved on the connection.
+// exchange uses the reserved stream of the connection.
 func (h *http2Conn) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
@@ -116,10 +117,11 @@ func (h *http2Conn) exchange(
 	return rep
 }
 
-// notTaken reports whether a request that failed without a response may be sent again: the receiver
-// said that it did not process it (RFC 9113, 8.7), or the connection ended, and other requests were
-// on it, so that this one need not be the cause. net/http distinguishes these only in the text of
-// its errors; the second is for a stream above the last one of a GOAWAY.
+// notTaken reports whether a request without a response may be sent again. This is the case if the
+// receiver reported that it did not process the request (RFC 9113, 8.7), or if the connection ended
+// while it was shared with other requests, so that this request need not be the cause. net/http
+// distinguishes these cases only in the texts of its errors; the second text is that of a stream
+// above the last one of a GOAWAY.
 func (h *http2Conn) notTaken(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "; REFUSED_STREAM; ") ||
@@ -136,7 +138,7 @@ func headerBytes(header http.Header) (n int) {
 	return n
 }
 
-// request leaves GetBody nil, so that nothing below could send it twice.
+// request does not set GetBody, so that no layer below can send the request twice.
 func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.Request {
 	header := make(http.Header, len(req.Header)+1)
 	for _, f := range req.Header {
@@ -156,7 +158,7 @@ func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.R
 	return r.WithContext(ctx)
 }
 
-// release frees the stream and closes a connection that cannot be used further.
+// release frees the stream, and closes the connection if it can't be used again.
 func (h *http2Conn) release() {
 	h.lastUsed.Store(time.Now().UnixNano())
 	switch {
@@ -170,7 +172,7 @@ func (h *http2Conn) release() {
 	}
 }
 
-// retire closes the connection now, or leaves that to the last attempt on it.
+// retire closes the connection once it has no attempts in flight.
 func (h *http2Conn) retire() {
 	h.retired.Store(true)
 	if h.conn.InFlight() == 0 {
@@ -178,8 +180,7 @@ func (h *http2Conn) retire() {
 	}
 }
 
-// expired reports whether the pool should drop the connection: broken, too old, or unused
-// for too long.
+// expired reports whether the connection is broken, too old, or has been idle for too long.
 func (h *http2Conn) expired(now time.Time, cfg Config) bool {
 	idle := now.Sub(time.Unix(0, h.lastUsed.Load()))
 	return h.conn.Err() != nil || now.Sub(h.made) >= cfg.MaxConnAge ||

@@ -6,23 +6,22 @@ import (
 	"strings"
 )
 
-// Policy is which addresses and ports may be reached. The built-in list of forbidden ranges
-// always applies; Deny adds to it and takes precedence over everything; Allow makes
-// exceptions from the built-in list.
+// Policy specifies which addresses and ports may be reached. The built-in list of forbidden ranges
+// always applies. Allow permits exceptions from this list, and Deny takes precedence over
+// everything.
 type Policy struct {
-	// Allow holds the exact ranges the operator permits although they are
-	// forbidden otherwise. Loopback and link-local addresses are permitted
-	// only by a range that lies within loopback or link-local itself, so that
-	// a generous 0.0.0.0/0 does not open the machine's own services.
+	// Allow contains forbidden ranges that the operator permits. Loopback and link-local addresses are
+	// only permitted by ranges within loopback or link-local, so that a broad range such as 0.0.0.0/0
+	// doesn't expose services on this machine.
 	Allow []netip.Prefix
-	// Deny holds further forbidden ranges.
+	// Deny contains additional forbidden ranges.
 	Deny []netip.Prefix
-	// Ports is the set of ports a URL may name; DefaultPorts when empty.
+	// Ports are the ports that URLs may use. If empty, DefaultPorts are used.
 	Ports PortSet
 }
 
-// forbidden4 are the IPv4 ranges that are not public (IANA's special-purpose
-// registry), with Azure's host address 168.63.129.16, which looks public.
+// forbidden4 are the non-public IPv4 ranges (IANA special-purpose registry), and Azure's host
+// address 168.63.129.16, which looks public.
 var forbidden4 = mustPrefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
 	"172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
@@ -30,8 +29,8 @@ var forbidden4 = mustPrefixes(
 	"224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
 )
 
-// public6 is the one IPv6 range that is routed on the internet; forbidden6 are
-// the ranges in it that are not public or that carry IPv4 addresses inside.
+// public6 is the only IPv6 range that is routed on the internet. forbidden6 are the ranges within
+// it that are not public or embed IPv4 addresses.
 var (
 	public6    = netip.MustParsePrefix("2000::/3")
 	forbidden6 = mustPrefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
@@ -40,14 +39,13 @@ var (
 // local are the ranges that only a range within them can permit.
 var local = mustPrefixes("127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10")
 
-// LoopbackPrefixes are the ranges to allow so that receivers on this machine
-// can be reached.
+// LoopbackPrefixes returns the ranges to allow for receivers on this machine.
 func LoopbackPrefixes() []netip.Prefix {
 	return mustPrefixes("127.0.0.0/8", "::1/128")
 }
 
-// ParsePrefixes parses CIDRs as an operator writes them; a bare address is a range of one.
-// An error names the wrong part and the fix.
+// ParsePrefixes parses CIDRs. A plain address is a range with one address. Errors contain the
+// invalid part and how to fix it.
 func ParsePrefixes(cidrs []string) ([]netip.Prefix, error) {
 	prefixes := make([]netip.Prefix, 0, len(cidrs))
 	for _, cidr := range cidrs {
@@ -79,7 +77,7 @@ func parsePrefix(cidr string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// Allows reports whether one concrete address may be reached.
+// Allows reports whether an address may be reached.
 func (p *Policy) Allows(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return false
@@ -98,7 +96,6 @@ func forbidden(addr netip.Addr) bool {
 	return !public6.Contains(addr) || containsAddr(forbidden6, addr)
 }
 
-// excepted reports whether Allow covers a forbidden address.
 func (p *Policy) excepted(addr netip.Addr) bool {
 	for _, allow := range p.Allow {
 		if allow.Contains(addr) && localOnlyByLocal(allow, addr) {
@@ -126,10 +123,9 @@ func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// permitsPort applies the default ports when none were set.
 func (p *Policy) permitsPort(port uint16) bool { return p.ports().Contains(port) }
 
-// OpenPorts are the ports that endpoint URLs may name.
+// OpenPorts returns the ports that endpoint URLs may use.
 func (p *Policy) OpenPorts() PortSet { return p.ports() }
 
 func (p *Policy) ports() PortSet {

@@ -7,25 +7,23 @@ import (
 	"time"
 )
 
-// maxHTTP2PerHost bounds the shared HTTP/2 connections to one host; an attempt
-// that finds them full opens one of its own and closes it afterwards.
+// maxHTTP2PerHost is the maximum number of shared HTTP/2 connections per host. If an attempt can't
+// use any of them, it opens a connection that isn't shared.
 const maxHTTP2PerHost = 4
 
-// pool holds the connections that may be used again, by host and port. HTTP/1.1
-// connections are in it only while they are idle; HTTP/2 connections are shared
-// and stay in it while they are used.
+// pool holds the reusable connections by host and port. It contains HTTP/1.1 connections only while
+// they are idle. HTTP/2 connections are shared and stay in the pool while they are used.
 //
-// There are two orders: each host's stack (last in, first out: the connections that are not
-// needed under less load expire) and one list of all by idle time, whose last element is
-// evicted first. The oldest of all is the oldest of its host, hence always at the bottom of
-// that stack.
+// Each host has a stack of idle connections, so that under lower load the connections at the bottom
+// expire. A list of all idle connections determines which one is evicted. The connection that has
+// been idle the longest is at the end of that list and therefore at the bottom of its host's stack.
 type pool struct {
 	cfg Config
 
 	mu     sync.Mutex
 	hosts  map[string]*hostPool
-	idle   list.List // HTTP/1.1 connections, the newest first
-	shared int       // HTTP/2 connections
+	idle   list.List // HTTP/1.1 connections, the most recently used first
+	shared int       // number of HTTP/2 connections
 	sweep  *time.Timer
 	closed bool
 }
@@ -39,7 +37,7 @@ func newPool(cfg Config) *pool {
 	return &pool{cfg: cfg, hosts: make(map[string]*hostPool)}
 }
 
-// take returns a connection to addr that seems alive, with a stream reserved on it, or nil.
+// take returns a connection to addr that appears to be open, with a reserved stream, or nil.
 func (p *pool) take(addr string, now time.Time) link {
 	for {
 		h1, h2 := p.pop(addr, now)
@@ -76,7 +74,8 @@ func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
 	return h1, nil
 }
 
-// put adds an idle connection, and closes the longest idle one if the pool is full.
+// put adds an idle connection. If the pool is full, it closes the one that has been idle the
+// longest.
 func (p *pool) put(h *http1Conn) {
 	var surplus *http1Conn
 	p.mu.Lock()
@@ -99,7 +98,7 @@ func (p *pool) put(h *http1Conn) {
 	}
 }
 
-// share makes an HTTP/2 connection available to later attempts, if there is room.
+// share makes an HTTP/2 connection available to other attempts if the limits permit it.
 func (p *pool) share(h *http2Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +111,7 @@ func (p *pool) share(h *http2Conn) bool {
 	return ok
 }
 
-// drop closes idle connections to addr; a shared connection in use is closed once unused.
+// drop closes idle connections to addr. Shared connections are closed once they are unused.
 func (p *pool) drop(addr string) {
 	p.mu.Lock()
 	host := p.hosts[addr]
@@ -151,15 +150,15 @@ func (p *pool) close() {
 	}
 }
 
-// armSweep keeps one timer running while the pool holds any host.
+// armSweep keeps a timer running while the pool has hosts.
 func (p *pool) armSweep() {
 	if p.sweep == nil && !p.closed {
 		p.sweep = time.AfterFunc(p.cfg.IdleTimeout/2, p.expire)
 	}
 }
 
-// expire closes connections that were idle for too long or are too old, and removes hosts
-// without connections: the map is bounded by the hosts that are used in half an
+// expire closes connections that are too old or have been idle for too long, and removes hosts
+// without connections. The map is therefore limited to the hosts that were used within half an
 // IdleTimeout.
 func (p *pool) expire() {
 	now := time.Now()
@@ -196,7 +195,7 @@ func (p *pool) expire() {
 	}
 }
 
-// unshare removes a connection that broke.
+// unshare removes a broken connection.
 func (p *pool) unshare(h *http2Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +216,6 @@ func (p *pool) host(addr string) *hostPool {
 	return host
 }
 
-// remove removes the connection at i from a host's stack and from the list.
 func (p *pool) remove(host *hostPool, i int) {
 	p.idle.Remove(host.idle[i].place)
 	host.idle = slices.Delete(host.idle, i, i+1)

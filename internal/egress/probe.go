@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prober checks a socket without reading from it. Its parts are made once for each
-// connection, so that a check allocates nothing.
+// prober checks a socket without consuming data. It is created once per connection so that checks
+// don't allocate.
 type prober struct {
 	raw  syscall.RawConn
 	look *look
@@ -36,8 +36,8 @@ func newProber(conn *net.TCPConn) (prober, error) {
 	return prober{raw: raw, look: l}, nil
 }
 
-// quiet reports whether the connection is open and has nothing to read: neither the
-// end of the stream, nor a reset, nor bytes (a closing alert, most likely).
+// quiet reports whether the connection is open and has nothing to read: no end of stream, no reset
+// and no bytes, such as a closing alert.
 func (p prober) quiet() bool {
 	if err := p.raw.Read(p.look.peek); err != nil {
 		return false

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// ParseProxy parses the address of an egress proxy, http://host:port or https://host:port,
-// with user and password if it needs them. Its errors repeat no part of the address, which
-// may contain a password.
+// ParseProxy parses the address of a proxy, http://host:port or https://host:port, with an optional
+// user name and password. Errors don't contain the address because it may contain a password.
 func ParseProxy(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -32,16 +31,15 @@ func ParseProxy(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// dialProxy makes a tunnel to a target through the proxy. The proxy connects, so it alone can
-// check the address of the connection: the addresses that we resolve for the host were
-// checked before, but the proxy resolves it again.
+// dialProxy opens a tunnel to a target through the proxy. The proxy resolves the host again after
+// we have checked its addresses, so only the proxy can check the address that is used.
 func (c *Client) dialProxy(ctx context.Context, t *target, deadline time.Time) (carrier, error) {
 	proxy := c.cfg.Proxy
 	addrs, err := c.lookup(ctx, proxy.Hostname())
 	if err != nil {
 		return carrier{}, viaProxy(err)
 	}
-	// not the guarded one: the operator named this address
+	// not c.dialer, because the operator chose this address
 	dialer := net.Dialer{KeepAlive: keepAlivePeriod}
 	raw, err := connect(ctx, dialer, addrs, proxy.Port())
 	if err != nil {
@@ -69,8 +67,8 @@ func (c *Client) dialProxy(ctx context.Context, t *target, deadline time.Time) (
 	return along, nil
 }
 
-// viaProxy adds where an error arose. An error of the proxy is no fault of the receiver's
-// name or certificate, and the account holder learns only what it answered.
+// viaProxy adds the proxy's stage to an error. A proxy error is not caused by the receiver's name
+// or certificate, and the account holder only learns the proxy's status code.
 func viaProxy(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return inStage(Timeout, stageProxy, err)
@@ -83,12 +81,12 @@ func viaProxy(err error) error {
 	return &stageError{code: ConnRefused, stage: stageProxy, err: err, told: told}
 }
 
-// proxyAnswer is the status of a proxy that made no tunnel.
+// proxyAnswer is the status of a proxy's response that refuses a tunnel.
 type proxyAnswer int
 
 func (p proxyAnswer) Error() string { return fmt.Sprintf("the proxy answered %d", int(p)) }
 
-// openTunnel asks the proxy for a connection (RFC 9110, 9.3.6).
+// openTunnel sends a CONNECT request to the proxy (RFC 9110, 9.3.6).
 func (c *Client) openTunnel(
 	ctx context.Context, conn net.Conn, t *target, deadline time.Time,
 ) error {
@@ -113,7 +111,7 @@ func (c *Client) openTunnel(
 	if resp.StatusCode != http.StatusOK {
 		return proxyAnswer(resp.StatusCode)
 	}
-	if in.Buffered() > 0 { // in TLS the client speaks first
+	if in.Buffered() > 0 { // in TLS, the client sends first
 		return errors.New("it sent more than its answer")
 	}
 	if !undo() {

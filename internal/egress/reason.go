@@ -16,7 +16,7 @@ import (
 	"unicode"
 )
 
-// Stages of an attempt, as a Result.Detail names them.
+// Stages of an attempt, as used in Result.Detail.
 const (
 	stageResolve = "resolve the host name"
 	stageProxy   = "connect through the egress proxy"
@@ -28,12 +28,12 @@ const (
 	stageBody    = "read the response body"
 )
 
-// stageError is an error with its code and the stage of the attempt in which it arose.
+// stageError is an error with its code and the stage in which it occurred.
 type stageError struct {
 	code  Code
 	stage string
 	err   error
-	told  string // to the account holder; empty: what err says
+	told  string // for the account holder; empty: the text of err
 }
 
 func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
@@ -51,10 +51,9 @@ func stageOf(err error) string {
 	return stageWait
 }
 
-// classify returns the specification's code of an error. A passed deadline and a forbidden
-// address take precedence over the stage in which they showed. An alert that refuses the
-// handshake may come after it: in TLS 1.3 the client is ready before the server has read its
-// last message.
+// classify returns the specification's code for an error. Exceeded deadlines and forbidden
+// addresses take precedence over the stage. An alert that rejects the handshake may arrive after
+// it: in TLS 1.3, the client finishes before the server has read the client's last message.
 func classify(err error) Code {
 	var stage *stageError
 	var op *net.OpError
@@ -76,8 +75,8 @@ func classify(err error) Code {
 
 const maxReasonBytes = 200
 
-// reason describes an error to the account holder. The addresses of our sockets, proxies and
-// name servers are not for them.
+// reason describes an error to the account holder. It omits the addresses of our sockets, proxies
+// and name servers.
 func (p *Policy) reason(err error) string {
 	if err == nil {
 		return ""
@@ -85,7 +84,7 @@ func (p *Policy) reason(err error) string {
 	return oneLine(p.hideInternal(stageOf(err) + ": " + cause(err)))
 }
 
-// cause says what failed, without the addresses that net's errors carry.
+// cause describes an error without the addresses that errors of package net contain.
 func cause(err error) string {
 	var stage *stageError
 	var op *net.OpError
@@ -109,8 +108,8 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// chainHint says which certificates came, where none of them was signed by a known authority:
-// most often the receiver does not send the intermediate one.
+// chainHint describes the certificates sent if none was signed by a known authority. Usually, the
+// receiver has not sent its intermediate certificate.
 func chainHint(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var failed *tls.CertificateVerificationError
@@ -139,7 +138,7 @@ func lookupReason(err error) string {
 
 var addressLike = regexp.MustCompile(`\d+(\.\d+){3}|[[:xdigit:]]*:[[:xdigit:]:]*:[[:xdigit:]:.]*`)
 
-// hideInternal replaces internal addresses.
+// hideInternal replaces internal addresses in a text.
 func (p *Policy) hideInternal(text string) string {
 	return addressLike.ReplaceAllStringFunc(text, func(word string) string {
 		for _, text := range []string{word, strings.TrimRight(word, "."), strings.TrimSuffix(word, ":")} {
@@ -152,7 +151,8 @@ func (p *Policy) hideInternal(text string) string {
 	})
 }
 
-// oneLine makes one bounded line of printable text.
+// oneLine returns text as one line of limited length, with unprintable characters replaced by
+// spaces.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

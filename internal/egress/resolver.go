@@ -16,27 +16,27 @@ import (
 
 const (
 	maxNames = 8192
-	// answerTTL is how long an answer is cached, also that there is no such name. It is
-	// shorter than most TTLs, so that a receiver that moves is found at once.
+	// answerTTL is how long an answer is cached, including that a name doesn't exist. It is shorter
+	// than most TTLs, so that changes are noticed quickly.
 	answerTTL  = 5 * time.Second
-	failureTTL = time.Second // when a name server failed
-	// maxCachedAddrs bounds the memory for one name, which the receiver chooses: an answer
-	// with more addresses is used but not cached.
+	failureTTL = time.Second // how long a failure of a name server is cached
+	// maxCachedAddrs limits the memory for a name, whose answers the receiver controls. Answers with
+	// more addresses are used but not cached.
 	maxCachedAddrs = 64
 )
 
-// cachingResolver queries the hosts file and the name servers, and caches their answers for
-// a fixed short time, in a bounded cache. Concurrent lookups of a name share one query.
+// cachingResolver queries the hosts file and the name servers. It caches answers for a short fixed
+// time, in a cache of limited size. Concurrent lookups of a name share one query.
 type cachingResolver struct {
 	dns     *net.Resolver
-	hosts   *net.Resolver // the hosts file alone
+	hosts   *net.Resolver // only the hosts file
 	timeout time.Duration
 
 	mu    sync.Mutex
 	names *simplelru.LRU[string, *lookup]
 }
 
-// lookup is one query, in progress until done is closed.
+// lookup is a query. It is in progress until done is closed.
 type lookup struct {
 	done  chan struct{}
 	addrs []netip.Addr
@@ -44,8 +44,8 @@ type lookup struct {
 	until time.Time
 }
 
-// newCachingResolver returns a resolver that queries server (an address and port), or those
-// of /etc/resolv.conf if it is empty. A lookup takes at most the timeout.
+// newCachingResolver returns a resolver that queries server (an address and port) or, if it is
+// empty, the servers in /etc/resolv.conf. A lookup takes at most timeout.
 func newCachingResolver(server string, timeout time.Duration) (*cachingResolver, error) {
 	if server != "" {
 		if _, err := netip.ParseAddrPort(server); err != nil {
@@ -55,7 +55,7 @@ func newCachingResolver(server string, timeout time.Duration) (*cachingResolver,
 	}
 	names, err := simplelru.NewLRU[string, *lookup](maxNames, nil)
 	if err != nil {
-		return nil, fmt.Errorf("egress: make the cache of names: %w", err)
+		return nil, fmt.Errorf("egress: create the name cache: %w", err)
 	}
 	return &cachingResolver{
 		dns:     newDNS(server, timeout*2/5),
@@ -65,7 +65,7 @@ func newCachingResolver(server string, timeout time.Duration) (*cachingResolver,
 	}, nil
 }
 
-// LookupNetIP returns all addresses of a name. The network is ignored: it is "ip".
+// LookupNetIP returns the IPv4 and IPv6 addresses of a host, whatever the network.
 func (r *cachingResolver) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
 	l := r.lookup(ctx, host)
 	select {
@@ -84,12 +84,12 @@ func (r *cachingResolver) lookup(ctx context.Context, host string) *lookup {
 	}
 	l := &lookup{done: make(chan struct{})}
 	r.names.Add(host, l)
-	// The first caller may be cancelled; the others still need the answer.
+	// The first caller may be cancelled, but others may be waiting for the answer.
 	go r.resolve(context.WithoutCancel(ctx), host, l)
 	return l
 }
 
-// fresh reports whether a lookup is in progress or its answer has not expired.
+// fresh reports whether the lookup is in progress or its answer has not expired.
 func (l *lookup) fresh() bool {
 	select {
 	case <-l.done:
@@ -110,9 +110,9 @@ func (r *cachingResolver) resolve(ctx context.Context, host string, l *lookup) {
 	close(l.done)
 }
 
-// ask returns the addresses of an absolute name. The standard library's resolver
-// finds names of one label in the hosts file only without their final dot, which
-// in turn would let it try search domains.
+// ask returns the addresses of a host with a trailing dot. The standard library finds single-label
+// names in the hosts file only without the trailing dot, but without it would also try search
+// domains.
 func (r *cachingResolver) ask(ctx context.Context, host string) ([]netip.Addr, error) {
 	if label := strings.TrimSuffix(host, "."); !strings.Contains(label, ".") {
 		if addrs, err := r.hosts.LookupNetIP(ctx, "ip", label); err == nil {
@@ -130,7 +130,6 @@ func (r *cachingResolver) forget(host string, l *lookup) {
 	}
 }
 
-// ttl returns how long the answer of a lookup is cached.
 func ttl(err error) time.Duration {
 	var dnsErr *net.DNSError
 	if err == nil || errors.As(err, &dnsErr) && dnsErr.IsNotFound {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Code is the error of an attempt as named in the specification; empty without an error (a status
-// that is not 2xx is not an error in this sense).
+// Code is an error code of the specification, or empty. A status other than 2xx is not an error in
+// this sense.
 type Code string
 
-// What can go wrong with an attempt (specification, "Delivery attempt errors").
+// Error codes of attempts (specification, "Delivery attempt errors").
 const (
 	Timeout      Code = "TIMEOUT"
 	DNS          Code = "DNS"
@@ -20,41 +20,40 @@ const (
 	BodyTooLarge Code = "BODY_TOO_LARGE"
 )
 
-// Result is the result of one attempt.
+// Result is the result of an attempt.
 type Result struct {
-	SentAt   time.Time     // when the attempt began, by Config.Now
-	Duration time.Duration // until the answer was complete or given up
-	// StatusCode is 0 when no status arrived. A status that arrived is kept even if reading
-	// the body failed.
+	SentAt   time.Time     // start of the attempt, from Config.Now
+	Duration time.Duration // until the response was complete or the attempt failed
+	// StatusCode is 0 if no status arrived. It is set even if reading the body failed.
 	StatusCode int
 	Error      Code
-	// Detail explains Error to the account holder: what was being done, and what failed, in
-	// at most 200 bytes of printable text. It names no internal address.
+	// Detail explains Error to the account holder: the stage and the cause, in at most 200 bytes of
+	// printable text and without internal addresses.
 	Detail string
-	// Body is the beginning of the response as sent, at most
-	// Config.StoredBodyBytes, possibly not UTF-8.
+	// Body is the start of the response body as received, at most Config.StoredBodyBytes. It may not
+	// be valid UTF-8.
 	Body []byte
-	// RetryAfter is the wait the receiver asked for, at most 24 h, 0 when it did not.
+	// RetryAfter is the wait that the receiver requested, at most 24 h, or 0.
 	RetryAfter time.Duration
 }
 
-// Delivered reports whether the attempt succeeded: a 2xx whose body arrived in
-// time, or was too large to be read whole.
+// Delivered reports whether the attempt succeeded, with a 2xx response whose body arrived in time
+// or was too large.
 func (r Result) Delivered() bool {
 	return r.StatusCode >= 200 && r.StatusCode <= 299 && (r.Error == "" || r.Error == BodyTooLarge)
 }
 
-// reply is the result of an exchange; the caller of exchange makes the Result.
+// reply is the result of an exchange.
 type reply struct {
 	status     int
 	body       []byte
 	retryAfter string
 	tooLarge   bool
 	err        error
-	sendAgain  bool // err, and the request may be sent again at once (E2)
+	sendAgain  bool // after an error: the request may be sent again immediately (E2)
 }
 
-// errHeadersTooLarge ends a response whose headers, interim responses included, exceed
+// errHeadersTooLarge ends a response whose headers, including interim responses, exceed
 // maxHeaderBytes.
 var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 
@@ -62,8 +61,7 @@ var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 var errForbidden = errors.New("the address is private or internal and not permitted by " +
 	"--egress-allow")
 
-// code returns the error of an answered or failed exchange. A redirect is an error whatever
-// its body is.
+// code returns the reply's error code. A redirect is an error regardless of its body.
 func (r *reply) code() Code {
 	switch {
 	case r.status >= 300 && r.status <= 399:
@@ -77,6 +75,5 @@ func (r *reply) code() Code {
 	}
 }
 
-// maxRetryAfter bounds what a receiver can ask for to the longest wait between
-// two attempts.
+// maxRetryAfter limits a Retry-After to the longest wait between two attempts.
 const maxRetryAfter = 24 * time.Hour

@@ -8,15 +8,15 @@ import (
 
 const (
 	maxTLSSessions = 4096
-	// A session holds its receiver's certificates and ticket, whose length the receiver
-	// chooses; longer ones than these are not stored.
+	// A session contains the receiver's certificates and ticket. Sessions that exceed these sizes are
+	// not stored.
 	maxSessionChainBytes  = 16 << 10
 	maxSessionTicketBytes = 4 << 10
 )
 
-// sessions caches the TLS sessions that make a reconnect cheap, one for each host and port.
-// crypto/tls itself identifies a session by its server name only, so that receivers on
-// several ports of one host would overwrite each other's.
+// sessions caches TLS sessions by host and port, which makes reconnecting cheaper. crypto/tls uses
+// only the server name as the key, so receivers on different ports of a host would overwrite each
+// other's sessions.
 type sessions struct {
 	byAddr *lru.Cache[string, *tls.ClientSessionState]
 }
@@ -26,22 +26,21 @@ func newSessions() (sessions, error) {
 	return sessions{cache}, err
 }
 
-// session is the cache of one address's session, for one handshake.
+// session caches the session of one address during one handshake.
 type session struct {
 	sessions
 	addr       string
 	chainBytes int
 }
 
-// configure makes a handshake resume the session of addr and store its own.
+// configure makes a handshake resume the session of addr and store the new one.
 func (s sessions) configure(cfg *tls.Config, addr string) {
 	place := &session{sessions: s, addr: addr}
 	cfg.ClientSessionCache = place
 	cfg.VerifyConnection = place.weigh
 }
 
-// weigh records the size of the receiver's chain. It does not verify it: that was done
-// before.
+// weigh records the size of the verified certificate chain.
 func (s *session) weigh(state tls.ConnectionState) error {
 	s.chainBytes = 0
 	for _, cert := range state.PeerCertificates {
@@ -50,10 +49,10 @@ func (s *session) weigh(state tls.ConnectionState) error {
 	return nil
 }
 
-// Get is called by crypto/tls with a key of its own, which is not needed.
+// Get implements [tls.ClientSessionCache]. It uses the address instead of the key.
 func (s *session) Get(string) (*tls.ClientSessionState, bool) { return s.byAddr.Get(s.addr) }
 
-// Put stores a session unless it is too large; nil removes it.
+// Put stores a session unless it is too large. A nil session is removed.
 func (s *session) Put(_ string, state *tls.ClientSessionState) {
 	if state == nil {
 		s.byAddr.Remove(s.addr)

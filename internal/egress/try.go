@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Trial is how far the way to a receiver leads, without a request.
+// Trial is the result of connecting to a receiver without sending a request.
 type Trial struct {
-	Addrs []netip.Addr // that its name leads to; none where it does not resolve
+	Addrs []netip.Addr // of the host; empty if it doesn't resolve
 
-	Resolved, Connected, Secured time.Duration // since the beginning; 0: it did not come to that
+	Resolved, Connected, Secured time.Duration // time since the start; 0 if not reached
 
 	TLSVersion string
-	Protocol   string    // h2, or http/1.1
-	Issuer     string    // of its certificate
-	NotAfter   time.Time // of the chain's certificate that ends first
+	Protocol   string    // h2 or http/1.1
+	Issuer     string    // of the receiver's certificate
+	NotAfter   time.Time // earliest expiry in the certificate chain
 
-	Error  Code   // that an attempt would end with; empty: a request could be sent
-	Detail string // for an operator: it may name internal addresses
+	Error  Code   // code that an attempt would return; empty if a request could be sent
+	Detail string // for an operator; may contain internal addresses
 }
 
-// Try goes the way of an attempt to a receiver up to the request: its URL and name are checked,
-// a connection is opened under the guard and secured, and closed. The receiver gets nothing.
+// Try performs all steps of an attempt up to the request: it checks the URL, resolves the name,
+// opens a guarded connection and performs the TLS handshake. It sends no request.
 func (c *Client) Try(ctx context.Context, rawURL string) (found Trial) {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
@@ -68,7 +68,7 @@ func (c *Client) try(ctx context.Context, t *target, begin time.Time, found *Tri
 	return nil
 }
 
-// LookUp asks for the addresses of a name as an attempt does, whatever the policy says of them.
+// LookUp returns the addresses of a host, even if the policy forbids them.
 func (c *Client) LookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	return c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
 }

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// maxURLBytes bounds an endpoint's url; too many servers refuse longer ones.
+// maxURLBytes is the maximum length of an endpoint's URL. Many servers refuse longer ones.
 const maxURLBytes = 2048
 
-// FaultCode names what is wrong with a URL or host, for API answers.
+// FaultCode identifies a problem with a URL or host in API responses.
 type FaultCode string
 
-// What can be wrong with a URL or host.
+// Problems with a URL or host.
 const (
 	FaultInvalid        FaultCode = "URL_INVALID"
 	FaultTooLong        FaultCode = "URL_TOO_LONG"
@@ -30,8 +30,8 @@ const (
 	FaultDoesNotResolve FaultCode = "DNS"
 )
 
-// Fault is an error about a URL or host that its author can correct. Detail is a sentence
-// for them; it repeats no credentials.
+// Fault is a problem with a URL or host that its author can fix. Detail is a sentence for the
+// author and contains no credentials.
 type Fault struct {
 	Code   FaultCode
 	Detail string
@@ -43,10 +43,9 @@ func fault(code FaultCode, format string, args ...any) *Fault {
 	return &Fault{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// CheckURL checks an endpoint's url without resolving its host, and returns it in canonical
-// form: host in lower case without trailing dot, default port left out, path at least "/".
-// Every error is a *Fault, or several of them joined, one for each part of the url: Faults
-// separates them.
+// CheckURL checks an endpoint's URL without resolving its host. It returns the canonical form, with
+// a lower-case host without a trailing dot, without the default port and with a path. Errors are
+// *Fault, or several joined ones, at most one per part of the URL; see Faults.
 func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	u, err := readURL(raw)
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Policy) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Faults separates the faults in an error of CheckURL or CheckHost.
+// Faults returns the individual faults in an error of CheckURL or CheckHost.
 func Faults(err error) (all []*Fault) {
 	switch e := err.(type) { //nolint:errorlint // the levels are walked one by one
 	case *Fault:
@@ -94,31 +93,31 @@ func readURL(raw string) (*url.URL, error) {
 	for i := range len(raw) {
 		if raw[i] <= ' ' || raw[i] >= 0x7f || raw[i] == '\\' {
 			return nil, fault(FaultInvalid,
-				"url has a character at byte %d that urls cannot carry: percent-encode it, or write an "+
+				"url has a character at byte %d that urls cannot contain: percent-encode it, or write an "+
 					"international host in its xn-- form",
 				i)
 		}
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// url.Error repeats the input, which may contain credentials.
+		// url.Error contains the input, which may include credentials.
 		return nil, fault(FaultInvalid, "url cannot be read: write it as https://host/path")
 	}
 	return u, nil
 }
 
-// checkParts checks a url except for its host and port.
+// checkParts checks everything in a URL except its host and port.
 func checkParts(u *url.URL, raw string) error {
 	var found []error
 	if u.Scheme != "https" {
 		found = append(found, fault(FaultNotHTTPS, "url must begin with https://"))
 	}
 	if u.User != nil {
-		found = append(found, fault(FaultUserInfo, "url must not hold a user name or password"))
+		found = append(found, fault(FaultUserInfo, "url must not contain a user name or password"))
 	}
 	if strings.Contains(raw, "#") {
 		found = append(found,
-			fault(FaultFragment, "url must not hold a fragment (#…): it never reaches the server"))
+			fault(FaultFragment, "url must not contain a fragment (#…): it is never sent to the server"))
 	}
 	return errors.Join(found...)
 }
@@ -138,9 +137,8 @@ func (p *Policy) checkPort(u *url.URL) (uint16, error) {
 	return uint16(n), nil
 }
 
-// checkHostName returns the host in canonical form, or the fault of its text:
-// not a name, a number that some resolvers read as an address, or the literal
-// of a forbidden address.
+// checkHostName returns the host in canonical form. It returns a fault if host is not a name, is a
+// number that some resolvers parse as an address, or is a forbidden address.
 func (p *Policy) checkHostName(host string) (string, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -162,8 +160,8 @@ func (p *Policy) checkHostName(host string) (string, error) {
 	if isNumeric(labels[len(labels)-1]) {
 		for _, addr := range oldReadings(labels) {
 			if !p.Allows(addr) {
-				return "", fault(FaultForbidden, "host %s is read by some as %s, a private or internal address",
-					host, addr)
+				return "", fault(FaultForbidden,
+					"host %s can be parsed as %s, a private or internal address", host, addr)
 			}
 		}
 		return "", fault(FaultHost,
@@ -185,8 +183,8 @@ func isLabel(label string) bool {
 	return true
 }
 
-// isNumeric finds last labels that make a host an IPv4 address in the old forms
-// (octal, hexadecimal, fewer than four parts), which no public name has.
+// isNumeric reports whether the last label makes a host an IPv4 address in an old notation (octal,
+// hexadecimal, or with fewer than four parts). No public name has such a label.
 func isNumeric(label string) bool {
 	if strings.HasPrefix(label, "0x") {
 		return strings.Trim(label[2:], "0123456789abcdef") == ""
@@ -194,9 +192,9 @@ func isNumeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// oldReadings returns the IPv4 addresses that old rules make of one to four numbers, which
-// may be hexadecimal or octal, the last one filling the rest (inet_aton); and those of
-// readers that ignore leading zeros.
+// oldReadings returns the IPv4 addresses as which a host of one to four numbers may be parsed. By
+// the old rules of inet_aton, numbers may be hexadecimal or octal, and the last one fills the
+// remaining bytes. Other parsers ignore leading zeros.
 func oldReadings(parts []string) (readings []netip.Addr) {
 	for _, zeroIsOctal := range []bool{true, false} {
 		if addr, ok := oldIPv4(parts, zeroIsOctal); ok {
@@ -211,7 +209,7 @@ func oldIPv4(parts []string, zeroIsOctal bool) (netip.Addr, bool) {
 	for i, part := range parts {
 		digits, base := part, 10
 		if rest, hexadecimal := strings.CutPrefix(part, "0x"); hexadecimal {
-			digits, base = "0"+rest, 16 // nothing after 0x is 0
+			digits, base = "0"+rest, 16 // "0x" alone is 0
 		} else if zeroIsOctal && len(part) > 1 && part[0] == '0' {
 			base = 8
 		}
@@ -228,7 +226,6 @@ func oldIPv4(parts []string, zeroIsOctal bool) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(all >> 24), byte(all >> 16), byte(all >> 8), byte(all)}), true
 }
 
-// joinHostPort writes the authority without the default port.
 func joinHostPort(host string, port uint16) string {
 	if port != 443 {
 		return net.JoinHostPort(host, strconv.Itoa(int(port)))
@@ -239,9 +236,9 @@ func joinHostPort(host string, port uint16) string {
 	return host
 }
 
-// CheckHost resolves a host and checks every address. It returns nil, or a *Fault with
-// FaultForbidden, FaultHost, or FaultDoesNotResolve (which a caller at creation may treat
-// as a warning: the name may be created later).
+// CheckHost resolves a host and checks all of its addresses. It returns nil or a *Fault with
+// FaultForbidden, FaultHost or FaultDoesNotResolve. When an endpoint is created, callers may treat
+// the last one as a warning because the name may be created later.
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	name, err := c.cfg.Policy.checkHostName(host)
 	if err != nil {
@@ -258,7 +255,7 @@ func (c *Client) CheckHost(ctx context.Context, host string) error {
 	}
 }
 
-// CheckURL is Policy.CheckURL with the client's policy.
+// CheckURL calls [Policy.CheckURL] of the client's policy.
 func (c *Client) CheckURL(raw string) (*url.URL, error) {
 	return c.cfg.Policy.CheckURL(raw)
 }

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// handshakeBytes is how much a connection may receive until it is ready for a request:
-	// certificate chains are most of it, usually 3 to 20 KiB.
+	// handshakeBytes is how much a connection may receive before it is ready for a request. Most of it
+	// is the certificate chain, which usually takes 3 to 20 KiB.
 	handshakeBytes = 64 << 10
-	// framingFactor is how much larger an answer may be on the wire than its headers and
-	// body: TLS records, chunks and frames of a few bytes each.
+	// framingFactor is how much larger a response may be on the wire than its headers and body. It
+	// allows for TLS records, chunks and frames of only a few bytes.
 	framingFactor = 8
 )
 
-// errSentTooMuch ends a connection on which the peer sent far more than its attempts'
-// answers: a flood of records, pings, settings or resets.
+// errSentTooMuch ends a connection if the peer has sent far more than the responses to its
+// attempts, such as a flood of records, pings, settings or resets.
 var errSentTooMuch = errors.New("the receiver sent far more than an answer")
 
-// meteredConn is a TCP connection from which no more is read than was granted (E6). It
-// bounds the work of every layer above it, on idle connections too.
+// meteredConn is a TCP connection that reads only as many bytes as were granted (E6). This limits
+// the work of all layers above it, even on idle connections.
 type meteredConn struct {
 	*net.TCPConn
 	left atomic.Int64 // bytes that may still be read
@@ -34,7 +34,6 @@ func newMetered(conn *net.TCPConn) *meteredConn {
 	return m
 }
 
-// grant permits n more bytes to be read.
 func (m *meteredConn) grant(n int64) { m.left.Add(n) }
 
 func (m *meteredConn) Read(p []byte) (int, error) {
@@ -47,17 +46,17 @@ func (m *meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answerBytes is how much may be read for one attempt.
+// answerBytes returns how many bytes may be read for one attempt.
 func (cfg *Config) answerBytes() int64 {
 	return framingFactor*int64(maxHeaderBytes+cfg.MaxBodyBytes) + handshakeBytes
 }
 
-// readChunkBytes is the size of a read; most answers fit in one.
+// readChunkBytes is the size of a read. Most responses fit into one.
 const readChunkBytes = 4 << 10
 
-// readBody reads at most max bytes of a body and keeps the first stored of them. tooLarge
-// means that there is more than max, or that the bytes on the wire far exceed those of the
-// body; the rest is left unread.
+// readBody reads up to max bytes of a body and returns the first stored bytes. tooLarge reports
+// that the body is longer than max, or that far more bytes were sent than it contains. The rest is
+// not read.
 func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err error) {
 	chunk := make([]byte, readChunkBytes)
 	for total := 0; ; {
@@ -71,7 +70,7 @@ func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err 
 			return kept, true, nil
 		case errors.Is(err, io.EOF):
 			return kept, false, nil
-		case errors.Is(err, errSentTooMuch): // in frames of a byte or two
+		case errors.Is(err, errSentTooMuch): // sent in frames of one or two bytes
 			return kept, true, nil
 		case err != nil:
 			return kept, false, err
