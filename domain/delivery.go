@@ -244,7 +244,7 @@ func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	case DeliveryMoved:
 		state.MovedTo, state.MovedBy = body.ToEndpointID, f.Cause
 	}
-	if !state.State.Pending() { // a resend does not join the line again
+	if !state.State.Pending() { // whatever is resent does not wait in line again
 		state.Line, state.Behind = "", false
 	}
 	state.Version, state.EndpointEpoch = f.Version, endpointEpoch

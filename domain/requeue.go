@@ -45,7 +45,7 @@ func DecideReplay(
 			break
 		}
 		if c.takes(d) {
-			// One millisecond apart, because attempts are made in the order of their due times.
+			// One millisecond apart, because attempts are made in order of due time.
 			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))
 		}
 	}
