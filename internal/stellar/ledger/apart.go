@@ -9,36 +9,36 @@ import (
 )
 
 // A client that knows the hash of another transaction can make its own transaction emit that hash.
-// In a ledger with unknown forms this looks like the place where the other transaction begins.
-// Known forms resolve the ambiguity: a transaction of known forms has an end, where the next one
-// begins. After one of an unknown form every place is possible, and the hash of all results
-// decides. So a copied hash cannot prevent a ledger from being read.
+// In a ledger with unknown forms, this looks like a place where the other transaction begins. If a
+// transaction has only known forms, its end is known, and the next transaction begins there. After
+// a transaction with an unknown form, every place is possible, and only the hash of all results
+// decides. A copied hash therefore can't prevent a ledger from being read.
 
-// Bounds of the search for the right places.
+// Limits of the search for the right places.
 const (
-	choicesMax = 10_000 // places that are tried, in addition to one for each
-	proofsMax  = 64     // combinations that are checked against the ledger's hashes
+	choicesMax = 10_000 // places to try, in addition to one attempt per place
+	proofsMax  = 64     // combinations to check against the ledger's hashes
 )
 
-var errCopied = errors.New("it has an unknown form, and more places have hashes of transactions " +
+var errCopied = errors.New("it has an unknown form, and more places contain transaction hashes " +
 	"than it has transactions")
 
-// choosing is a way through the places.
+// choosing is a search for the right sequence of places.
 type choosing struct {
 	*salvager
 	places []place
-	index  map[int]int      // of a place, by where it is
-	last   map[xdr.Hash]int // the last place of each hash
-	sizes  map[int]int      // of what was read, by where it is; 0: of an unknown form
+	index  map[int]int      // index of a place by its offset
+	last   map[xdr.Hash]int // index of the last place of each hash
+	sizes  map[int]int      // size of the transaction at an offset; 0 for unknown forms
 	taken  map[xdr.Hash]bool
 	way    []place
 	looked int
 	proofs int
 	read   func([]place) error
-	err    error // of the last way that was tried
+	err    error // error of the last combination
 }
 
-// tellApart finds the right places. read must prove them, otherwise none is accepted.
+// tellApart finds the right places. It requires that read proves them.
 func (s *salvager) tellApart(places []place, how demands, read func([]place) error) error {
 	if !how.proves {
 		return fmt.Errorf("%w: %d transactions, %d places", errCopied, len(s.envelopes), len(places))
@@ -62,7 +62,7 @@ func (s *salvager) tellApart(places []place, how demands, read func([]place) err
 	return c.err
 }
 
-// follow takes a place, and tries every continuation from there.
+// follow chooses a place and tries all continuations from there.
 func (c *choosing) follow(i int) (proved bool) {
 	p := c.places[i]
 	if c.looked++; c.taken[p.hash] || c.looked > choicesMax+len(c.places) || c.proofs > proofsMax {
@@ -91,7 +91,7 @@ func (c *choosing) follow(i int) (proved bool) {
 	return false
 }
 
-// size returns the size of the applied transaction at a place; 0 if it is of an unknown form.
+// size returns the size of the applied transaction at a place, or 0 if it has an unknown form.
 func (c *choosing) size(p place) int {
 	sizeBytes, known := c.sizes[p.at]
 	if !known {
@@ -104,8 +104,9 @@ func (c *choosing) size(p place) int {
 	return sizeBytes
 }
 
-// latest returns the last place that may come next: after it, not enough places are left for the
-// remaining transactions. Copies are usually before their original, so it is usually the right one.
+// latest returns the last place that may come next: after it, there are not enough places for the
+// remaining transactions. It is usually the right one, because copies normally precede the
+// original.
 func (c *choosing) latest() int {
 	latest := len(c.places) - 1
 	for hash, last := range c.last {

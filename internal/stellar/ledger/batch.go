@@ -9,16 +9,17 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// batchHeadSizeBytes is the size before the ledgers of a LedgerCloseMetaBatch: first and last
-// sequence, and the number of ledgers.
+// batchHeadSizeBytes is the size of a LedgerCloseMetaBatch's head: the first and last sequence, and
+// the number of ledgers.
 const batchHeadSizeBytes = 12
 
-// millisWindowSizeBytes is copied at first to measure a ledger whose header is to be rewritten. It
-// is more than most of them take.
+// millisWindowSizeBytes is how much is first copied to measure a ledger whose header must be
+// rewritten. Most ledgers are smaller.
 const millisWindowSizeBytes = 8 << 20
 
-// SplitBatch splits a LedgerCloseMetaBatch; a LedgerCloseMeta stays whole. With an error it returns
-// the ledgers before the one whose end is unknown, and all the remaining bytes as the last one.
+// SplitBatch splits a LedgerCloseMetaBatch into ledgers. A LedgerCloseMeta is returned as a single
+// ledger. With an error, SplitBatch returns the ledgers before the one whose end is unknown,
+// followed by all remaining bytes as the last element.
 func SplitBatch(raw []byte) ([][]byte, error) {
 	count, ok := batchCount(raw)
 	if !ok {
@@ -34,8 +35,8 @@ func SplitBatch(raw []byte) ([][]byte, error) {
 	return ledgers, err
 }
 
-// takeLedgers splits off count consecutive ledgers. With an error it returns those before the one
-// that cannot be read, with which the rest begins.
+// takeLedgers splits off count consecutive ledgers. With an error, it returns the ledgers before
+// the one that can't be read, and the rest starting with that one.
 func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err error) {
 	for i := range count {
 		sizeBytes, err := ledgerSize(raw)
@@ -43,15 +44,15 @@ func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err erro
 			return ledgers, raw, fmt.Errorf("ledger %d of a batch of %d: %w", i+1, count, err)
 		}
 		if err != nil {
-			return ledgers, raw, fmt.Errorf("a ledger that is damaged or cut short: %w", err)
+			return ledgers, raw, fmt.Errorf("a ledger that is damaged or truncated: %w", err)
 		}
 		ledgers, raw = append(ledgers, raw[:sizeBytes]), raw[sizeBytes:]
 	}
 	return ledgers, raw, nil
 }
 
-// batchCount distinguishes a batch from a ledger: a batch begins with two sequences and the number
-// of ledgers between them, a ledger with its small version.
+// batchCount distinguishes a batch from a ledger. A batch starts with two sequences and the number
+// of ledgers from the first to the last, a ledger with a small version number.
 func batchCount(raw []byte) (count int, ok bool) {
 	if len(raw) < batchHeadSizeBytes {
 		return 0, false
@@ -62,7 +63,7 @@ func batchCount(raw []byte) (count int, ok bool) {
 	return int(n), ok
 }
 
-// ledgerSize finds the end of the first ledger of several.
+// ledgerSize returns the size of the first ledger in raw.
 func ledgerSize(raw []byte) (sizeBytes int, err error) {
 	for window := millisWindowSizeBytes; ; window *= 4 {
 		part := raw[:min(window, len(raw))]
@@ -71,7 +72,7 @@ func ledgerSize(raw []byte) (sizeBytes int, err error) {
 			return 0, err
 		}
 		if &normal[0] == &part[0] {
-			part, normal = raw, raw // nothing was copied
+			part, normal = raw, raw // no header was rewritten
 		}
 		whole, err := xdr.LedgerCloseMetaView(normal).Raw()
 		switch {
@@ -86,9 +87,9 @@ func ledgerSize(raw []byte) (sizeBytes int, err error) {
 	}
 }
 
-// followerOffset finds where the next ledger begins if this one has an unknown form: the next one
-// contains this one's hash as its previous hash. Without a next ledger, the rest belongs to this
-// one.
+// followerOffset returns the offset of the next ledger if this one has an unknown form. The next
+// one contains this one's hash as its previous hash. If there is none, all bytes belong to this
+// ledger.
 func followerOffset(raw []byte) (int, error) {
 	this, err := ReadHeader(raw)
 	if err != nil {
@@ -104,7 +105,7 @@ func followerOffset(raw []byte) (int, error) {
 			return len(raw), nil
 		}
 		from += at
-		// Before it are the version, an extension, the next hash and the protocol.
+		// The hash is preceded by the version, an extension, the next ledger's hash and the protocol.
 		for _, headSizeBytes := range []int{
 			4 + 4 + hashSizeBytes + 4, 4 + 4 + 12 + hashSizeBytes + 4, 4 + hashSizeBytes + 4,
 		} {

@@ -14,10 +14,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Names of the events of a change of balance. Before CAP-67 a mint and a clawback name their
-// admin first; since then the amount may come in a map with a muxed identifier. Which it is
-// shows in the event itself. The version of the meta does not say: no hash covers it, and a
-// newer program writes older ledgers in its own version.
+// Names of events that change balances. Before CAP-67, mints and clawbacks name their admin first.
+// Since then, the amount may be in a map with a muxed ID. The event itself shows which form it has.
+// The meta's version doesn't, because no hash covers it and newer programs write older ledgers in
+// their own version.
 const (
 	eventTransfer = "transfer"
 	eventMint     = "mint"
@@ -25,11 +25,11 @@ const (
 	eventBurn     = "burn"
 )
 
-// assetNameSizeBytesMax is a code of 12, a colon and a G address.
+// A code of 12 characters, a colon and a G address.
 const assetNameSizeBytesMax = 12 + 1 + 56
 
-// assetContract is an asset and its contract on this network. known is false if the name is not an
-// asset's.
+// assetContract is an asset and its contract on this network. known is false if the name is not
+// that of an asset.
 type assetContract struct {
 	asset domain.Asset
 	id    xdr.ContractId
@@ -47,14 +47,14 @@ type balanceChange struct {
 	muxedID  string
 }
 
-// contractCall collects the payments of the contract call at operation index i.
+// contractCall adds the payments of the contract call at operation index i.
 func (r *reading) contractCall(i int) error {
 	var failure error
 	err := xdr.TryVoid(func() { failure = r.readCall(i) })
 	return cmp.Or(err, failure)
 }
 
-// readCall may panic with a *xdr.ViewError, as the SDK's Must functions do.
+// readCall may panic with a *xdr.ViewError, like the SDK's Must functions.
 func (r *reading) readCall(i int) error {
 	events, err := r.tx.eventsOf(i, r.body.operations)
 	if err != nil {
@@ -77,15 +77,15 @@ func (r *reading) readCall(i int) error {
 	return nil
 }
 
-// eventsOf returns the contract events of an operation.
+// eventsOf returns the contract events of operation i.
 func (t *transaction) eventsOf(i, operations int) ([]xdr.ContractEventView, error) {
 	meta := t.meta
 	switch meta.MustV() {
-	case 0, 1, 2: // from before there were contracts
+	case 0, 1, 2: // before contracts existed
 		return nil, nil
 	case 3:
 		soroban, ok := meta.MustV3().MustSorobanMeta().MustUnwrap()
-		if !ok || operations != 1 { // a contract call is always alone
+		if !ok || operations != 1 { // a contract call is always the only operation
 			return nil, nil
 		}
 		return soroban.MustEvents().MustAll(), nil
@@ -99,8 +99,7 @@ func (t *transaction) eventsOf(i, operations int) ([]xdr.ContractEventView, erro
 	return all.MustAt(i).MustEvents().MustAll(), nil
 }
 
-// credit adds the payment of the n-th balance change, if it is one: something
-// that reached a G address.
+// credit adds the payment of the n-th balance change if it credits a G address.
 func (r *reading) credit(i, n int, c balanceChange) error {
 	if !c.credited || c.to.Type != xdr.ScAddressTypeScAddressTypeAccount {
 		return nil
@@ -121,7 +120,7 @@ func (r *reading) credit(i, n int, c balanceChange) error {
 	}
 	if c.amount.Hi != 0 || c.amount.Lo > math.MaxInt64 {
 		if p.To == c.asset.Issuer {
-			// a burn of what only contracts can hold; no account's balance is so large
+			// a burn of an amount that only contracts can hold; no account's balance is so large
 			r.payments = r.payments[:len(r.payments)-1]
 			return nil
 		}
@@ -131,8 +130,7 @@ func (r *reading) credit(i, n int, c balanceChange) error {
 	return nil
 }
 
-// balanceChange reads an event, if it comes from the contract of the asset that
-// it names.
+// balanceChange decodes an event if it was emitted by the contract of the asset that it names.
 func (e *Extractor) balanceChange(view xdr.ContractEventView) (balanceChange, bool, error) {
 	if !mayChangeBalance(view) {
 		return balanceChange{}, false, nil
@@ -160,8 +158,7 @@ func (e *Extractor) balanceChange(view xdr.ContractEventView) (balanceChange, bo
 	return change, true, nil
 }
 
-// mayChangeBalance looks at the kind and the name of an event, so that the many
-// others are not decoded.
+// mayChangeBalance checks the type and name of an event, so that other events need not be decoded.
 func mayChangeBalance(view xdr.ContractEventView) bool {
 	f := must(view.Fields())
 	if f.Type.MustValue() != xdr.ContractEventTypeContract {
@@ -182,8 +179,7 @@ func mayChangeBalance(view xdr.ContractEventView) bool {
 	return false
 }
 
-// readAmount reads the event's data: the amount, or a map of the amount and a muxed
-// identifier.
+// readAmount reads the event's data, which is the amount, or a map with the amount and a muxed ID.
 func (c *balanceChange) readAmount(data xdr.ScVal) (ok bool) {
 	entries, isMap := data.GetMap()
 	if !isMap {
@@ -208,7 +204,7 @@ func (c *balanceChange) readAmount(data xdr.ScVal) (ok bool) {
 	return hasAmount && hasID
 }
 
-// readParties reads the addresses between the event's name and the asset's.
+// readParties reads the addresses between the event's name and the asset.
 func (c *balanceChange) readParties(topics xdr.ScVec) bool {
 	name, _ := topics[0].GetSym()
 	var parties []xdr.ScAddress
@@ -220,7 +216,7 @@ func (c *balanceChange) readParties(topics xdr.ScVec) bool {
 		parties = append(parties, party)
 	}
 	if len(parties) == 2 && (name == eventMint || name == eventClawback) {
-		parties = parties[1:] // the admin comes first
+		parties = parties[1:] // skip the admin
 	}
 	switch {
 	case name == eventTransfer && len(parties) == 2:
@@ -235,8 +231,8 @@ func (c *balanceChange) readParties(topics xdr.ScVec) bool {
 	return true
 }
 
-// contractOf finds the contract of the asset with this name, which is "native"
-// or CODE:ISSUER (SEP-11).
+// contractOf returns the contract of the asset with the given name, "native" or CODE:ISSUER
+// (SEP-11).
 func (e *Extractor) contractOf(name string) assetContract {
 	if len(name) > assetNameSizeBytesMax {
 		return assetContract{}
@@ -276,7 +272,7 @@ func parseAsset(name string) (xdr.Asset, bool) {
 	return asset, err == nil
 }
 
-// decode reads one value from exactly these bytes.
+// decode decodes a value that takes up all of raw.
 func decode(what string, into interface{ UnmarshalBinary([]byte) error }, raw []byte) error {
 	if err := into.UnmarshalBinary(raw); err != nil {
 		return fmt.Errorf("%s cannot be read: %w", what, err)

@@ -1,65 +1,65 @@
-// Package ledger turns one closed Stellar ledger into the payments in it.
+// Package ledger extracts the payments from closed Stellar ledgers.
 //
-// It hides the ledger's binary form (XDR) and the Stellar SDK that knows it: nothing outside
-// internal/stellar sees either. Sources of ledgers (package source) return [Raw] ledgers, and an
-// [Extractor] turns them into ledgers of the domain.
+// It hides the binary format of ledgers (XDR) and the Stellar SDK from everything outside
+// internal/stellar. Sources of ledgers (package source) return [Raw] ledgers, which an [Extractor]
+// converts to the domain's ledgers.
 //
-// Payments are the operations that a Horizon server lists under /payments, if it reaches a G
-// address and belongs to a successful transaction:
+// Payments are those that a Horizon server lists under /payments, if they belong to a successful
+// transaction and credit a G address:
 //
 //   - payment, path_payment_strict_receive (destination amount), path_payment_strict_send (amount
 //     from the result), create_account, account_merge (amount from the result);
-//   - transfers and mints of Stellar Asset Contracts inside invoke_host_function, if the contract
-//     is the named asset's on this network. Any contract may emit a similar event; only the
-//     contract identifier cannot be forged.
+//   - transfers and mints of Stellar Asset Contracts in invoke_host_function, if the contract is
+//     that of the named asset on this network. Any contract can emit such an event, but it can't
+//     forge the contract ID.
 //
-// Claims of claimable balances, trades, withdrawals from pools, clawbacks and fees are not
-// payments. Some of the listed payments are not income either: a path payment to oneself, or an
-// account created with nothing in it. They are extracted nevertheless, so that the list agrees with
-// Horizon's. The caller that matches payments skips them.
+// Claims of claimable balances, trades, pool withdrawals, clawbacks and fees are not payments. Some
+// payments are not income, such as a path payment to oneself or the creation of an account without
+// a balance. They are extracted anyway, so that the list matches Horizon's, and ignored when
+// payments are matched.
 //
 // Invariants:
 //
-//   - A payment has the same identifier whatever source its ledger came from: the operation's TOID
-//     (SEP-35) in decimal, and for contract calls "-n", where n counts the balance changes of the
-//     operation from 0 in Horizon's order (transfer, mint, clawback and burn, to any address).
-//   - A transaction that failed yields nothing.
-//   - Extract either parses the whole ledger, or fails. A transaction whose place in the ledger is
-//     known but whose content is invalid is quarantined: it is listed in the ledger's Quarantined,
-//     and none of its payments is reported.
+//   - A payment has the same ID regardless of the source of its ledger: the operation's TOID
+//     (SEP-35) in decimal, and for contract calls "-n", where n counts the operation's balance
+//     changes from 0 in Horizon's order (transfer, mint, clawback and burn, to any address).
+//   - A failed transaction has no payments.
+//   - Extract either parses the complete ledger or fails. If a transaction can be located but is
+//     invalid, it is quarantined: it is listed in the ledger's Quarantined, and none of its
+//     payments is reported.
 //
 // Balance moves are derived from the changes of accounts and trust lines in the metas, which no
-// hash covers (docs/decisions/statements.md). They are read only on request, for the requested
+// hash covers (docs/decisions/statements.md). They are only read on request, for the requested
 // wallets.
 //
-// A ledger is parsed in two steps: locate finds the bytes of every transaction (envelope, result,
-// meta) with the SDK's views, which decode nothing, and then each successful transaction is read
-// separately. If the SDK meets a form that it does not know, such as an operation of a newer
-// protocol, it cannot skip it, because XDR does not say how long an unknown value is. Then salvage
+// A ledger is parsed in two steps. First, locate finds the bytes of every transaction (envelope,
+// result and meta) with the SDK's views, without decoding them. Then each successful transaction is
+// read separately. If the SDK encounters an unknown form, such as an operation of a newer protocol,
+// it can't skip it, because XDR doesn't encode the length of unknown values. In this case, salvage
 // separates the transactions by their hashes, and only those with an unknown form are quarantined.
-// If a contract call has an unknown form among its arguments (such as a W address, CAP-84), its
-// payments are read nevertheless, from the memo before the arguments and the meta up to the
-// operation's events. Unknown forms outside the transactions fail the ledger.
+// If only the arguments of a contract call have an unknown form (such as a W address, CAP-84), its
+// payments can still be read, from the memo before the arguments and from the meta up to the
+// operation's events. Unknown forms outside of transactions fail the ledger.
 //
 // File map:
 //
-//	ledger.go     Extractor: a ledger's bytes become its transactions
-//	header.go     the ledger header, and its newer forms (CAP-88)
-//	batch.go      splits the batches of ledgers in files
-//	locate.go     where each transaction's parts are
-//	scan.go       steps through XDR: transactions and the operations that are payments
-//	salvage.go    the same around unknown forms
-//	apart.go      resolves copied hashes of transactions
+//	ledger.go     Extractor: converts a ledger's bytes
+//	header.go     the ledger header, including the form of CAP-88
+//	batch.go      splitting of files with several ledgers
+//	locate.go     locates the parts of each transaction
+//	scan.go       steps through XDR: transactions and payment operations
+//	salvage.go    locates transactions around unknown forms
+//	apart.go      resolves copied transaction hashes
 //	verify.go     checks a ledger against its hashes
-//	judge.go      unreadable parts: damage, or a newer form
-//	unproved.go   the same if the length of a part is unknown
-//	rewritten.go  the same for events that were rewritten since they were hashed
+//	judge.go      decides whether unreadable parts are damaged or newer
+//	unproved.go   verification of parts with an unknown length
+//	rewritten.go  verification of events that were rewritten after they were hashed
 //	former.go     tries the earlier forms of such events
-//	payments.go   a transaction becomes payments: those of classic operations
+//	payments.go   payments of a transaction, except contract calls
 //	names.go      names of accounts and assets
 //	contract.go   payments of asset contracts
-//	moves.go      which balances of chosen wallets changed
-//	entries.go    the changes of ledger entries that show it
-//	movekind.go   what changed them
+//	moves.go      balance changes of selected wallets
+//	entries.go    changes of ledger entries
+//	movekind.go   causes of balance changes
 //	results.go    results of transactions and operations
 package ledger

@@ -10,30 +10,29 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Offsets in a change of an entry, which begins with its own kind.
+// Sizes of the fields in the change of an entry.
 const (
 	changeKindSizeBytes   = 4
-	lastModifiedSizeBytes = 4 // of an entry; a key has no such field
+	lastModifiedSizeBytes = 4 // not part of a key
 	entryKindSizeBytes    = 4
 	accountSizeBytes      = 4 + hashSizeBytes
 	changeSizeBytesMin    = changeKindSizeBytes + entryKindSizeBytes + 4
 )
 
-// change is a change of an entry with a balance: an account or a trust line.
+// change is a change of an entry with a balance, which is an account or a trust line.
 type change struct {
 	kind xdr.LedgerEntryChangeType
-	// balance identifies a balance: the kind of entry, the account, and for a trust line the asset
-	// or pool. nil: the entry is not an account's balance.
+	// balance identifies the balance: the type of entry, the account and, for a trust line, the asset
+	// or pool. It is nil if the entry is not an account's balance.
 	balance []byte
-	stroops int64 // the balance after the change; 0 if the entry was removed
+	stroops int64 // balance after the change; 0 if the entry was removed
 }
 
-// key is the account's key.
+// key returns the account's public key.
 func (c *change) key() [hashSizeBytes]byte {
 	return [hashSizeBytes]byte(c.balance[entryKindSizeBytes+4:])
 }
 
-// change reads the next change.
 func (s *scanner) change() (c change) {
 	c.kind = xdr.LedgerEntryChangeType(s.uint32())
 	if s.bad {
@@ -64,7 +63,7 @@ func (s *scanner) change() (c change) {
 	return c
 }
 
-// trustedSizeBytes returns the size of a trust line's asset, which the SDK has skipped.
+// trustedSizeBytes returns the size of a trust line's asset. The SDK has already checked it.
 func trustedSizeBytes(raw []byte) int {
 	switch xdr.AssetType(binary.BigEndian.Uint32(raw)) {
 	case xdr.AssetTypeAssetTypeCreditAlphanum4:
@@ -77,7 +76,7 @@ func trustedSizeBytes(raw []byte) int {
 	return 4
 }
 
-// nameBalance sets the asset or pool of a balance.
+// nameBalance sets the asset or pool of a move.
 func nameBalance(balance []byte, m *domain.BalanceMove) (err error) {
 	trusted := balance[entryKindSizeBytes+accountSizeBytes:]
 	switch {

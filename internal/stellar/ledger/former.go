@@ -7,38 +7,37 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// rewritable is an event, and its possible earlier forms.
+// rewritable is an event with its possible earlier forms.
 type rewritable struct {
 	encodedEvent
-	group        string // events of one group were most likely rewritten in the same way
+	group        string // events of a group were most likely rewritten in the same way
 	forms        []form
-	administered bool // after its own forms come those that name an administrator
+	administered bool // its own forms are followed by those that name an administrator
 }
 
-// encodedEvent is an event in its parts, as they are in the ledger.
+// encodedEvent holds the encoded parts of an event.
 type encodedEvent struct {
-	contract []byte // nil: none
+	contract []byte // nil if none
 	head     []byte // the bytes before the number of topics
 	topics   [][]byte
-	body     []byte // the topics' number, the topics and the data
+	body     []byte // the number of topics, the topics and the data
 	data     []byte
 }
 
-// form is a possible earlier form of an event with three topics: it had one more topic at an index,
-// which is not the first, and maybe another name. At index 0 it is unchanged.
+// form is a possible earlier form of an event with three topics. It had one more topic, at index
+// at, and maybe another name. If at is 0, the event is unchanged.
 type form struct {
 	name, more []byte
 	at         int
 }
 
-// encodedEvent reads one in its parts.
 func (s *scanner) encodedEvent() (e encodedEvent) {
 	from := s.at
 	s.must(0)
 	if s.option() {
 		e.contract = s.take(hashSizeBytes)
 	}
-	s.take(4) // its kind
+	s.take(4) // type
 	s.must(0)
 	e.head = s.raw[from:s.at:s.at]
 	from = s.at
@@ -50,11 +49,11 @@ func (s *scanner) encodedEvent() (e encodedEvent) {
 	return e
 }
 
-// formerSearch looks for the forms that have the hash.
+// formerSearch searches for the earlier forms of events that have the claimed hash.
 type formerSearch struct {
 	*prover
 	claimed        xdr.Hash
-	head           []byte // the return value, and the number of events
+	head           []byte // return value, and number of events
 	all            []rewritable
 	administrators []form
 	chosen         map[string]int
@@ -66,7 +65,7 @@ func (s *formerSearch) run() bool {
 	return s.from(0, s.head)
 }
 
-// from tries the forms from the event at index i on. Events without a group are independent.
+// from tries the forms of the events from index i on. Events without a group are independent.
 func (s *formerSearch) from(i int, image []byte) bool {
 	if i == len(s.all) {
 		s.tries--
@@ -92,8 +91,8 @@ func (s *formerSearch) from(i int, image []byte) bool {
 	return false
 }
 
-// appendForm appends a possible earlier form of an event. It overwrites the previous attempt after
-// the same image.
+// appendForm appends a possible earlier form of an event to image. It overwrites the form appended
+// to the same image before.
 func (s *formerSearch) appendForm(image []byte, e *rewritable, i int) []byte {
 	var f form
 	if i < len(e.forms) {

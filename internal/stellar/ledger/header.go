@@ -10,8 +10,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Forms of StellarValue.ext. CAP-88 adds the last two: they are the two before
-// them with a close time in milliseconds in front.
+// Forms of StellarValue.ext. CAP-88 adds the last two, which are the first two with a preceding
+// close time in milliseconds.
 const (
 	valueSigned       = 1
 	valueEmptySet     = 2
@@ -20,22 +20,22 @@ const (
 )
 
 const (
-	versionMax           = 2 // of a LedgerCloseMeta
+	versionMax           = 2 // of LedgerCloseMeta
 	hashSizeBytes        = 32
 	closeMillisSizeBytes = 8
 	upgradesMax          = 6
 	upgradeSizeBytesMax  = 128
 
-	// headSizeBytesMax is more than a LedgerCloseMeta takes up to the end of its header. Upgrades
-	// are the longest part of it.
+	// headSizeBytesMax is more than a LedgerCloseMeta needs up to the end of its header, most of which
+	// can be upgrades.
 	headSizeBytesMax = 8 << 10
 )
 
 var errShort = errors.New("the ledger ends inside its header")
 
-// normalise rewrites a header in a form of CAP-88 into the form of protocol 29 and earlier, because
-// the SDK decodes only that. It returns the ledger to decode and the close time in milliseconds
-// that it removed, 0 without one. raw is not changed.
+// normalise converts a header in a form of CAP-88 to the form up to protocol 29, which is the only
+// one that the SDK decodes. It returns the converted ledger and the close time in milliseconds that
+// it removed, or 0. It doesn't modify raw.
 func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
 	at, err := valueFormOffset(raw)
 	if err != nil {
@@ -55,15 +55,15 @@ func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
 	return append(out, raw[rest:]...), binary.BigEndian.Uint64(raw[at+4:]), nil
 }
 
-// valueFormOffset finds the discriminant of StellarValue.ext in a
-// LedgerCloseMeta; at least its four bytes are there.
+// valueFormOffset returns the offset of StellarValue.ext in a LedgerCloseMeta. At least its
+// discriminant is in raw.
 func valueFormOffset(raw []byte) (int, error) {
 	c := scanner{raw: raw}
 	switch version := c.uint32(); version {
 	case 0:
 	case 1, versionMax:
 		if extension := c.uint32(); extension == 1 {
-			c.take(4 + 8) // LedgerCloseMetaExtV1: its own extension point, a fee
+			c.take(4 + 8) // LedgerCloseMetaExtV1: extension point, fee
 		}
 	default:
 		if c.bad {
@@ -71,7 +71,7 @@ func valueFormOffset(raw []byte) (int, error) {
 		}
 		return 0, fmt.Errorf("LedgerCloseMeta version %d is not known", version)
 	}
-	c.take(hashSizeBytes) // the ledger's hash
+	c.take(hashSizeBytes) // hash of the ledger
 	// version, previous hash, transaction set hash, close time
 	c.take(4 + hashSizeBytes + hashSizeBytes + 8)
 	for n := c.limited(upgradesMax); n > 0; n-- {
@@ -83,8 +83,7 @@ func valueFormOffset(raw []byte) (int, error) {
 	return c.at, nil
 }
 
-// ReadHeader reads only the header of a LedgerCloseMeta; the rest may be
-// anything.
+// ReadHeader decodes the header of a LedgerCloseMeta. It ignores the rest, which may be invalid.
 func ReadHeader(raw []byte) (Header, error) {
 	normal, closeTimeMillis, err := normalise(raw[:min(len(raw), headSizeBytesMax)])
 	if err != nil {
@@ -101,8 +100,7 @@ func ReadHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// readHeader reads a header in a form that the SDK knows. closeTimeMillis is the value that
-// normalise removed.
+// readHeader decodes a normalised header. closeTimeMillis is the value that normalise removed.
 func readHeader(
 	entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64,
 ) (h Header, err error) {
@@ -124,7 +122,7 @@ func readHeader(
 		return Header{}, fmt.Errorf("the header's close time %d is out of range", closeTimeSeconds)
 	}
 	h.ClosedAtMillis = int64(closeTimeSeconds) * 1000
-	// more exact, but only if it is of the same second
+	// More precise, but only if it is in the same second.
 	if closeTimeMillis/1000 == closeTimeSeconds {
 		h.ClosedAtMillis = int64(closeTimeMillis)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Unreadable bytes are damaged, or of a form that this program does not know. Damage may be gone if
-// the ledger is requested again; a new form stays. Bytes are of a new form only if they have the
-// hash that the ledger names for them; for others it is unknown.
+// Unreadable bytes are either damaged or in a form that is newer than this program. Damage may
+// disappear if the ledger is requested again, but a newer form doesn't. Bytes are only considered
+// to be in a newer form if they have the hash that the ledger contains for them.
 
 // judgeHeader decides whether an unreadable header is damaged or newer. No hash covers the version
-// of the LedgerCloseMeta and its extension, so values that are slightly too large count as newer.
+// of the LedgerCloseMeta and its extension, so slightly higher values count as newer.
 func (p *prover) judgeHeader(raw []byte, err error) error {
 	if errors.Is(err, ErrNotProved) {
 		return err
@@ -36,7 +36,7 @@ func (p *prover) judgeHeader(raw []byte, err error) error {
 	claimed := xdr.Hash(raw[at-hashSizeBytes : at])
 	found := p.provesPrefix(claimed, raw[at:min(len(raw), headSizeBytesMax)])
 	switch {
-	case extension > 1 && !found && extension <= unknownMetaVersion: // it includes its length
+	case extension > 1 && !found && extension <= unknownMetaVersion: // the extension moves the header
 		return err
 	case extension <= 1 && found && newer:
 		return err
@@ -44,7 +44,7 @@ func (p *prover) judgeHeader(raw []byte, err error) error {
 	return notProved(err)
 }
 
-// judge decides the same for a ledger whose header was proved, and whose rest cannot be read.
+// judge decides whether the unreadable rest of a ledger with a verified header is damaged or newer.
 func (p *prover) judge(raw []byte, h provedHeader, err error) error {
 	if h.protocol <= protocolKnown || !errors.Is(err, errUnknownForm) ||
 		!p.provesPrefix(h.setHash, raw[h.setAt:]) {
@@ -60,7 +60,7 @@ func notProved(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotProved, err)
 }
 
-// provesPrefix reports whether a prefix of these bytes has the hash.
+// provesPrefix reports whether any prefix of raw has the claimed hash.
 func (p *prover) provesPrefix(claimed xdr.Hash, raw []byte) bool {
 	digest := sha256.New()
 	var sum xdr.Hash

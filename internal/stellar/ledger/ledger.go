@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Raw is a closed ledger as a source returns it. Hash is the source's claim, 64 lowercase hex
-// characters; XDR is one LedgerCloseMeta.
+// Raw is a closed ledger as returned by a source. Hash is the hash that the source claims, as 64
+// lowercase hex characters. XDR is a LedgerCloseMeta.
 type Raw struct {
 	Sequence uint32
 	Hash     string
@@ -21,7 +21,7 @@ type Raw struct {
 	verified *opened // set by Verify
 }
 
-// Header holds a ledger's own description. Hashes are 64 lowercase hex characters.
+// Header is the decoded header of a ledger. Hashes are 64 lowercase hex characters.
 type Header struct {
 	Sequence       uint32
 	Hash           string
@@ -29,22 +29,21 @@ type Header struct {
 	ClosedAtMillis int64
 }
 
-// assetsCached bounds the memory of contract identifiers. A name takes at most 69 bytes; longer
-// names are not assets.
+// assetsCached limits the cache of contract IDs. Names have at most 69 bytes.
 const assetsCached = 4096
 
-// Extractor reads ledgers of one network. It may be used by several goroutines.
+// Extractor reads the ledgers of one network. It is safe for concurrent use.
 type Extractor struct {
 	passphrase string
 	contracts  *lru.Cache[string, assetContract]
-	moves      bool // ledgers return balance moves
+	moves      bool // ledgers can return balance moves
 }
 
-// GiveMoves makes ledgers return their balance moves. A ledger then keeps its bytes in memory, and
-// reads the moves when they are requested. Call it before the first read.
+// GiveMoves lets ledgers return their balance moves. Such ledgers keep their bytes in memory and
+// read the moves on request. Call it before the first read.
 func (e *Extractor) GiveMoves() { e.moves = true }
 
-// NewExtractor returns an extractor for the network with this passphrase.
+// NewExtractor returns an extractor for the network with the given passphrase.
 func NewExtractor(passphrase string) (*Extractor, error) {
 	if strings.TrimSpace(passphrase) == "" {
 		return nil, errors.New("ledger: the network passphrase is empty: set the passphrase of the " +
@@ -52,13 +51,13 @@ func NewExtractor(passphrase string) (*Extractor, error) {
 	}
 	contracts, err := lru.New[string, assetContract](assetsCached)
 	if err != nil {
-		return nil, fmt.Errorf("ledger: making the cache of asset contracts: %w", err)
+		return nil, fmt.Errorf("ledger: creating the asset contract cache: %w", err)
 	}
 	return &Extractor{passphrase: passphrase, contracts: contracts}, nil
 }
 
-// Extract reads one LedgerCloseMeta. It fails if the ledger as a whole cannot be read. The caller
-// must then stop, and never skip the ledger.
+// Extract reads a LedgerCloseMeta. If it fails, the ledger as a whole can't be read, and the caller
+// must stop instead of skipping the ledger.
 func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	parts, err := open(raw, e.passphrase, believing)
 	if err != nil {
@@ -68,7 +67,7 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	return e.extract(parts), nil
 }
 
-// Read returns the content of a ledger.
+// Read returns the content of a ledger. A verified ledger is not parsed again.
 func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
 	defer guard(&err)
 	if raw.verified != nil {
@@ -79,22 +78,20 @@ func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
 	return e.Extract(raw.XDR)
 }
 
-// guard turns a panic into an error: a bug in reading one source's ledger must not end the process.
-// Reading changes no shared state.
+// guard converts a panic to an error, so that a bug in reading a ledger from one source doesn't
+// crash the process. Reading changes no shared state.
 func guard(err *error) {
 	if cause := recover(); cause != nil {
-		*err = fmt.Errorf("ledger: this program panicked in reading it, which is a mistake in it: %v\n%s",
+		*err = fmt.Errorf("ledger: this program panicked while reading it, which is a bug: %v\n%s",
 			cause, debug.Stack())
 	}
 }
 
-// opened is a parsed ledger.
 type opened struct {
 	head Header
 	located
 }
 
-// open parses a ledger.
 func open(raw []byte, passphrase string, how demands) (*opened, error) {
 	normal, closeTimeMillis, err := normalise(raw)
 	if err != nil {

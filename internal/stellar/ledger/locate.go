@@ -9,51 +9,50 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// transaction holds a transaction's parts: bytes of the ledger that are not yet decoded. All of
-// them are complete, unless it has a fault or failed is set.
+// transaction holds the encoded parts of a transaction. They are complete unless fault or failed is
+// set.
 type transaction struct {
-	hash     xdr.Hash // the outer hash of a fee bump
+	hash     xdr.Hash // outer hash of a fee bump
 	envelope xdr.TransactionEnvelopeView
 	result   xdr.TransactionResultView
 	meta     xdr.TransactionMetaView
-	pair     xdr.TransactionResultPairView // hash and result; nil if its end is unknown
-	calls    bool                          // it may contain a contract call that succeeded
-	rest     []byte                        // if pair is nil: the bytes from it on
-	fault    error                         // it has an unknown form
-	failed   bool                          // it has an unknown form, but the transaction failed
+	pair     xdr.TransactionResultPairView // hash and result; nil if the end is unknown
+	calls    bool                          // may contain a successful contract call
+	rest     []byte                        // if pair is nil, the bytes from its start on
+	fault    error                         // the transaction has an unknown form
+	failed   bool                          // it failed, so an unknown form does not matter
 
-	// call replaces the envelope of a contract call whose arguments have an unknown form. It
-	// holds the part before them, which is all that payments need.
+	// call replaces the envelope of a contract call whose arguments have an unknown form. It contains
+	// the part before the arguments, which is all that payments need.
 	call *body
 
-	// fees and refunds are the changes of entries by the fee: the charges before any transaction
-	// was applied, and the refunds after all. nil means no such changes.
+	// fees and refunds are the entry changes of the fee: the charge before any transaction is applied,
+	// and the refund after all have been. They are nil if there are none.
 	fees, refunds []byte
-	partly        bool // its fees, refunds or the end of its meta are unknown
+	partly        bool // the fees, the refunds or the end of the meta are unknown
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
 
-// located is a parsed ledger. Transactions are in the order in which they were applied, which is
-// not the order of the envelopes.
+// located is a parsed ledger. transactions are in the order in which they were applied, which
+// differs from the order of the envelopes.
 type located struct {
 	header       xdr.LedgerHeaderHistoryEntryView
-	set          []byte // the transaction set
-	generalized  bool   // it has the form since protocol 20
+	set          []byte // transaction set
+	generalized  bool   // the set has the form used since protocol 20
 	transactions []transaction
 }
 
-// demands are the options for parsing a ledger.
 type demands struct {
 	check   func(located) error // called before results are matched with envelopes
-	unknown bool                // unknown forms are allowed
-	proves  bool                // check refuses results that the ledger does not name
+	unknown bool                // unknown forms are accepted
+	proves  bool                // check detects results that are not in the ledger
 }
 
-// believing checks nothing.
+// believing accepts the ledger without checking hashes.
 var believing = demands{check: func(located) error { return nil }, unknown: true}
 
-// locate finds the parts of a ledger. Every byte must belong to it.
+// locate finds the parts of a ledger, which must take up all of raw.
 func locate(raw []byte, passphrase string, how demands) (parts located, err error) {
 	var envelopes []xdr.TransactionEnvelopeView
 	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
@@ -64,7 +63,7 @@ func locate(raw []byte, passphrase string, how demands) (parts located, err erro
 		return located{}, err
 	case parts.header == nil:
 		return located{}, fmt.Errorf(
-			"%d bytes hold more or less than one LedgerCloseMeta of a known version", len(raw))
+			"%d bytes contain more or less than one LedgerCloseMeta of a known version", len(raw))
 	}
 	if err := how.check(parts); err != nil {
 		return located{}, err
@@ -72,7 +71,7 @@ func locate(raw []byte, passphrase string, how demands) (parts located, err erro
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
 
-// takeApart parses a ledger in one pass. It panics with a *xdr.ViewError on malformed bytes, like
+// takeApart parses a ledger in one pass. For malformed bytes, it panics with a *xdr.ViewError, like
 // the SDK's Must functions. It returns nothing if the version is unknown or bytes are left over.
 func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
 	version := xdr.LedgerCloseMetaView(raw).MustV()
@@ -105,7 +104,7 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 	case 1:
 		next[xdr.LedgerCloseMetaV1UpgradesProcessingView](&rest)
 		next[xdr.LedgerCloseMetaV1ScpInfoView](&rest)
-		next[xdr.Uint64View](&rest) // the size of the contracts' state
+		next[xdr.Uint64View](&rest) // size of the contracts' state
 		next[xdr.LedgerCloseMetaV1EvictedKeysView](&rest)
 		next[xdr.LedgerCloseMetaV1UnusedView](&rest)
 	case versionMax:
@@ -120,14 +119,14 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 	return parts, envelopes
 }
 
-// next takes the value at the beginning of rest.
+// next removes a value from the start of rest and returns it.
 func next[V known](rest *[]byte) V {
 	value := must(V(*rest).Raw())
 	*rest = (*rest)[len(value):]
 	return value
 }
 
-// applied reads how a transaction was processed in a ledger of this version, and the size of that.
+// applied reads an applied transaction and returns its size.
 func (t *transaction) applied(version uint32, raw []byte) (sizeBytes int, err error) {
 	if version == 2 {
 		f, err := xdr.TransactionResultMetaV1View(raw).Fields()
@@ -167,8 +166,8 @@ func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEn
 
 var errNoEnvelope = errors.New("no envelope has the hash")
 
-// pair assigns each transaction its envelope. The envelopes are in the order that the network
-// agreed on, so only the hash identifies them.
+// pair assigns the envelopes to the transactions by hash. The envelopes are in the order of the
+// set, which differs from the order of the transactions.
 func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase string) error {
 	if len(txs) != len(envelopes) {
 		return fmt.Errorf("%d transactions were applied, but %d are in the set", len(txs), len(envelopes))
@@ -188,7 +187,7 @@ func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase
 	for i := range txs {
 		envelope, found := byHash[txs[i].hash]
 		if !found {
-			return fmt.Errorf("%w %s of transaction %d: the ledger is damaged, or of another network "+
+			return fmt.Errorf("%w %s of transaction %d: the ledger is damaged, or from another network "+
 				"than %q", errNoEnvelope, txs[i].hexHash(), i+1, passphrase)
 		}
 		txs[i].envelope = envelope
@@ -196,8 +195,7 @@ func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase
 	return nil
 }
 
-// must is the SDK's convention for views: it panics with the *xdr.ViewError,
-// for xdr.Try to recover.
+// must panics with an *xdr.ViewError, like the SDK's Must functions. xdr.Try recovers it.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -10,17 +10,17 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// operations explains changes of balances: by the operations of the current transaction, and by the
-// ledger's payments.
+// operations explains balance changes by the operations of the current transaction and the payments
+// of the ledger.
 type operations struct {
 	payments []domain.Payment
-	places   map[uint64]int // where an operation's payments begin, by TOID; nil: not made yet
-	tx       *transaction   // of all
-	all      []operation    // nil: its envelope cannot be read
-	source   party          // the transaction's
+	places   map[uint64]int // index of an operation's first payment, by TOID; nil if not yet computed
+	tx       *transaction   // the transaction of all
+	all      []operation    // nil if the envelope can't be read
+	source   party          // of the transaction
 }
 
-// explain sets the kind of a move and its payments.
+// explain sets the kind and the payments of a move.
 func (o *operations) explain(m *domain.BalanceMove, tx *transaction, at *step) {
 	switch at.name {
 	case stepFee, stepAfter, stepRefund:
@@ -46,7 +46,7 @@ func (o *operations) explain(m *domain.BalanceMove, tx *transaction, at *step) {
 	}
 }
 
-// read reads the operations of a transaction up to an unknown form.
+// read reads the operations of a transaction up to the first unknown form.
 func (o *operations) read(tx *transaction) {
 	if o.tx == tx {
 		return
@@ -76,7 +76,7 @@ func (o *operations) read(tx *transaction) {
 	}
 }
 
-// paid returns the income of an operation for the wallet and in the asset of a move.
+// paid returns the payments of an operation to the move's wallet in the move's asset.
 func (o *operations) paid(m *domain.BalanceMove, at *step) (ids []string, stroops int64) {
 	if o.places == nil {
 		o.places = make(map[uint64]int, len(o.payments))
@@ -102,17 +102,17 @@ func (o *operations) paid(m *domain.BalanceMove, at *step) (ids []string, stroop
 	return ids, stroops
 }
 
-// operationOf is the TOID in a payment's identifier.
+// operationOf returns the TOID in a payment's ID.
 func operationOf(paymentID string) uint64 {
 	number, _, _ := strings.Cut(paymentID, "-")
 	toid, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return 0 // the extractor writes no such identifier
+		return 0 // the extractor returns no such ID
 	}
 	return toid
 }
 
-// kindOf returns what an operation did to a balance that no payment explains.
+// kindOf returns how an operation changed a balance if not by a payment.
 func (o *operations) kindOf(op *operation, m *domain.BalanceMove) domain.MoveKind {
 	source := o.source
 	if op.source.key != nil {
@@ -147,7 +147,7 @@ func (o *operations) kindOf(op *operation, m *domain.BalanceMove) domain.MoveKin
 	return domain.MoveOther
 }
 
-// ofOwn returns kind if the wallet acted itself.
+// ofOwn returns kind if the wallet itself performed the operation.
 func ofOwn(own bool, kind domain.MoveKind) domain.MoveKind {
 	if own {
 		return kind

@@ -10,10 +10,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Balance moves are derived from the changes of entries. A ledger charges the fees of all its
-// transactions first, then applies one after another, and since protocol 23 refunds excess fees
-// after all of them. In that order the state before each change is the state after the previous
-// one.
+// Balance moves are derived from the changes of ledger entries. A ledger first charges the fees of
+// all transactions, then applies the transactions in order, and since protocol 23 refunds excess
+// fees at the end. In this order, the state before each change is the state after the previous one.
 
 var (
 	errChanges = errors.New("the changes of its entries cannot be read")
@@ -22,23 +21,23 @@ var (
 		"balances in it can be read: upgrade lumenhook")
 )
 
-// The three rounds of a ledger, in order.
+// Rounds of a ledger, in order.
 const (
 	roundFees uint64 = iota + 1
 	roundApply
 	roundRefunds
 )
 
-// step is one list of changes: its round, transaction and part.
+// step identifies a list of changes.
 type step struct {
 	round     uint64
 	order     int // of the transaction, from 1
-	part      int // of the transaction, in order
+	part      int // position within the transaction
 	name      string
-	operation int // from 1; 0 outside the operations
+	operation int // from 1; 0 for changes outside operations
 }
 
-// Names of steps, which identifiers of moves are made of. They never change.
+// Names of steps. They are part of move IDs and must not change.
 const (
 	stepFee       = "fee"
 	stepBefore    = "before"
@@ -47,27 +46,26 @@ const (
 	stepRefund    = "refund"
 )
 
-// place orders moves within a ledger.
+// place returns a number that orders the moves in a ledger.
 func (s *step) place(i int) uint64 {
 	return s.round<<60 | uint64(s.order)<<40 | uint64(s.part)<<24 | uint64(min(i, 1<<24-1))
 }
 
-// moving collects the balance moves of a ledger.
 type moving struct {
 	*opened
 	watched  func(wallet string) (bool, error)
-	wallets  map[[hashSizeBytes]byte]string // the address; empty: not watched
+	wallets  map[[hashSizeBytes]byte]string // address by public key; empty if not watched
 	of       operations
 	moves    domain.LedgerMoves
-	unread   map[int]bool // transactions in moves.Unread, by order
-	states   []change     // of the list that is read, of watched wallets
-	failure  error        // of watched
+	unread   map[int]bool // orders of the transactions in moves.Unread
+	states   []change     // state of watched wallets' balances in the current list
+	failure  error        // error of watched
 	tx       *transaction
 	step     step
-	listFrom int // where the list's moves begin
+	listFrom int // index of the current list's first move
 }
 
-// movesOf reads the balance moves of watched wallets. It fails only if watched fails.
+// movesOf returns the balance moves of watched wallets. It only returns errors of watched.
 func movesOf(
 	parts *opened, payments []domain.Payment, watched func(wallet string) (bool, error),
 ) (domain.LedgerMoves, error) {
@@ -95,7 +93,8 @@ func movesOf(
 	return m.moves, nil
 }
 
-// each goes through the transactions in the order of application, until watched fails.
+// each calls do for the transactions in the order in which they were applied. It stops if watched
+// fails.
 func (m *moving) each(do func(*transaction)) {
 	for i := range m.transactions {
 		if m.failure != nil {
@@ -109,7 +108,7 @@ func (m *moving) each(do func(*transaction)) {
 	}
 }
 
-// note records, once per transaction, that a part of it could not be read.
+// note records, once per transaction, that a part of it can't be read.
 func (m *moving) note(err error) {
 	if m.unread[m.step.order] {
 		return
@@ -122,7 +121,7 @@ func (m *moving) note(err error) {
 	})
 }
 
-// meta reads the changes of a transaction's meta, whatever its version, up to the end of them.
+// meta reads the changes in a transaction's meta.
 func (m *moving) meta(s *scanner) {
 	version := s.uint32()
 	if version > metaUnified {
@@ -153,7 +152,6 @@ func (m *moving) meta(s *scanner) {
 	}
 }
 
-// list reads one list of changes.
 func (m *moving) list(at step, raw []byte) {
 	if len(raw) == 0 {
 		return
@@ -164,7 +162,7 @@ func (m *moving) list(at step, raw []byte) {
 	}
 }
 
-// changes reads the moves of one list of changes.
+// changes reads a list of changes and adds its moves.
 func (m *moving) changes(at step, s *scanner) {
 	at.order = m.step.order
 	m.step, m.states, m.listFrom = at, m.states[:0], len(m.moves.Moves)
@@ -180,7 +178,7 @@ func (m *moving) changes(at step, s *scanner) {
 	}
 }
 
-// wallet returns the address of a watched key, and calls watched once per key.
+// wallet returns the address of a key, or "" if it isn't watched. It calls watched once per key.
 func (m *moving) wallet(key [hashSizeBytes]byte) string {
 	wallet, known := m.wallets[key]
 	if known || m.failure != nil {
@@ -202,7 +200,8 @@ func (m *moving) wallet(key [hashSizeBytes]byte) string {
 	return wallet
 }
 
-// take processes a change of a watched wallet's balance: the value before or after.
+// take processes a change of a watched wallet's balance, which contains the value before or after
+// it.
 func (m *moving) take(wallet string, c change, i int) {
 	before := m.before(c.balance)
 	switch c.kind {
@@ -229,7 +228,7 @@ func (m *moving) take(wallet string, c change, i int) {
 	before.stroops = c.stroops
 }
 
-// before finds the earlier value of a balance in this list; nil: the list does not have it.
+// before returns the previous state of a balance in the current list, or nil.
 func (m *moving) before(balance []byte) *change {
 	for i := range m.states {
 		if bytes.Equal(m.states[i].balance, balance) {
@@ -239,7 +238,6 @@ func (m *moving) before(balance []byte) *change {
 	return nil
 }
 
-// add adds a move.
 func (m *moving) add(wallet string, beforeStroops int64, c change, i int) {
 	move := domain.BalanceMove{
 		Wallet:         wallet,

@@ -11,10 +11,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// names holds the names of the accounts and assets of a ledger, by their XDR. The same ones come
-// again and again.
+// names caches the names of accounts and assets in a ledger by their XDR, because most of them
+// occur repeatedly.
 type names struct {
-	accounts map[[hashSizeBytes]byte]string // G addresses
+	accounts map[[hashSizeBytes]byte]string // G addresses by public key
 	assets   map[string]domain.Asset
 }
 
@@ -22,7 +22,7 @@ func newNames() names {
 	return names{map[[hashSizeBytes]byte]string{}, map[string]domain.Asset{}}
 }
 
-// address returns the G address of an account's key.
+// address returns the G address of a public key.
 func (n names) address(key []byte) (text string, err error) {
 	id := [hashSizeBytes]byte(key)
 	text, known := n.accounts[id]
@@ -33,7 +33,7 @@ func (n names) address(key []byte) (text string, err error) {
 	return text, err
 }
 
-// asset returns the asset with this XDR; nil is the native one.
+// asset returns the asset encoded in raw. An empty raw is the native asset.
 func (n names) asset(raw []byte) (asset domain.Asset, err error) {
 	if len(raw) <= 4 {
 		return domain.NativeAsset(), nil
@@ -51,8 +51,8 @@ func (n names) asset(raw []byte) (asset domain.Asset, err error) {
 	return asset, err
 }
 
-// assetOf reads the code of an asset that is not native. XDR pads codes with NUL. They consist of
-// letters and digits.
+// assetOf returns the code of an asset other than the native one. XDR pads codes with NUL. They
+// must consist of letters and digits.
 func assetOf(raw []byte) (domain.Asset, error) {
 	code := bytes.TrimRight(raw[4:len(raw)-4-hashSizeBytes], "\x00")
 	for _, c := range code {
@@ -66,7 +66,7 @@ func assetOf(raw []byte) (domain.Asset, error) {
 	return domain.Asset{Code: string(code)}, nil
 }
 
-// named returns an asset as the domain names it.
+// named converts an asset to the domain's form.
 func named(asset xdr.Asset) (domain.Asset, error) {
 	raw, err := asset.MarshalBinary()
 	if err != nil {

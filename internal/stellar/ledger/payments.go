@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Bounds of the parts of a TOID (SEP-35).
+// Maximum values in a TOID (SEP-35).
 const (
 	transactionsMax = 1<<20 - 1
 	operationsMax   = 1<<12 - 1
@@ -19,8 +19,8 @@ const (
 
 var errEnvelope = errors.New("its envelope cannot be read")
 
-// body is the part of an envelope that payments are made of: of a fee bump, the
-// transaction inside.
+// body holds the parts of an envelope that payments need. For a fee bump, it is that of the inner
+// transaction.
 type body struct {
 	source     party
 	memo       domain.Memo
@@ -28,19 +28,19 @@ type body struct {
 	rest       scanner // at the first operation
 }
 
-// reading is a transaction while its payments are read.
+// reading is the state of reading a transaction's payments.
 type reading struct {
 	names
 	extractor *Extractor
 	ledger    Header
-	order     int // 1 is the first
+	order     int // of the transaction, from 1
 	tx        *transaction
 	body      body
 	payments  []domain.Payment
 }
 
-// paymentsOf appends the payments of one transaction. order counts from 1 in the order of
-// application.
+// paymentsOf appends the payments of a transaction to to. order is the position in which it was
+// applied, from 1.
 func (e *Extractor) paymentsOf(
 	l Header, order int, tx *transaction, known names, to []domain.Payment,
 ) ([]domain.Payment, error) {
@@ -56,7 +56,7 @@ func (e *Extractor) paymentsOf(
 	return r.payments, err
 }
 
-// read collects the payments; when it fails, some may be there.
+// read collects the payments. It may have added some of them when it fails.
 func (r *reading) read() error {
 	if err := r.readBody(); err != nil {
 		return err
@@ -107,9 +107,9 @@ func readBody(view xdr.TransactionEnvelopeView) (b body, err error) {
 	return b, nil
 }
 
-// readCall reads the part before the operation's arguments of a transaction that is a single
-// contract call; nil if it is something else, or if that part is unknown too. The envelope's end
-// may be of any form, because XDR is read from its beginning.
+// readCall reads the part before the arguments if the transaction is a single contract call. It
+// returns nil if it is not, or if that part has an unknown form as well. The rest of the envelope
+// may have any form.
 func readCall(view xdr.TransactionEnvelopeView) *body {
 	if kind, err := view.Type(); err != nil || kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
 		return nil
@@ -138,7 +138,7 @@ func (m memo) domain() domain.Memo {
 	return domain.Memo{}
 }
 
-// operation collects the payments of the operation at index i, which is the next.
+// operation adds the payments of operation i, at which the scanner is positioned.
 func (r *reading) operation(i int, results *results) error {
 	s := &r.body.rest
 	o := s.operationHead()
@@ -168,7 +168,7 @@ func (r *reading) operation(i int, results *results) error {
 	return r.pay(i, &o)
 }
 
-// pay adds the payment that an operation is.
+// pay adds the payment of an operation.
 func (r *reading) pay(i int, o *operation) error {
 	from := r.body.source
 	if o.source.key != nil {
@@ -194,7 +194,7 @@ func (r *reading) pay(i int, o *operation) error {
 	return nil
 }
 
-// payment appends a payment of the operation at index i, for its caller to complete.
+// payment appends a payment of operation i, which the caller completes.
 func (r *reading) payment(i int, name, suffix string) *domain.Payment {
 	toid := uint64(r.ledger.Sequence)<<32 | uint64(r.order)<<12 | uint64(i+1)
 	r.payments = append(r.payments, domain.Payment{
@@ -208,7 +208,7 @@ func (r *reading) payment(i int, name, suffix string) *domain.Payment {
 	return &r.payments[len(r.payments)-1]
 }
 
-// operationNames are Horizon's names of the operations that are payments.
+// operationNames are Horizon's names of the payment operations.
 var operationNames = map[xdr.OperationType]string{
 	xdr.OperationTypeCreateAccount:            "create_account",
 	xdr.OperationTypePayment:                  "payment",

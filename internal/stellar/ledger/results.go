@@ -10,14 +10,14 @@ import (
 
 var errResult = errors.New("its result cannot be read")
 
-// Offsets in a result.
+// Offsets and sizes in a result.
 const (
 	feeChargedSizeBytes = 8
 	codeSizeBytes       = 4
-	innerResultOffset   = feeChargedSizeBytes + codeSizeBytes + hashSizeBytes // of a fee bump
+	innerResultOffset   = feeChargedSizeBytes + codeSizeBytes + hashSizeBytes // in a fee bump
 )
 
-// codeOf reads a result's code; ok is false at the end.
+// codeOf returns a result's code, or false if the result is too short.
 func codeOf(result []byte) (code xdr.TransactionResultCode, ok bool) {
 	if len(result) < feeChargedSizeBytes+codeSizeBytes {
 		return 0, false
@@ -25,7 +25,8 @@ func codeOf(result []byte) (code xdr.TransactionResultCode, ok bool) {
 	return xdr.TransactionResultCode(binary.BigEndian.Uint32(result[feeChargedSizeBytes:])), true
 }
 
-// succeeded reads a result's code. A fee bump succeeded if its inner transaction did.
+// succeeded reports whether a transaction succeeded. A fee bump succeeds with its inner
+// transaction.
 func succeeded(result xdr.TransactionResultView) (bool, error) {
 	switch code, ok := codeOf(result); {
 	case !ok:
@@ -47,7 +48,7 @@ func succeeded(result xdr.TransactionResultView) (bool, error) {
 type results struct {
 	scanner
 	count int
-	next  int // the index of the result at the scanner's position
+	next  int // index of the result at the scanner's position
 }
 
 func resultsOf(result []byte) (r results) {
@@ -61,7 +62,7 @@ func resultsOf(result []byte) (r results) {
 	return r
 }
 
-// of returns the result at index i. Indexes must not decrease.
+// of returns the result of operation i. i must not decrease between calls.
 func (r *results) of(i int) []byte {
 	for ; r.next < i; r.next++ {
 		over[xdr.OperationResultView](&r.scanner)
@@ -72,7 +73,7 @@ func (r *results) of(i int) []byte {
 	return result
 }
 
-// amountOf reads the amount of a merge or of a strict-send path payment.
+// amountOf reads the amount of a merge or a strict-send path payment.
 func (r *results) amountOf(o *operation, i int) error {
 	result := r.of(i)
 	if r.bad {
@@ -100,14 +101,14 @@ func (r *results) amountOf(o *operation, i int) error {
 	return nil
 }
 
-// invoked is how the result of a contract call begins that succeeded: the hash of its events
-// follows.
+// invoked is the start of a successful contract call's result. It is followed by the hash of its
+// events.
 var invoked = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(
 	binary.BigEndian.AppendUint32(nil, uint32(xdr.OperationResultCodeOpInner)),
 	uint32(xdr.OperationTypeInvokeHostFunction)),
 	uint32(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess))
 
-// mayCall reports whether a result may be of a contract call that succeeded.
+// mayCall reports whether a result may contain a successful contract call.
 func mayCall(pair []byte) bool { return bytes.Contains(pair, invoked) }
 
 func eventsHash(result []byte) (h xdr.Hash, ok bool) {

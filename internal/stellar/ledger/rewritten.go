@@ -6,28 +6,28 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// A stellar-core with BACKFILL_STELLAR_ASSET_EVENTS, as behind many RPC servers and lakes, rewrites
-// the events of asset contracts in ledgers of protocols 20 to 22 to their form since protocol 23
-// (CAP-67): a transfer from or to the issuer becomes a mint or a burn, and the administrator is
-// omitted from the others. The hash in the result covers the original events. The omitted
-// address can be found again: it is one of a few, and the hash decides which.
+// If BACKFILL_STELLAR_ASSET_EVENTS is set, as on many RPC servers and lakes, stellar-core rewrites
+// the events of asset contracts in ledgers of protocols 20 to 22 to the form used since protocol 23
+// (CAP-67). A transfer from or to the issuer becomes a mint or a burn, and the administrator is
+// removed from other events. The hash in the result covers the original events. The removed address
+// can be recovered, because there are few candidates and the hash decides between them.
 
-// Protocols whose asset contracts wrote events in the older form: from the first up to, but
-// excluding, the second. The ledger that upgrades the network has the newer protocol number,
+// Protocols whose asset contracts wrote events in the older form: from the first up to but
+// excluding the second. The ledger that upgrades the network has the newer protocol number,
 // although its calls ran before the upgrade.
 const (
 	protocolContracts = 20
 	protocolUnified   = 23
 )
 
-// Bounds of events that may have been rewritten, and of possible administrators: several times the
+// Limits for events that may have been rewritten and for administrators. They are several times the
 // network's limits.
 const (
 	rewrittenSizeBytesMax = 128 << 10
 	administratorsMax     = 256
 )
 
-// formSizeBytesMore bounds the extra size of a former form: an address, and a longer name.
+// formSizeBytesMore is the maximum extra size of an earlier form: an address, and a longer name.
 const formSizeBytesMore = 64
 
 const eventSetAuthorized = "set_authorized"
@@ -36,7 +36,7 @@ func (p *prover) mayBeRewritten() bool {
 	return p.protocol >= protocolContracts && p.protocol <= protocolUnified
 }
 
-// provesRewritten reports whether events have the hash as they were before they were rewritten.
+// provesRewritten reports whether the events had the claimed hash before they were rewritten.
 func (p *prover) provesRewritten(
 	claimed xdr.Hash, returned, encoded []byte, envelope xdr.TransactionEnvelopeView,
 ) bool {
@@ -74,8 +74,8 @@ func (p *prover) provesRewritten(
 	return search.run()
 }
 
-// formerForms returns the possible earlier forms of an event. Only events of an asset's own
-// contract were rewritten, and all of them; of those only a burn may be unchanged.
+// formerForms returns the possible earlier forms of an event. All events of an asset's own
+// contract, and no others, were rewritten. Of these, only a burn may be unchanged.
 func (p *prover) formerForms(e encodedEvent) rewritable {
 	asIs := form{}
 	r := rewritable{encodedEvent: e, forms: []form{asIs}}
@@ -101,8 +101,8 @@ func (p *prover) formerForms(e encodedEvent) rewritable {
 	return r
 }
 
-// issuedBy returns, as a topic, the issuer of the asset that an event's last topic names, if the
-// event comes from that asset's contract on this network.
+// issuedBy returns the issuer of the asset in an event's last topic, encoded as a topic, if the
+// event was emitted by that asset's contract on this network.
 func (p *prover) issuedBy(e encodedEvent) (issuing []byte, ok bool) {
 	asset, ok := parseAsset(textOf(e.topics[len(e.topics)-1], xdr.ScValTypeScvString))
 	if !ok || asset.IsNative() {
@@ -115,7 +115,7 @@ func (p *prover) issuedBy(e encodedEvent) (issuing []byte, ok bool) {
 	return encodedAddress(accountAddress(xdr.MustAddress(asset.GetIssuer()))), true
 }
 
-// textOf reads a topic that is a symbol or a string; empty if it is something else.
+// textOf returns the text of a topic of the given type (symbol or string), or "" for other topics.
 func textOf(topic []byte, kind xdr.ScValType) string {
 	s := scanner{raw: topic}
 	if s.uint32() != uint32(kind) {
@@ -124,8 +124,8 @@ func textOf(topic []byte, kind xdr.ScValType) string {
 	return string(s.opaque(assetNameSizeBytesMax))
 }
 
-// administratorsOf returns the forms that name a possible administrator of the asset in a contract
-// call: each signer, and each contract in its footprint.
+// administratorsOf returns the forms that name a possible administrator: each signer and each
+// contract in the footprint of a contract call.
 func administratorsOf(envelope xdr.TransactionEnvelope) (all []form) {
 	seen := map[string]bool{}
 	add := func(a xdr.ScAddress) {
@@ -179,7 +179,6 @@ func accountAddress(id xdr.AccountId) xdr.ScAddress {
 	return xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id}
 }
 
-// encodedAddress is an address as a topic.
 func encodedAddress(a xdr.ScAddress) []byte {
 	return encodedTopic(xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &a})
 }
@@ -189,5 +188,6 @@ var transferTopic = func() []byte {
 	return encodedTopic(xdr.ScVal{Type: xdr.ScValTypeScvSymbol, Sym: &symbol})
 }()
 
-// encodedTopic encodes a value that was created here or decoded before, so that it cannot fail.
+// encodedTopic encodes a value. It can't fail, because all values were created here or decoded
+// before.
 func encodedTopic(v xdr.ScVal) []byte { return must(v.MarshalBinary()) }

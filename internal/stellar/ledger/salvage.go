@@ -11,17 +11,16 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// A form that the SDK does not know (an operation, an address, a result) cannot be skipped, because
-// XDR does not say how long an unknown value is. The transactions of the ledger can be separated
-// nevertheless, because each is identified by its hash: an envelope ends where the hash of the
-// bytes read is one of those that the ledger lists as applied, and the applied parts begin at those
-// hashes.
+// The SDK can't skip a form that it doesn't know (an operation, an address, a result), because XDR
+// doesn't encode the length of unknown values. The transactions of the ledger can still be
+// separated, because each is identified by its hash. An envelope ends where the bytes read so far
+// have a hash that the ledger lists as applied, and the applied parts begin at those hashes.
 //
-// This cannot be used to forge another transaction: if a hash is found in more than one place, only
-// the hashes of the ledger decide which place is the transaction's (apart.go). If they are not
-// checked, the whole ledger is refused.
+// This can't be used to forge a transaction. If a hash occurs in more than one place, only the
+// hashes of the ledger decide which place is the right one (apart.go). If they aren't checked, the
+// ledger is refused.
 
-// Bounds of a transaction in a set.
+// Limits of transactions in a set.
 const (
 	envelopeSizeBytesMax  = 512 << 10
 	signaturesMax         = 20
@@ -29,10 +28,10 @@ const (
 	hashPrefixSizeBytes   = 8
 )
 
-var errUnknownForm = errors.New("it holds a form that this program does not know: a newer " +
-	"lumenhook may")
+var errUnknownForm = errors.New("it contains a form that this program does not know: upgrade " +
+	"lumenhook")
 
-// isUnknownForm distinguishes errors of a newer protocol from errors of damage.
+// isUnknownForm distinguishes errors caused by a newer protocol from errors caused by damage.
 func isUnknownForm(err error) bool {
 	view, ok := errors.AsType[*xdr.ViewError](err)
 	return ok &&
@@ -40,20 +39,20 @@ func isUnknownForm(err error) bool {
 			view.Kind == xdr.ViewErrOpaqueExceedsMax)
 }
 
-// salvager parses a ledger around unreadable parts.
+// salvager parses a ledger around unknown forms.
 type salvager struct {
 	scanner
 	version   uint32
 	networkID [32]byte
 	hasher    *network.TransactionViewHasher
-	// of every 32 bytes of the ledger that may be a hash; made when needed
+	// Prefixes of all 32-byte values in the ledger that may be hashes; created on demand.
 	prefixes  map[uint64]struct{}
-	envelopes map[xdr.Hash]xdr.TransactionEnvelopeView // nil: of an unknown form
-	// of those, contract calls that are known up to it
+	envelopes map[xdr.Hash]xdr.TransactionEnvelopeView // nil if it has an unknown form
+	// The part of contract calls before their unknown arguments.
 	calls map[xdr.Hash]*body
 }
 
-// salvage is locate for ledgers with unknown forms in them.
+// salvage locates the parts of a ledger with unknown forms.
 func salvage(raw []byte, passphrase string, how demands) (parts located, err error) {
 	hasher, err := network.NewTransactionViewHasher(passphrase)
 	if err != nil {
@@ -92,7 +91,7 @@ func salvage(raw []byte, passphrase string, how demands) (parts located, err err
 	return parts, err
 }
 
-// header steps to the transaction set. normalise has seen to the version.
+// header advances to the transaction set. normalise has checked the version.
 func (s *salvager) header() (xdr.LedgerHeaderHistoryEntryView, error) {
 	if s.version = s.uint32(); s.version > 0 {
 		if extension := s.uint32(); extension == 1 {
@@ -143,7 +142,7 @@ func (s *salvager) optionalFee() {
 	}
 }
 
-// list reads a count and that many elements.
+// list reads a count and then that many elements.
 func (s *salvager) list(element func() error) error {
 	n := s.uint32()
 	if s.bad || int64(n) > int64(len(s.rest()))/4 {
@@ -160,7 +159,7 @@ func (s *salvager) list(element func() error) error {
 	return nil
 }
 
-// envelope reads one transaction, of a known form or not.
+// envelope reads an envelope of a known or unknown form.
 func (s *salvager) envelope() error {
 	raw, err := xdr.TransactionEnvelopeView(s.rest()).Raw()
 	if err == nil {
@@ -184,8 +183,8 @@ func (s *salvager) envelope() error {
 	return nil
 }
 
-// delimit finds the end of an envelope of an unknown form: signatures follow the bytes whose hash
-// is listed later in the ledger.
+// delimit finds the end of an envelope with an unknown form. The signatures begin where the bytes
+// read so far have a hash that is listed later in the ledger.
 func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
 	if len(s.rest()) < 8 {
 		return hash, 0, false
@@ -193,7 +192,7 @@ func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
 	digest := sha256.New()
 	digest.Write(s.networkID[:])
 	if binary.BigEndian.Uint32(s.rest()) == uint32(xdr.EnvelopeTypeEnvelopeTypeTxV0) {
-		// For the oldest form, the equivalent newer one is signed.
+		// For the oldest form, the signed bytes are those of the equivalent newer form.
 		digest.Write([]byte{0, 0, 0, byte(xdr.EnvelopeTypeEnvelopeTypeTx), 0, 0, 0, 0})
 	} else {
 		digest.Write(s.rest()[:4])
@@ -210,7 +209,8 @@ func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
 	return hash, 0, false
 }
 
-// signaturesSize reads past signatures, if these bytes can be some.
+// signaturesSize returns the size of the signatures at the start of raw, or false if there can't be
+// any.
 func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
 	c := scanner{raw: raw}
 	for n := c.limited(signaturesMax); n > 0; n-- {
@@ -220,7 +220,7 @@ func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
 	return c.at, !c.bad
 }
 
-// listed reports whether the ledger has this hash after the envelope.
+// listed reports whether hash occurs at or after offset from in the rest of the ledger.
 func (s *salvager) listed(hash xdr.Hash, from int) bool {
 	if s.prefixes == nil {
 		s.prefixes = map[uint64]struct{}{}
@@ -232,13 +232,13 @@ func (s *salvager) listed(hash xdr.Hash, from int) bool {
 	return maybe && bytes.Contains(s.rest()[from:], hash[:])
 }
 
-// place is where a transaction's part of the processing begins.
+// place is an offset at which an applied transaction may begin.
 type place struct {
 	at   int
 	hash xdr.Hash
 }
 
-// processing reads the applied transactions at these places.
+// processing reads the applied transactions at the given places.
 func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	if len(places) == 0 {
 		return nil, nil
@@ -256,7 +256,8 @@ func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	return txs, nil
 }
 
-// places finds each hash, where an applied transaction begins. The first one is at a known place.
+// places finds all hashes with which an applied transaction may begin. The first one is at a known
+// offset.
 func (s *salvager) places() (places []place, err error) {
 	n := s.uint32()
 	if s.bad || int64(n) != int64(len(s.envelopes)) {
@@ -264,7 +265,7 @@ func (s *salvager) places() (places []place, err error) {
 	}
 	before := 0
 	if s.version == 2 {
-		before = 4 // an extension point comes first
+		before = 4 // preceded by an extension point
 	}
 	known := make(map[uint64]xdr.Hash, len(s.envelopes))
 	for hash := range s.envelopes {
@@ -279,16 +280,16 @@ func (s *salvager) places() (places []place, err error) {
 		}
 	}
 	if len(distinct) != len(s.envelopes) || n > 0 && places[0].at != 0 {
-		return nil, fmt.Errorf("it holds an unknown form, and of its %d transactions %d are found in "+
-			"%d places: the ledger is damaged, or of another network", len(
+		return nil, fmt.Errorf("it contains an unknown form, and of its %d transactions, %d were found "+
+			"in %d places: the ledger is damaged, or from another network", len(
 			s.envelopes,
 		), len(distinct), len(places))
 	}
 	return places, nil
 }
 
-// transaction reads an applied transaction. Only the last may be followed by other bytes. It
-// returns an error for damage, but not for an unknown form.
+// transaction reads an applied transaction. Only the last one may be followed by other bytes.
+// Damage is an error, but an unknown form is not.
 func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, error) {
 	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash], call: s.calls[p.hash]}
 	tx.rest = raw[s.resultOffset()-hashSizeBytes:]
@@ -318,8 +319,8 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	return unread, nil
 }
 
-// findBeginning finds the result, and the beginning of a meta whose end has an unknown form. The
-// events that payments need are read from that beginning.
+// findBeginning reads the result and the beginning of a meta that ends with an unknown form.
+// Payments only need the events in that beginning.
 func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	var pair xdr.TransactionResultPairView
 	tx.partly = true
@@ -340,7 +341,7 @@ func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	return err
 }
 
-// resultOffset is where a transaction's result begins in its processing.
+// resultOffset returns the offset of the result in an applied transaction.
 func (s *salvager) resultOffset() int {
 	if s.version == 2 {
 		return 4 + hashSizeBytes
@@ -348,11 +349,11 @@ func (s *salvager) resultOffset() int {
 	return hashSizeBytes
 }
 
-// failed reads a result's code, which precedes any unknown form. If there is no code, the
-// transaction counts as successful, so that it is reported.
+// failed reports whether a result's code, which precedes any unknown form, is that of a failure.
+// Without a code, the transaction counts as successful so that it is reported.
 func failed(result []byte) bool {
 	c := scanner{raw: result}
-	c.take(8) // the fee
+	c.take(8) // fee
 	code := xdr.TransactionResultCode(int32(c.uint32()))
 	return !c.bad && code != xdr.TransactionResultCodeTxSuccess &&
 		code != xdr.TransactionResultCodeTxFeeBumpInnerSuccess

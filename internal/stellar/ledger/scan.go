@@ -6,24 +6,24 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Bounds that the protocol sets.
+// Limits of the protocol.
 const (
 	memoTextSizeBytesMax = 28
 	pathMax              = 5
 )
 
-// listed is the smallest size of an element of a list.
+// listed is the minimum size of a list's element.
 const listed = 4
 
-// scanner steps through XDR. When it meets an unexpected form, or the end, it becomes bad and stays
-// so. Its results are then invalid.
+// scanner steps through XDR. After an unexpected form or the end of the data, bad remains set and
+// all results are invalid.
 type scanner struct {
 	raw []byte
 	at  int
 	bad bool
 }
 
-// take returns the next bytes; nil at the end.
+// take returns the next bytes, or nil at the end.
 func (s *scanner) take(sizeBytes int) []byte {
 	if s.bad || len(s.raw)-s.at < sizeBytes {
 		s.bad = true
@@ -47,14 +47,14 @@ func (s *scanner) uint64() uint64 {
 	return 0
 }
 
-// must reads a number, which must be this one.
+// must reads a number and checks that it is want.
 func (s *scanner) must(want uint32) {
 	if s.uint32() != want {
 		s.bad = true
 	}
 }
 
-// option reads whether an optional value is present.
+// option reports whether an optional value is present.
 func (s *scanner) option() bool {
 	there := s.uint32()
 	if there > 1 {
@@ -63,7 +63,7 @@ func (s *scanner) option() bool {
 	return there == 1 && !s.bad
 }
 
-// count reads a number of elements; 0 if there cannot be that many.
+// count reads a number of elements. It returns 0 if there are not enough bytes for them.
 func (s *scanner) count(sizeBytesMin int) int {
 	n := int64(s.uint32())
 	if s.bad || n > int64(len(s.raw)-s.at)/int64(sizeBytesMin) {
@@ -73,7 +73,7 @@ func (s *scanner) count(sizeBytesMin int) int {
 	return int(n)
 }
 
-// limited reads a number; 0 if it is over the limit.
+// limited reads a number. It returns 0 if the number exceeds limit.
 func (s *scanner) limited(limit uint32) int {
 	n := s.uint32()
 	if n > limit {
@@ -83,10 +83,9 @@ func (s *scanner) limited(limit uint32) int {
 	return int(n)
 }
 
-// rest returns the bytes that were not read yet.
 func (s *scanner) rest() []byte { return s.raw[s.at:] }
 
-// opaque reads bytes of variable length, and their padding.
+// opaque reads variable-length data and its padding.
 func (s *scanner) opaque(sizeBytesMax uint32) []byte {
 	n := s.uint32()
 	if n > sizeBytesMax {
@@ -104,13 +103,13 @@ func (s *scanner) opaque(sizeBytesMax uint32) []byte {
 	return padded[:n:n]
 }
 
-// known is a type that the SDK can skip.
+// known is a view of the SDK.
 type known interface {
 	~[]byte
 	Raw() ([]byte, error)
 }
 
-// over steps over a value that the SDK can delimit, and returns it.
+// over skips a value with the SDK and returns its bytes.
 func over[V known](s *scanner) []byte {
 	if s.bad {
 		return nil
@@ -123,7 +122,7 @@ func over[V known](s *scanner) []byte {
 	return s.take(len(raw))
 }
 
-// empty steps over an empty list, or over an empty first form of several.
+// empty skips an empty list or the first form of a union if it is empty. It reports whether it did.
 func (s *scanner) empty() bool {
 	if s.bad || len(s.raw)-s.at < 4 || binary.BigEndian.Uint32(s.raw[s.at:]) != 0 {
 		return false
@@ -132,14 +131,14 @@ func (s *scanner) empty() bool {
 	return true
 }
 
-// bump reads the part before the transaction inside a fee bump.
+// bump reads the part of a fee bump before the inner transaction.
 func (s *scanner) bump() {
 	s.muxedAccount()
 	s.take(8)
 	s.must(uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
 }
 
-// transactionHead reads the part before the operations.
+// transactionHead reads the part of a transaction before the operations.
 func (s *scanner) transactionHead(kind xdr.EnvelopeType) (source party, m memo) {
 	if kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
 		source.key = s.take(hashSizeBytes)
@@ -159,7 +158,7 @@ func (s *scanner) transactionHead(kind xdr.EnvelopeType) (source party, m memo) 
 	return source, s.memo()
 }
 
-// party is an account; id is set if it is muxed.
+// party is an account; id is only set if it is muxed.
 type party struct {
 	key   []byte
 	muxed bool
@@ -183,10 +182,9 @@ func (s *scanner) account() party {
 	return party{key: s.take(hashSizeBytes)}
 }
 
-// memo is a transaction's memo.
 type memo struct {
 	kind xdr.MemoType
-	text []byte // or the hash
+	text []byte // or hash
 	id   uint64
 }
 
@@ -205,7 +203,7 @@ func (s *scanner) memo() (m memo) {
 	return m
 }
 
-// asset reads an asset and returns its XDR.
+// asset reads an asset and returns its bytes.
 func (s *scanner) asset() []byte {
 	from := s.at
 	switch xdr.AssetType(s.uint32()) {
@@ -232,17 +230,17 @@ func (s *scanner) path() {
 	}
 }
 
-// operation holds the parts of an operation that payments need. Other operations have only a kind.
+// operation holds the parts of an operation that payments need. Other operations only have a kind.
 type operation struct {
 	kind     xdr.OperationType
-	source   party // without a key: the transaction's
+	source   party // without a key if it is the transaction's source
 	to       party
-	asset    []byte // nil: native
+	asset    []byte // nil for the native asset
 	amount   int64
-	byResult bool // the result has the amount
+	byResult bool // the amount is in the result
 }
 
-// stepOverBody skips an operation that is not a payment, after its kind.
+// stepOverBody skips the body of an operation whose kind has been read.
 func (s *scanner) stepOverBody() {
 	if !s.bad {
 		s.at -= 4
@@ -250,7 +248,6 @@ func (s *scanner) stepOverBody() {
 	}
 }
 
-// operationHead reads an operation's source and kind.
 func (s *scanner) operationHead() (o operation) {
 	if s.option() {
 		o.source = s.muxedAccount()
@@ -259,7 +256,7 @@ func (s *scanner) operationHead() (o operation) {
 	return o
 }
 
-// operationBody reads the part after the kind of a payment.
+// operationBody reads the body of a payment operation.
 func (s *scanner) operationBody(o *operation) {
 	switch o.kind {
 	case xdr.OperationTypeCreateAccount:

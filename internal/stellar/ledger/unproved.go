@@ -8,26 +8,26 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// The end of an unknown form is unknown. If a hash covers it, the hash decides: of the possible
-// places, it ends where the bytes match the hash. So a source cannot hide a result or an event
-// behind an unknown form.
+// An unknown form has no known end. If a hash covers the form, the right end is the one with which
+// the bytes match the hash. A source therefore can't hide a result or an event behind an unknown
+// form.
 
-// Bounds of such a search.
+// Limits of the search for the end.
 const (
-	unprovedMax         = 10_000 // ways that are tried
+	unprovedMax         = 10_000 // combinations to try
 	valueSizeBytesMax   = 4 << 10
-	unknownMetaVersion  = 16 // versions of metas are smaller
+	unknownMetaVersion  = 16 // versions of metas are lower
 	pairHeadSizeBytes   = hashSizeBytes + 8 + 4
 	eventsHeadSizeBytes = 4
 	resultsSizeBytesMax = envelopeSizeBytesMax
 	eventsSizeBytesMax  = envelopeSizeBytesMax
-	feesSizeBytesMax    = 16 << 10 // changes of the entries that pay a fee
-	changesSizeBytesMax = 1 << 20  // changes of entries in a call
-	placeSizeBytes      = 256      // the cost of trying a place
+	feesSizeBytesMax    = 16 << 10 // entry changes of a fee
+	changesSizeBytesMax = 1 << 20  // entry changes of a call
+	placeSizeBytes      = 256      // cost of trying a place
 )
 
-// checkUnknownResults continues from a result of an unknown form: it ends before bytes that can be
-// the changes of the fee and a meta.
+// checkUnknownResults checks the results from the first one with an unknown form on. A result ends
+// where the following bytes can be the entry changes of a fee and a meta.
 func (l located) checkUnknownResults(
 	p *prover, claimed xdr.Hash, from int, digest hash.Hash,
 ) error {
@@ -62,9 +62,9 @@ func (l located) checkUnknownResults(
 	return nil
 }
 
-// pairEnds yields each place where a result pair may end, beginning with those from which known
-// forms continue to the transaction's end. With many results of unknown forms, most of which
-// contain possible ends, each is then tried at the right place first.
+// pairEnds yields each place where a result pair may end. It starts with the places after which
+// known forms continue to the transaction's end. If there are many results with unknown forms, most
+// of which contain several possible ends, the right one is therefore tried first.
 func (p *prover) pairEnds(rest []byte) func(yield func(end int) bool) {
 	return func(yield func(end int) bool) {
 		for _, whole := range []bool{true, false} {
@@ -81,8 +81,8 @@ func (p *prover) pairEnds(rest []byte) func(yield func(end int) bool) {
 	}
 }
 
-// mayFollowResult reports whether these bytes can begin with the changes by a fee and a meta, and
-// whether the rest fits too: the changes by a refund of the fee, or nothing.
+// mayFollowResult reports whether rest can start with the entry changes of a fee and a meta (may),
+// and whether the bytes after that are the entry changes of a refund or nothing (fits).
 func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
 	changes, err := xdr.LedgerEntryChangesView(rest[:min(len(rest), feesSizeBytesMax)]).Raw()
 	if err != nil || len(rest) < len(changes)+4 ||
@@ -107,8 +107,9 @@ func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
 	return true, err == nil && len(refunds) == len(rest)
 }
 
-// provesUnknown looks for events and a return value, some of an unknown form, that have the hash.
-// found reports whether it knows where they begin. If not, a part that no hash covers is unknown.
+// provesUnknown searches for events and a return value that have the claimed hash, where at least
+// one of them has an unknown form. found reports whether their start is known. If not, a part that
+// no hash covers has an unknown form.
 func (p *prover) provesUnknown(
 	claimed xdr.Hash, meta xdr.TransactionMetaView, operations int,
 ) (proved, found bool) {
@@ -154,10 +155,10 @@ func (p *prover) provesUnknown(
 	return false, found
 }
 
-// metaUnified is the version of metas since protocol 23. Older ledgers are of known forms.
+// metaUnified is the version of metas since protocol 23. Older ledgers have only known forms.
 const metaUnified = 4
 
-// valueAfter finds the return value in what follows the only operation of a meta.
+// valueAfter finds the return value in the bytes after the only operation of a meta.
 func valueAfter(rest []byte) (value []byte, ok bool) {
 	window := rest[:min(len(rest), changesSizeBytesMax)]
 	changes, err := xdr.LedgerEntryChangesView(window).Raw()
@@ -179,7 +180,7 @@ func valueAfter(rest []byte) (value []byte, ok bool) {
 	return c.rest(), true
 }
 
-// valueSizes yields the sizes that a value at the beginning of these bytes may have.
+// valueSizes yields the possible sizes of the value at the start of the bytes.
 func valueSizes(value []byte) func(yield func(size int) bool) {
 	return func(yield func(size int) bool) {
 		if known, err := xdr.ScValView(value).Raw(); err == nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The content of a ledger is proved by hashes, starting with its name: the ledger's hash is that
-// of its header. The header contains the hashes of the previous header, of the transaction set, and
-// of the results in the order of application. A transaction's hash leads from a result to its
-// envelope, and the result of a contract call contains the hash of its return value and events.
-// Payments are derived from only these bytes: docs/decisions/verified-ledgers.md.
+// The content of a ledger is proved by hashes. The hash of the header identifies the ledger. The
+// header contains the hashes of the previous header, of the transaction set, and of the results in
+// the order in which they were applied. A result contains the hash of its transaction's envelope,
+// and the result of a contract call contains the hash of its return value and events. Payments are
+// derived from these bytes only: docs/decisions/verified-ledgers.md.
 
-// ErrNotProved means that a ledger is damaged or false. Another response, or another source, may
+// ErrNotProved means that a ledger is damaged or forged. Another request or another source may
 // return the right one.
-var ErrNotProved = errors.New("the ledger is not what its hashes say")
+var ErrNotProved = errors.New("the ledger does not match its hashes")
 
-// Mismatch means that bytes of a ledger do not have the hash that the ledger claims.
+// Mismatch means that a part of a ledger doesn't have the hash that the ledger claims for it.
 type Mismatch struct {
-	What              string // whose hash it is
+	What              string // part with the hash
 	Claimed, Computed xdr.Hash
 }
 
-// Unwrap makes every mismatch an ErrNotProved.
+// Unwrap returns ErrNotProved.
 func (m *Mismatch) Unwrap() error { return ErrNotProved }
 
 func (m *Mismatch) Error() string {
@@ -37,18 +37,17 @@ func (m *Mismatch) Error() string {
 		m.Claimed[:])
 }
 
-// protocolKnown is the newest protocol of which real ledgers were read: up to it every form is
-// known.
+// protocolKnown is the newest protocol for which we have read real ledgers, so that all of its
+// forms are known.
 const protocolKnown = 26
 
-// errUnproved is why payments of a contract call are not accepted if a newer protocol's form
-// precedes its return value.
-var errUnproved = errors.New("the hash of its events cannot be computed: its meta holds a form " +
-	"that this program does not know: a newer lumenhook may")
+// errUnproved is the fault of a contract call if a newer form precedes its return value.
+var errUnproved = errors.New("cannot compute the hash of its events: its meta contains a form " +
+	"that this program does not know: upgrade lumenhook")
 
-// Verify checks a ledger against its hashes, and parses it in the process, so that an Extractor
-// need not do it again. It fails with ErrNotProved, with a domain.LedgerError, or because of an
-// unknown form. Whether the ledger's own hash is the network's is checked by the chain of ledgers.
+// Verify checks a ledger against its hashes. It also parses the ledger, so that an Extractor need
+// not do so again. It returns ErrNotProved, a domain.LedgerError, or an error about an unknown
+// form. It doesn't check that the ledger's own hash is the network's; the chain of ledgers does.
 func Verify(raw Raw, passphrase string) (_ Raw, err error) {
 	defer guard(&err)
 	if raw.verified != nil {
@@ -62,25 +61,24 @@ func Verify(raw Raw, passphrase string) (_ Raw, err error) {
 	return raw, nil
 }
 
-// effortMax bounds the bytes that are hashed and searched to prove one ledger around rewritten
-// events and unknown forms, so that a malicious source cannot block the processor. A call's events
-// in these ledgers take 16 KiB at most.
+// effortMax limits the bytes that are hashed and searched to prove one ledger with rewritten events
+// or unknown forms, so that a malicious source can't block the process. A call's events in such
+// ledgers take at most 16 KiB.
 const effortMax = 256 << 20
 
-// prover is the state of proving one ledger.
 type prover struct {
 	passphrase string
 	protocol   uint32
-	leftBytes  int // of effortMax
+	leftBytes  int // remaining part of effortMax
 }
 
-// spend reports whether that many bytes may still be hashed or searched.
+// spend subtracts bytes to hash or search from the limit. It reports whether the limit is not
+// exceeded.
 func (p *prover) spend(sizeBytes int) bool {
 	p.leftBytes -= sizeBytes
 	return p.leftBytes >= 0
 }
 
-// hashOf hashes the concatenated parts.
 func hashOf(parts ...[]byte) xdr.Hash { return sha256.Sum256(slices.Concat(parts...)) }
 
 func verify(raw []byte, passphrase string) (*opened, error) {
@@ -111,14 +109,13 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 	return parts, nil
 }
 
-// provedHeader holds the fields of a verified header that are needed to prove the rest.
 type provedHeader struct {
 	protocol uint32
 	setHash  xdr.Hash
-	setAt    int // where the transaction set begins
+	setAt    int // offset of the transaction set
 }
 
-// checkHeader hashes the header as received, not as normalised.
+// checkHeader checks the hash of the header as received, before it is normalised.
 func checkHeader(raw []byte) (h provedHeader, err error) {
 	raw = raw[:min(len(raw), headSizeBytesMax)]
 	normal, _, err := normalise(raw)
@@ -147,7 +144,8 @@ func checkHeader(raw []byte) (h provedHeader, err error) {
 	return h, compare("the header", claimed, sha256.Sum256(raw[at:end]))
 }
 
-// headerOffset is where the header begins, after its hash. normalise has seen to the version.
+// headerOffset returns the offset of the header, which follows its hash. normalise has checked the
+// version.
 func headerOffset(raw []byte) int {
 	c := scanner{raw: raw}
 	if version := c.uint32(); version > 0 {
@@ -165,8 +163,8 @@ func compare(what string, claimed, computed xdr.Hash) error {
 	return nil
 }
 
-// checkSet checks the transaction set against its hash. The hash is zero if the network replaced
-// the set by an empty one (CAP-83).
+// checkSet checks the hash of the transaction set. It is zero if the network replaced the set with
+// an empty one (CAP-83).
 func (l located) checkSet() error {
 	var claimed xdr.Hash
 	var form xdr.StellarValueType
@@ -187,7 +185,6 @@ func (l located) checkSet() error {
 	return compare("the transaction set", claimed, l.setHash())
 }
 
-// checkResults checks the results against their hash.
 func (l located) checkResults(p *prover) error {
 	claimed, err := xdr.Try(func() xdr.Hash {
 		return l.header.MustHeader().MustTxSetResultHash().MustValue()
@@ -202,8 +199,8 @@ func (l located) checkResults(p *prover) error {
 	return compare("the results", claimed, xdr.Hash(digest.Sum(nil)))
 }
 
-// checkEvents checks the events of each contract call of a transaction against the hash in its
-// result. If an unknown form prevents that, the transaction has a fault.
+// checkEvents checks the events of a transaction's contract calls against the hashes in its result.
+// If an unknown form prevents that, it sets the transaction's fault.
 func (t *transaction) checkEvents(p *prover) error {
 	if t.failed || t.fault != nil || !t.calls {
 		return nil
@@ -231,7 +228,6 @@ func (t *transaction) checkEvents(p *prover) error {
 	return nil
 }
 
-// named adds the transaction to an error.
 func (t *transaction) named(err error) error {
 	if err == nil {
 		return nil
@@ -239,14 +235,14 @@ func (t *transaction) named(err error) error {
 	return fmt.Errorf("transaction %s: %w", t.hexHash(), err)
 }
 
-// call is a contract call that succeeded: the operation's index, and the hash of its events.
+// call is a successful contract call.
 type call struct {
 	index, operations int
 	claimed           xdr.Hash
 }
 
-// checkCall checks the events of a call against their hash. In ledgers of protocols 20 to 22, a
-// source may have rewritten them.
+// checkCall checks the events of a call against their hash. In ledgers of protocols 20 to 22, the
+// source may have rewritten the events.
 func (t *transaction) checkCall(c call, p *prover) error {
 	var returned, events []byte
 	err := xdr.TryVoid(func() {
@@ -276,7 +272,7 @@ func (t *transaction) checkCall(c call, p *prover) error {
 	return nil
 }
 
-// mismatch returns the error for a call whose events have another hash; a zero hash means no hash.
+// mismatch returns the error for a call whose events have a different hash, or none (a zero hash).
 func (t *transaction) mismatch(c call, computed xdr.Hash) error {
 	return &Mismatch{
 		What:     fmt.Sprintf("the events of operation %d of transaction %s", c.index+1, t.hexHash()),
@@ -285,14 +281,13 @@ func (t *transaction) mismatch(c call, computed xdr.Hash) error {
 	}
 }
 
-// hasNewerMeta reports whether the meta is of a version that this program does not know.
 func (t *transaction) hasNewerMeta() bool {
 	version, err := t.meta.V()
 	return err == nil && version > metaUnified
 }
 
-// eventBytes returns an operation's events in their hashed form, with their number; nil without
-// events. It panics like the SDK's Must functions.
+// eventBytes returns an operation's events as they are hashed, including their number, or nil. It
+// panics like the SDK's Must functions.
 func eventBytes(meta xdr.TransactionMetaView, i, operations int) []byte {
 	switch meta.MustV() {
 	case 3:
@@ -307,7 +302,7 @@ func eventBytes(meta xdr.TransactionMetaView, i, operations int) []byte {
 	return nil
 }
 
-// returnValue returns the return value of the call; nil if it is missing.
+// returnValue returns the return value of the call, or nil if it is missing.
 func returnValue(meta xdr.TransactionMetaView) []byte {
 	switch meta.MustV() {
 	case 3:
@@ -324,8 +319,8 @@ func returnValue(meta xdr.TransactionMetaView) []byte {
 	return nil
 }
 
-// setHash returns the hash of the transaction set. The older form excludes the number of its
-// envelopes.
+// setHash returns the hash of the transaction set. In the older form, the hash doesn't cover the
+// number of envelopes.
 func (l *located) setHash() xdr.Hash {
 	if l.generalized {
 		return sha256.Sum256(l.set)
@@ -336,8 +331,9 @@ func (l *located) setHash() xdr.Hash {
 	return xdr.Hash(digest.Sum(nil))
 }
 
-// knownResults returns the number of results before the first whose end is unknown, and a digest
-// of them in their hashed form: after the total number, in the order of application.
+// knownResults returns the number of results before the first one whose end is unknown, and a
+// digest of them: the total number, followed by the results in the order in which they were
+// applied.
 func (l *located) knownResults() (count int, digest hash.Hash) {
 	digest = sha256.New()
 	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))
