@@ -111,7 +111,7 @@ func TestCreateWatchWithTheLeast(t *testing.T) {
 	want = strings.ReplaceAll(want, id, decode[struct{ ID string }](t, nulls.body).ID)
 	want = strings.Replace(want, `"ACCOUNT_NOT_FOUND"`, `"ACCOUNT_NOT_FOUND","TWIN_WATCH:`+id+`"`, 1)
 	want = strings.Replace(want, `receive."`, `receive.","The watch `+id+` has the same wallet and `+
-		`endpoint: a payment that both take makes two events."`, 1)
+		`endpoint: a payment that matches both creates two events."`, 1)
 	if nulls.StatusCode != 201 || string(nulls.body) != want {
 		t.Errorf("%d %s", nulls.StatusCode, nulls.body)
 	}

@@ -21,26 +21,26 @@ const (
 	patch  = http.MethodPatch
 	remove = http.MethodDelete
 
-	maxAnswerBytes = 32 << 20 // a page of 250 watches with long lists of senders is the largest
+	maxAnswerBytes = 32 << 20 // fits a page of 250 watches with long sender lists
 	maxRepeats     = 3
 	maxWait        = 10 * time.Second
-	defaultTimeout = 45 * time.Second // of one request: a test waits for its attempt
+	defaultTimeout = 45 * time.Second // per request: a test waits for its first attempt
 )
 
-// Client calls one service with one key. It is safe for concurrent use.
+// Client calls one service with one API key. It is safe for concurrent use.
 type Client struct {
 	base string
 	key  string
 	http *http.Client
 }
 
-// New makes a client of the service at a base address, such as http://127.0.0.1:8080, which may
-// end with a slash or with /v1. If httpClient is nil, it creates one.
+// New returns a client for the service at baseURL, such as http://127.0.0.1:8080. The URL may end
+// with a slash or with /v1. If httpClient is nil, New creates one.
 func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 		strings.ContainsAny(baseURL, "?#") {
-		return nil, errors.New("client: the address of the API must be a URL such as " +
+		return nil, errors.New("client: the API URL must look like " +
 			"http://127.0.0.1:8080")
 	}
 	if httpClient == nil {
@@ -53,33 +53,32 @@ func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
 // Option modifies one call.
 type Option func(*call)
 
-// IdempotencyKey names a write, so that a repeat of it by another process is recognised.
-// Without it the client generates one.
+// IdempotencyKey sets the key of a write, so that the service recognizes a retry by another
+// process. Without this option, the client generates a key.
 func IdempotencyKey(key string) Option { return func(c *call) { c.idempotencyKey = key } }
 
-// IfMatch makes a change fail if the object has another ETag.
+// IfMatch makes an update fail unless the object still has this ETag.
 func IfMatch(etag string) Option { return func(c *call) { c.ifMatch = etag } }
 
-// call is one request and how to handle its answer.
+// call is one request, with instructions for decoding the response.
 type call struct {
 	method, path   string
 	query          url.Values
-	body           any // nil: none
+	body           any // nil: no body
 	idempotencyKey string
 	ifMatch        string
 
-	into   any  // where a JSON answer is decoded into; nil: nowhere
-	raw    bool // the answer is no JSON, and into is a *[]byte
-	accept int  // a status that counts as success besides 2xx
+	into   any  // where to decode a JSON response; nil discards it
+	raw    bool // the response is not JSON, and into is a *[]byte
+	accept int  // a status outside 2xx that counts as success
 }
 
-// tagged is an object whose answer has an ETag.
+// tagged is an object that stores its response's ETag.
 type tagged interface{ tag(etag string) }
 
 func (e *Endpoint) tag(etag string) { e.ETag = etag }
 func (w *Watch) tag(etag string)    { w.ETag = etag }
 
-// ask makes a call whose answer is JSON.
 func ask[T any](
 	ctx context.Context, c *Client, method, path string, body any, o []Option,
 ) (answer T, err error) {
@@ -87,7 +86,7 @@ func ask[T any](
 	return answer, err
 }
 
-// id returns the path of an object, or of an operation on it.
+// id returns the path of an object or of an operation on it.
 func id(prefix, id string, rest ...string) string {
 	path := prefix + "/" + url.PathEscape(id)
 	for _, r := range rest {
@@ -96,10 +95,10 @@ func id(prefix, id string, rest ...string) string {
 	return path
 }
 
-// Patch is a JSON merge patch: values by field name, nil to restore a field's default.
+// Patch is a JSON merge patch: new values by field name. A nil value restores the field's default.
 type Patch map[string]any
 
-// do makes a call, and repeats it if it may and should be repeated.
+// do sends a call and retries it where that is safe and may help.
 func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 	for _, o := range options {
 		o(&one)
@@ -125,8 +124,7 @@ func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 	}
 }
 
-// exchange makes one request. If wait is 0 or more, the request may be repeated after that
-// time.
+// exchange sends one request. A failed request may be retried after wait, unless wait is negative.
 func (c *Client) exchange(
 	ctx context.Context, one call, body []byte,
 ) (wait time.Duration, err error) {
@@ -141,17 +139,17 @@ func (c *Client) exchange(
 	c.setHeaders(request.Header, one, body)
 	response, err := c.http.Do(request)
 	if err != nil {
-		return 100 * time.Millisecond, fmt.Errorf("client: asking the API: %w", err)
+		return 100 * time.Millisecond, fmt.Errorf("client: calling the API: %w", err)
 	}
 	defer response.Body.Close()
 	got, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
-		return 100 * time.Millisecond, fmt.Errorf("client: reading the answer to %s %s: %w", one.method,
+		return 100 * time.Millisecond, fmt.Errorf("client: reading the response to %s %s: %w", one.method,
 			one.path, err)
 	case len(got) > maxAnswerBytes:
-		return -1, fmt.Errorf("client: the answer to %s %s has more than %d bytes", one.method, one.path,
-			maxAnswerBytes)
+		return -1, fmt.Errorf("client: the response to %s %s has more than %d bytes", one.method,
+			one.path, maxAnswerBytes)
 	case response.StatusCode >= 300 && response.StatusCode != one.accept:
 		return retryAfter(response), problemOf(response, got)
 	}
@@ -182,7 +180,7 @@ func (one call) take(response *http.Response, got []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(got, one.into); err != nil {
-		return fmt.Errorf("client: decoding the answer to %s %s: %w", one.method, one.path, err)
+		return fmt.Errorf("client: decoding the response to %s %s: %w", one.method, one.path, err)
 	}
 	if object, has := one.into.(tagged); has {
 		object.tag(response.Header.Get("ETag"))
@@ -190,7 +188,8 @@ func (one call) take(response *http.Response, got []byte) error {
 	return nil
 }
 
-// retryAfter returns the time of a Retry-After header.
+// retryAfter returns the delay of the Retry-After header, and -1 if the request should not be
+// retried.
 func retryAfter(r *http.Response) time.Duration {
 	if r.StatusCode != http.StatusServiceUnavailable && r.StatusCode != http.StatusTooManyRequests {
 		return -1
@@ -205,13 +204,13 @@ func retryAfter(r *http.Response) time.Duration {
 func problemOf(r *http.Response, body []byte) error {
 	p := &Problem{}
 	if err := json.Unmarshal(body, p); err != nil || p.Code == "" {
-		return fmt.Errorf("client: the API answered %s, and not as the API of Lumenhook does: is the "+
-			"address right?", r.Status)
+		return fmt.Errorf("client: unexpected response %s: is this the URL of a "+
+			"Lumenhook API?", r.Status)
 	}
 	return p
 }
 
-// Problem is a refusal (RFC 9457).
+// Problem is an error response of the API (RFC 9457).
 type Problem struct {
 	Type      string  `json:"type"`
 	Title     string  `json:"title"`
@@ -219,11 +218,11 @@ type Problem struct {
 	Detail    string  `json:"detail"`
 	Code      string  `json:"code"`
 	RequestID string  `json:"requestId"`
-	CommandID string  `json:"commandId,omitempty"` // of a write that is not answered yet
+	CommandID string  `json:"commandId,omitempty"` // of a write whose result is still unknown
 	Errors    []Fault `json:"errors,omitempty"`
 }
 
-// Fault is one thing wrong with a body or a query.
+// Fault is one problem with a field of the body or with a query parameter.
 type Fault struct {
 	Pointer   string `json:"pointer"`
 	Parameter string `json:"parameter,omitempty"`
@@ -231,7 +230,7 @@ type Fault struct {
 	Detail    string `json:"detail"`
 }
 
-// Error names every fault; Detail has the text of the only one.
+// Error lists all faults. A single fault is not listed, because Detail already describes it.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s, request %s)", p.Detail, p.Code, p.RequestID)

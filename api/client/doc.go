@@ -1,31 +1,30 @@
-// Package client is a client of Lumenhook's API. It hides HTTP: the headers, problem+json,
-// and the retries that a network requires.
+// Package client calls the Lumenhook API. It takes care of HTTP: headers, problem+json errors and
+// retries.
 //
-// Each operation of schemas/openapi.yaml has one method of its operationId's name, and each
-// object one struct. A test compares both with the document.
-// The API encodes its answers from the same structs. The tags of filters and bodies also describe
-// their fields to the command line, its completion, assistants and the console
-// (docs/decisions/command-line.md).
+// Each operation in schemas/openapi.yaml has a method named after its operationId, and each object
+// has a struct. A test compares both with the document. The API server encodes its responses from
+// the same structs. The tags of filters and request bodies also describe the fields to the command
+// line, shell completion, MCP clients and the console (docs/decisions/command-line.md).
 //
 // Invariants:
 //
-//   - Every write carries an Idempotency-Key. It is repeated, with the same key, when no
-//     answer arrived, or one with Retry-After: so it takes effect once.
-//   - A refusal is a *Problem.
-//   - Time, size of an answer, and number of repeats are bounded.
+//   - Every write carries an Idempotency-Key. If no response arrives, or a response with
+//     Retry-After, the client retries with the same key, so a write takes effect once.
+//   - An error response of the API is a *Problem.
+//   - The duration of a request, the size of a response and the number of retries are bounded.
 //
 // File map:
 //
-//	client.go     one call, with its repeats and its refusal
+//	client.go     one call, with retries and error responses
 //	lists.go      pages of lists
-//	endpoints.go  endpoints, and what is done with them
-//	watches.go    watches, likewise
-//	events.go     events, likewise
-//	listen.go     an endpoint's events as they come, for who has no public address
-//	keys.go       API keys, likewise, and links to the account's pages
-//	history.go    facts of an endpoint, a watch or an event, with the state after each
-//	warnings.go   what warnings mean
-//	explain.go    why a transaction has an event, or none
-//	statement.go  what moved a wallet's balances
-//	service.go    health, readiness, which ledgers were read, and what the service is
+//	endpoints.go  endpoints and their operations
+//	watches.go    watches and their operations
+//	events.go     events and their operations
+//	listen.go     receiving an endpoint's events without a public address
+//	keys.go       API keys and portal links
+//	history.go    facts of an endpoint, a watch or an event, with the state after each fact
+//	warnings.go   explanations of warnings
+//	explain.go    why a transaction has an event or has none
+//	statement.go  changes of a wallet's balances
+//	service.go    health, readiness, ledger coverage and the service's documents
 package client

@@ -7,8 +7,8 @@ import (
 
 const endpoints = "/v1/endpoints"
 
-// Endpoint is where events are sent. Secret is set after creation and rotation only,
-// Warnings after creation and update.
+// Endpoint is a URL that receives events. Secret is set only after creation and rotation, and
+// Warnings only after creation and update.
 type Endpoint struct {
 	ID                  string            `json:"id"`
 	URL                 string            `json:"url"`
@@ -27,39 +27,40 @@ type Endpoint struct {
 	CreatedAt           time.Time         `json:"createdAt"`
 	UpdatedAt           time.Time         `json:"updatedAt"`
 	Secret              string            `json:"secret,omitzero"`
-	// SecretsUntil is until when the secret before the last rotation signs too; nil: it does not.
+	// SecretsUntil is when the secret before the last rotation stops signing; nil if there is none.
 	SecretsUntil   *time.Time `json:"previousSecretUntil,omitempty"`
 	Warnings       []string   `json:"warnings,omitzero"`
-	WarningDetails []string   `json:"warningDetails,omitzero"` // the warnings in words
-	// Health is set when an endpoint was read, unless HealthUnavailable is the code of why not.
+	WarningDetails []string   `json:"warningDetails,omitzero"` // explain Warnings, in the same order
+	// Health is set in responses to reads. If it is missing, HealthUnavailable is the reason's
+	// code.
 	Health            *EndpointHealth `json:"health,omitzero"`
 	HealthUnavailable string          `json:"healthUnavailable,omitzero"`
 
-	ETag string `json:"-"` // of the answer, if it has one
+	ETag string `json:"-"` // nonempty if the response had one
 }
 
-// EndpointHealth is the health of an endpoint. State is down, failing, disabled, healthy or idle,
-// worst first. Times are nil if unknown.
+// EndpointHealth is the health of an endpoint. From worst to best, State is down, failing,
+// disabled, healthy or idle. Unknown times are nil.
 type EndpointHealth struct {
 	State           string          `json:"state"`
 	LastSuccessAt   *time.Time      `json:"lastSuccessAt"`
 	LastFailureAt   *time.Time      `json:"lastFailureAt"`
 	OldestPendingAt *time.Time      `json:"oldestPendingAt"` // creation of the oldest pending event
-	PendingKnown    bool            `json:"pendingKnown"`    // false: that could not be read
+	PendingKnown    bool            `json:"pendingKnown"`    // false: could not be read
 	Hour            AttemptCounts   `json:"hour"`
 	Day             AttemptCounts   `json:"day"`
 	Week            AttemptCounts   `json:"week"`
-	Sparkline       []AttemptCounts `json:"sparkline"` // the hours of the day, oldest first
+	Sparkline       []AttemptCounts `json:"sparkline"` // hours of the last day, oldest first
 }
 
-// AttemptCounts counts attempts. SuccessRate is from 0 to 1; nil without attempts.
+// AttemptCounts counts attempts. SuccessRate is between 0 and 1, and nil if there are no attempts.
 type AttemptCounts struct {
 	Attempts    int64    `json:"attempts"`
 	Delivered   int64    `json:"delivered"`
 	SuccessRate *float64 `json:"successRate"`
 }
 
-// EndpointCreate are the fields of a new endpoint; URL must be set.
+// EndpointCreate holds the fields of a new endpoint. URL is required.
 type EndpointCreate struct {
 	URL                string            `json:"url" help:"URL to post events to"`
 	Description        string            `json:"description,omitempty" help:"description of the endpoint"`
@@ -70,21 +71,21 @@ type EndpointCreate struct {
 	NoticesTo          string            `json:"noticesTo,omitempty" help:"id of another endpoint to notify with endpoint.failing and endpoint.disabled events when this endpoint fails; if empty, none"`
 }
 
-// EndpointFilter selects and sorts endpoints; empty fields do not filter.
+// EndpointFilter filters and sorts endpoints. Empty fields don't filter.
 type EndpointFilter struct {
 	Status string `json:"status,omitempty" values:"active disabled" help:"only endpoints with this status: active or disabled; if empty, both"`
 	Sort   string `json:"sort,omitempty" values:"created health" help:"sort order: created (newest first) or health (least healthy first)"` // empty: created
 }
 
-// Replay selects the failed deliveries to queue again. Since must be set, EndpointID and State
-// must not.
+// Replay selects the failed deliveries to queue again. Since is required; EndpointID and State must
+// be empty.
 type Replay struct {
 	EventFilter
 	DryRun bool `json:"dryRun,omitempty" help:"show how many deliveries match without queueing them"`
 }
 
-// ReplayResult is how many deliveries were queued, of those that matched. After a dry run
-// Truncated says that one replay queues, or one dry run counts, fewer than match.
+// ReplayResult counts the deliveries that matched and those that were queued. After a dry run,
+// Truncated means that more deliveries match than one replay queues or one dry run counts.
 type ReplayResult struct {
 	Queued    int  `json:"queued"`
 	Matched   int  `json:"matched"`
@@ -92,7 +93,7 @@ type ReplayResult struct {
 	DryRun    bool `json:"dryRun,omitzero"`
 }
 
-// Test is the request of a test: a test.ping, or with the type payment.received a sample of one.
+// Test requests a test event: a test.ping, or a sample event if Type is payment.received.
 type Test struct {
 	Type string `json:"type,omitempty" values:"test.ping payment.received" help:"type of event to send: test.ping, or payment.received for a sample payment"`
 }
@@ -103,45 +104,44 @@ type TestResult struct {
 	Attempt TestAttempt `json:"attempt"`
 }
 
-// TestAttempt is the result of a test.ping's attempt; StatusCode is nil when no status
-// arrived.
+// TestAttempt is the result of a test's first attempt. StatusCode is nil if no response arrived.
 type TestAttempt struct {
 	StatusCode  *int    `json:"statusCode"`
 	DurationMs  int64   `json:"durationMs"`
 	Error       *string `json:"error"`
 	ErrorDetail *string `json:"errorDetail"` // stage and cause of Error
 
-	ResponseBody string `json:"responseBody"` // its beginning
+	ResponseBody string `json:"responseBody"` // truncated
 }
 
-// CreateEndpoint creates an endpoint. Its secret is returned here only.
+// CreateEndpoint creates an endpoint. Only this response contains its secret.
 func (c *Client) CreateEndpoint(
 	ctx context.Context, e EndpointCreate, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, endpoints, e, o)
 }
 
-// ListEndpoints lists endpoints, newest first unless the filter sorts them.
+// ListEndpoints lists endpoints, newest first unless the filter sets another order.
 func (c *Client) ListEndpoints(
 	ctx context.Context, f EndpointFilter, p Page,
 ) (List[Endpoint], error) {
 	return list[Endpoint](ctx, c, endpoints, p, f)
 }
 
-// GetEndpoint reads an endpoint.
+// GetEndpoint returns an endpoint.
 func (c *Client) GetEndpoint(ctx context.Context, endpointID string) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, get, id(endpoints, endpointID), nil, nil)
 }
 
-// UpdateEndpoint changes an endpoint.
+// UpdateEndpoint updates an endpoint.
 func (c *Client) UpdateEndpoint(
 	ctx context.Context, endpointID string, p Patch, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, patch, id(endpoints, endpointID), p, o)
 }
 
-// DeletedEndpoint says which watches a deletion has left without an endpoint: the number of all,
-// counted up to 10,000, and the ids of the newest 100.
+// DeletedEndpoint lists the watches that the deletion left without an endpoint: Total counts up to
+// 10,000 of them, and IDs holds the newest 100.
 type DeletedEndpoint struct {
 	ID          string `json:"id"`
 	LeftWatches struct {
@@ -150,43 +150,43 @@ type DeletedEndpoint struct {
 	} `json:"leftWatches"`
 }
 
-// DeleteEndpoint deletes an endpoint; its pending deliveries are cancelled. What its watches match
-// from then on is delivered once they have another endpoint.
+// DeleteEndpoint deletes an endpoint and cancels its pending deliveries. Events that its watches
+// create later are delivered once the watches have another endpoint.
 func (c *Client) DeleteEndpoint(
 	ctx context.Context, endpointID string, o ...Option,
 ) (DeletedEndpoint, error) {
 	return ask[DeletedEndpoint](ctx, c, remove, id(endpoints, endpointID), nil, o)
 }
 
-// EnableEndpoint resumes sending to an endpoint.
+// EnableEndpoint resumes deliveries to an endpoint.
 func (c *Client) EnableEndpoint(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "enable"), nil, o)
 }
 
-// DisableEndpoint stops sending to an endpoint.
+// DisableEndpoint stops deliveries to an endpoint.
 func (c *Client) DisableEndpoint(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "disable"), nil, o)
 }
 
-// RotateSecret gives an endpoint a new secret, which is returned here only.
+// RotateSecret gives an endpoint a new secret. Only this response contains it.
 func (c *Client) RotateSecret(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "rotate-secret"), nil, o)
 }
 
-// RotateSigningKey gives an endpoint a new Ed25519 key. The former one signs too for 24 hours.
+// RotateSigningKey gives an endpoint a new Ed25519 key. The previous key also signs for 24 hours.
 func (c *Client) RotateSigningKey(
 	ctx context.Context, endpointID string, o ...Option,
 ) (Endpoint, error) {
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "rotate-signing-key"), nil, o)
 }
 
-// TestEndpoint sends a test and waits for its first attempt.
+// TestEndpoint sends a test event and waits for its first attempt.
 func (c *Client) TestEndpoint(
 	ctx context.Context, endpointID string, t Test, o ...Option,
 ) (TestResult, error) {

@@ -10,37 +10,38 @@ import (
 )
 
 const (
-	listenWait     = 30 * time.Second // of one request for the next event
+	listenWait     = 30 * time.Second // per request for the next event
 	listenFirstTry = time.Second
 	listenLastTry  = 30 * time.Second
 )
 
-// ErrPullAgain is for a [Listener]'s function to return: the event is pulled again, and
-// signed with the secrets of that moment.
-var ErrPullAgain = errors.New("client: the event is to be pulled again")
+// ErrPullAgain makes a [Listener] pull the event again, signed with the secrets valid at that time.
+// Its Handle function returns it.
+var ErrPullAgain = errors.New("client: pull the event again")
 
-// Listener hands an endpoint's events to a function, one after another in the order of their
-// numbers: for a receiver that has no public address, such as a developer's machine or a test.
+// Listener passes an endpoint's events to a function, in sequence order. Use it for a receiver
+// without a public address, such as a developer's machine or a test.
 type Listener struct {
 	Client     *Client
 	EndpointID string
-	From       Pull // where to begin; its Wait is not used
-	Once       bool // ends when there are no more, in place of waiting for the next
+	From       Pull // where to start; Wait is ignored
+	Once       bool // return after the last event instead of waiting for more
 
-	// Handle gets each event, signed for the time when it was created. After an error the listener
-	// ends with it, but for ErrPullAgain.
+	// Handle receives each event, signed for the time when it was created. Unless the error is
+	// ErrPullAgain, Run returns it.
 	Handle func(context.Context, PulledEvent) error
-	// Missing, if set, is called with numbers whose events are no longer stored and never arrive.
+	// Missing, if set, is called with the numbers of events that are no longer stored.
 	Missing func(Numbers)
-	// Away, if set, is called when the service stops answering, with the listener's position: once
-	// per outage. The listener continues on its own.
+	// Away, if set, is called with the listener's position once per outage, when the service stops
+	// responding. The listener keeps trying.
 	Away func(err error, after int64)
-	// Back, if set, is told when the service answers again.
+	// Back, if set, is called when the service responds again.
 	Back func(after int64)
 }
 
-// Run listens until ctx ends, which is no error, or until it is refused. Without a first answer
-// it ends with what was wrong; after that it outlasts a service that is away.
+// Run listens until ctx is done, and returns nil then. It returns an error if the service refuses a
+// request, or if the first request fails. After the first response, it survives outages of the
+// service.
 func (l *Listener) Run(ctx context.Context) error {
 	pull, wait := l.From, listenFirstTry
 	pull.Wait = 0
@@ -53,9 +54,9 @@ func (l *Listener) Run(ctx context.Context) error {
 			if l.Away != nil && !away {
 				l.Away(err, pull.After)
 			}
-			// The first answer says that it is back, and does not wait for an event.
+			// Don't wait for an event: the first response shows that the service is back.
 			away, pull.Wait = true, 0
-			// So that not all come back at once: nothing else depends on it.
+			// Jitter spreads the reconnects of many listeners. Nothing depends on its value.
 			jitter := rand.N(wait / 2) //nolint:forbidigo,gosec // see above
 			if !sleep(ctx, wait/2+jitter) {
 				return nil
@@ -82,7 +83,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 }
 
-// handle hands a page's events over, and returns the number after which to continue.
+// handle passes a page's events to Handle and returns the number to continue after.
 func (l *Listener) handle(ctx context.Context, page PulledEvents) (after int64, err error) {
 	missing := page.Missing
 	for _, e := range page.Data {
@@ -101,8 +102,8 @@ func (l *Listener) handle(ctx context.Context, page PulledEvents) (after int64, 
 	return page.NextAfter, nil
 }
 
-// MayPass reports whether a request that failed may succeed later: the service did not answer,
-// or said that it cannot do so now.
+// MayPass reports whether retrying a failed request may help: the service did not respond, or it
+// reported a temporary condition.
 func MayPass(err error) bool {
 	var refused *Problem
 	if !errors.As(err, &refused) {
@@ -112,7 +113,7 @@ func MayPass(err error) bool {
 		refused.Status == http.StatusTooManyRequests
 }
 
-// sleep reports whether the time passed before ctx ended.
+// sleep reports whether d passed before ctx was done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -124,8 +125,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Request makes the request by which the event is delivered, but for the endpoint's own
-// headers: of a test to its handler, or to a receiver that the service cannot reach.
+// Request returns the HTTP request that would deliver the event, without the endpoint's own
+// headers. Use it to test a handler or to forward events to a receiver that the service cannot
+// reach.
 func (e PulledEvent) Request(ctx context.Context, url string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(e.Body)))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// List is a page of a list. NextCursor is nil at the end.
+// List is one page of a list. NextCursor is nil on the last page.
 type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"nextCursor"`
@@ -21,14 +21,13 @@ type Page struct {
 	Cursor string `json:"cursor,omitempty" help:"nextCursor of the previous page, to get the next page"`
 }
 
-// list reads a page of what a filter selects.
 func list[T any](
 	ctx context.Context, c *Client, path string, p Page, filter any,
 ) (answer List[T], err error) {
 	return read[List[T]](ctx, c, path, filter, p)
 }
 
-// read makes a call with parameters.
+// read sends a GET request with the fields of structs as parameters.
 func read[T any](
 	ctx context.Context, c *Client, path string, parameters ...any,
 ) (answer T, err error) {
@@ -36,8 +35,7 @@ func read[T any](
 	return answer, c.do(ctx, one)
 }
 
-// query encodes the fields of structs as parameters, named as their JSON is. A field without a
-// value is left out.
+// query encodes the nonzero fields of structs as parameters, named by their JSON tags.
 func query(structs ...any) url.Values {
 	q := url.Values{}
 	for _, one := range structs {

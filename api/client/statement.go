@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Statement is a page of the moves of a wallet's balances. Balances are those of all pages.
+// Statement is a page of a wallet's balance changes. Balances covers all pages.
 type Statement struct {
 	WalletAddress string             `json:"walletAddress"`
 	Asset         *string            `json:"asset"`         // nil: all balances
-	RecordedSince *uint32            `json:"recordedSince"` // ledger; nil: no watch has seen one yet
-	KeptSince     *time.Time         `json:"keptSince"`     // nil: everything is kept
-	BeginsLater   bool               `json:"beginsLater"`   // the record begins after From
-	ThroughLedger *uint32            `json:"throughLedger"` // every move up to it is there
+	RecordedSince *uint32            `json:"recordedSince"` // ledger; nil: none seen by a watch yet
+	KeptSince     *time.Time         `json:"keptSince"`     // nil: unlimited retention
+	BeginsLater   bool               `json:"beginsLater"`   // recording started after From
+	ThroughLedger *uint32            `json:"throughLedger"` // all moves up to this ledger are included
 	Balances      []BalanceStatement `json:"balances"`
 	Data          []BalanceMove      `json:"data"` // oldest first
 	NextCursor    *string            `json:"nextCursor"`
 }
 
-// BalanceStatement is one balance over a statement. One whose Unexplained is 0.0000000 is complete.
+// BalanceStatement is one balance over a statement. It is complete if Unexplained is 0.0000000.
 type BalanceStatement struct {
 	Asset       string `json:"asset"` // XLM, CODE:ISSUER, or pool:ID
 	Opening     string `json:"opening"`
@@ -36,7 +36,7 @@ type BalanceMove struct {
 	Ledger         uint32             `json:"ledger"`
 	LedgerClosedAt time.Time          `json:"ledgerClosedAt"`
 	TxHash         string             `json:"txHash"`
-	Operation      *int               `json:"operation"` // nil: outside the operations, as fees are
+	Operation      *int               `json:"operation"` // nil: outside the operations, such as fees
 	Before         string             `json:"before"`
 	After          string             `json:"after"`
 	Change         string             `json:"change"`
@@ -44,7 +44,7 @@ type BalanceMove struct {
 	Payments       []StatementPayment `json:"payments"`
 }
 
-// StatementPayment is a payment in a move: its events, or why each watch took it not.
+// StatementPayment is a payment in a move: its events, or why each watch did not accept it.
 type StatementPayment struct {
 	ID       string     `json:"id"`
 	From     string     `json:"from"`
@@ -53,26 +53,26 @@ type StatementPayment struct {
 	NotTaken []NotTaken `json:"notTaken"`
 }
 
-// NotTaken is why a watch made no event of a payment.
+// NotTaken holds the reasons why a watch created no event for a payment.
 type NotTaken struct {
 	WatchID string   `json:"watchId"`
 	Reasons []string `json:"reasons"`
 }
 
-// StatementFilter selects moves; empty fields do not filter.
+// StatementFilter filters moves. Empty fields don't filter.
 type StatementFilter struct {
 	Asset string `json:"asset,omitempty" help:"only this balance: XLM, CODE:ISSUER, or pool:ID for shares in a liquidity pool"`
 	From  Bound  `json:"from,omitzero" help:"start of the statement: a ledger, a timestamp, or how long ago"`
 	To    Bound  `json:"to,omitzero" help:"end of the statement: the last ledger, a timestamp that it must close before, or how long ago"`
 }
 
-// Bound is a ledger, which is included, or a time; neither: there is no bound.
+// Bound is a ledger, which is included, or a time. The zero value is no bound.
 type Bound struct {
 	Ledger uint32
 	Time   time.Time
 }
 
-// String returns the bound as the API takes it.
+// String returns the bound in the API's format.
 func (b Bound) String() string {
 	if b.Ledger != 0 {
 		return strconv.FormatUint(uint64(b.Ledger), 10)
@@ -80,7 +80,7 @@ func (b Bound) String() string {
 	return b.Time.UTC().Format(time.RFC3339Nano)
 }
 
-// GetStatement reads a page of a wallet's statement.
+// GetStatement returns a page of a wallet's statement.
 func (c *Client) GetStatement(
 	ctx context.Context, wallet string, f StatementFilter, p Page,
 ) (Statement, error) {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// warningDetails are the meanings of warnings, by their codes. %s stands for the text after the
-// code.
+// warningDetails explains warnings by code. %s is replaced with the text after the code.
 var warningDetails = map[string]string{
 	"DNS": "The host name does not resolve yet: nothing can be delivered until it does.",
 	"HEADER_DROPPED": "The URL moved to another host or port, so the value of the header %s was " +
@@ -15,12 +14,12 @@ var warningDetails = map[string]string{
 		"receive.",
 	"NO_TRUSTLINE":  "The wallet has no trustline for %s yet, and cannot receive it.",
 	"LOOKUP_FAILED": "The wallet could not be looked up, so whether it can receive is unknown.",
-	"TWIN_WATCH": "The watch %s has the same wallet and endpoint: a payment that both take makes " +
-		"two events.",
+	"TWIN_WATCH": "The watch %s has the same wallet and endpoint: a payment that matches both " +
+		"creates two events.",
 }
 
-// WarningDetail returns the meaning of a warning, such as NO_TRUSTLINE:USDC; the warning itself if
-// this version does not know it.
+// WarningDetail explains a warning such as NO_TRUSTLINE:USDC. If this version doesn't know the
+// warning, it returns the warning itself.
 func WarningDetail(warning string) string {
 	code, value, _ := strings.Cut(warning, ":")
 	switch detail, known := warningDetails[code]; {
@@ -33,7 +32,7 @@ func WarningDetail(warning string) string {
 	}
 }
 
-// WarningDetails returns the meanings of warnings, in their order.
+// WarningDetails explains the warnings, in the same order.
 func WarningDetails(warnings []string) []string {
 	details := make([]string, len(warnings))
 	for i, warning := range warnings {

@@ -9,7 +9,7 @@ import (
 
 const watches = "/v1/watches"
 
-// Watch reports payments to a wallet. Warnings are set after creation and update only.
+// Watch selects payments to a wallet. Warnings is set only after creation and update.
 type Watch struct {
 	ID              string      `json:"id"`
 	WalletAddress   string      `json:"walletAddress"`
@@ -28,13 +28,12 @@ type Watch struct {
 	CreatedAt       time.Time   `json:"createdAt"`
 	UpdatedAt       time.Time   `json:"updatedAt"`
 	Warnings        []string    `json:"warnings,omitzero"`
-	WarningDetails  []string    `json:"warningDetails,omitzero"` // the warnings in words
+	WarningDetails  []string    `json:"warningDetails,omitzero"` // explain Warnings, in the same order
 
-	ETag string `json:"-"` // of the answer, where it has one
+	ETag string `json:"-"` // nonempty if the response had one
 }
 
-// WatchCreate are the fields of a new watch; WalletAddress, EndpointID and Assets must be
-// set.
+// WatchCreate holds the fields of a new watch. WalletAddress, EndpointID and Assets are required.
 type WatchCreate struct {
 	WalletAddress   string      `json:"walletAddress" flag:"wallet" help:"public address of the wallet"`
 	Label           string      `json:"label,omitempty" help:"description of the watch"`
@@ -44,11 +43,11 @@ type WatchCreate struct {
 	MemoRule        *MemoRule   `json:"memoRule,omitempty" flag:"memo"`
 	SenderAllowlist []string    `json:"senderAllowlist,omitempty" flag:"sender" help:"address to accept payments from; can be repeated (default any address)"`
 	EventTypes      []string    `json:"eventTypes,omitempty" flag:"event-type" values:"payment.received payment.rejected" help:"payment.received, payment.rejected or both (default payment.received)"`
-	ExpiresAt       *time.Time  `json:"expiresAt,omitempty"` // payments of later ledgers are not taken
+	ExpiresAt       *time.Time  `json:"expiresAt,omitempty"` // later ledgers don't match
 	Once            bool        `json:"once,omitempty" help:"only match the first payment that meets the rules"`
 }
 
-// Fulfilment is the payment that a watch for one payment has taken.
+// Fulfilment is the payment that fulfilled a watch for a single payment.
 type Fulfilment struct {
 	PaymentID      string    `json:"paymentId"`
 	EventID        string    `json:"eventId"`
@@ -56,12 +55,12 @@ type Fulfilment struct {
 	LedgerClosedAt time.Time `json:"ledgerClosedAt"`
 }
 
-// String returns the payment, its ledger and its event.
+// String describes the payment, its ledger and its event.
 func (f Fulfilment) String() string {
-	return fmt.Sprintf("by payment %s of ledger %d: event %s", f.PaymentID, f.Ledger, f.EventID)
+	return fmt.Sprintf("by payment %s in ledger %d: event %s", f.PaymentID, f.Ledger, f.EventID)
 }
 
-// Asset is an asset of the network; Issuer is nil for the native one.
+// Asset is an asset of the network. Issuer is nil for the native asset.
 type Asset struct {
 	Code   string  `json:"code"`
 	Issuer *string `json:"issuer"`
@@ -75,7 +74,7 @@ func (a Asset) String() string {
 	return a.Code + ":" + *a.Issuer
 }
 
-// AmountRule is which amounts to accept.
+// AmountRule selects the amounts to accept.
 type AmountRule struct {
 	Kind   string `json:"kind"`
 	Amount string `json:"amount,omitempty"`
@@ -83,34 +82,34 @@ type AmountRule struct {
 	Max    string `json:"max,omitempty"`
 }
 
-// String returns the rule in words, such as "range 1 9".
+// String describes the rule, such as "range 1 9".
 func (r AmountRule) String() string { return words(r.Kind, r.Amount, r.Min, r.Max) }
 
-// words joins those that are not empty.
+// words joins the nonempty strings.
 func words(list ...string) string {
 	return strings.Join(strings.Fields(strings.Join(list, " ")), " ")
 }
 
-// MemoRule is which memos to accept.
+// MemoRule selects the memos to accept.
 type MemoRule struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value,omitempty"`
 	Type  string `json:"type,omitempty"`
 }
 
-// String returns the rule in words, such as "equals text order-42".
+// String describes the rule, such as "equals text order-42".
 func (r MemoRule) String() string {
 	return strings.TrimSpace(r.Kind + " " + r.Type + " " + r.Value)
 }
 
-// WatchFilter selects watches; empty fields do not filter.
+// WatchFilter filters watches. Empty fields don't filter.
 type WatchFilter struct {
 	EndpointID    string `json:"endpointId,omitempty" help:"only watches for this endpoint (ep_…)"`
 	WalletAddress string `json:"walletAddress,omitempty" flag:"wallet" help:"only watches for this wallet (G…)"`
 }
 
-// Backfill is the progress of a watch's latest backfill. To is nil until it is known,
-// Problem unless it ended without matching all of its ledgers.
+// Backfill is the progress of a watch's latest backfill. To is nil until it is known. Problem is
+// nil unless the backfill stopped before it matched all of its ledgers.
 type Backfill struct {
 	From        uint32    `json:"from"`
 	To          *uint32   `json:"to"`
@@ -121,24 +120,24 @@ type Backfill struct {
 
 	LedgersRead      uint32 `json:"ledgersRead"`
 	PaymentsMatched  uint32 `json:"paymentsMatched"`
-	AlreadyDelivered uint32 `json:"alreadyDelivered"` // of these, the ones that had an event before
+	AlreadyDelivered uint32 `json:"alreadyDelivered"` // matched payments that already had an event
 	EventsCreated    uint32 `json:"eventsCreated"`
 }
 
-// Counts returns in words what the backfill has found so far.
+// Counts describes the results of the backfill so far.
 func (b Backfill) Counts() string {
-	return fmt.Sprintf("ledgers read: %d, payments matched: %d (had an event already: %d, "+
+	return fmt.Sprintf("ledgers read: %d, payments matched: %d (already had an event: %d, "+
 		"created now: %d)", b.LedgersRead, b.PaymentsMatched, b.AlreadyDelivered, b.EventsCreated)
 }
 
-// BackfillCreate is the range of ledgers to search for payments; if To is nil, up to the
-// latest ledger that was read.
+// BackfillCreate is the range of ledgers to search for payments. If To is nil, the range ends at
+// the latest ledger read.
 type BackfillCreate struct {
 	From uint32  `json:"from"`
 	To   *uint32 `json:"to,omitempty"`
 }
 
-// CreateWatch watches a wallet.
+// CreateWatch creates a watch.
 func (c *Client) CreateWatch(ctx context.Context, w WatchCreate, o ...Option) (Watch, error) {
 	return ask[Watch](ctx, c, post, watches, w, o)
 }
@@ -148,12 +147,12 @@ func (c *Client) ListWatches(ctx context.Context, f WatchFilter, p Page) (List[W
 	return list[Watch](ctx, c, watches, p, f)
 }
 
-// GetWatch reads a watch.
+// GetWatch returns a watch.
 func (c *Client) GetWatch(ctx context.Context, watchID string) (Watch, error) {
 	return ask[Watch](ctx, c, get, id(watches, watchID), nil, nil)
 }
 
-// UpdateWatch changes a watch.
+// UpdateWatch updates a watch.
 func (c *Client) UpdateWatch(
 	ctx context.Context, watchID string, p Patch, o ...Option,
 ) (Watch, error) {
@@ -165,8 +164,8 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 	return c.do(ctx, call{method: remove, path: id(watches, watchID)}, o...)
 }
 
-// ImaginedPayment is a payment to a watch's wallet that nobody has made. Amount and Asset must be
-// set; a memo has a type: text, id or hash.
+// ImaginedPayment is a hypothetical payment to a watch's wallet. Amount and Asset are required. A
+// memo needs a type: text, id or hash.
 type ImaginedPayment struct {
 	Amount   string `json:"amount" help:"amount to pay, in units of the asset"`
 	Asset    string `json:"asset" help:"XLM or CODE:ISSUER"`
@@ -177,26 +176,26 @@ type ImaginedPayment struct {
 
 // WatchCheck is the result of checking a payment against a watch.
 type WatchCheck struct {
-	EventType    *string      `json:"eventType"` // of the event that would report it; nil: no event
+	EventType    *string      `json:"eventType"` // type of the event it would create; nil: none
 	Verification Verification `json:"verification"`
-	NotReported  []string     `json:"notReported"` // why there would be no event
+	NotReported  []string     `json:"notReported"` // why no event would be created
 }
 
-// Verification is the result of a watch's rules for a payment.
+// Verification is the result of applying a watch's rules to a payment.
 type Verification struct {
 	Outcome string   `json:"outcome"` // VERIFIED or REJECTED
 	Reasons []string `json:"reasons"`
 }
 
-// CheckWatch asks what a watch would make of a payment of this moment. It changes nothing.
+// CheckWatch returns what a watch would do with a payment made now. It changes nothing.
 func (c *Client) CheckWatch(
 	ctx context.Context, watchID string, p ImaginedPayment,
 ) (WatchCheck, error) {
 	return read[WatchCheck](ctx, c, id(watches, watchID, "check"), p)
 }
 
-// BackfillWatch requests the payments to a watch in past ledgers. It returns when the
-// request is accepted; GetWatch shows the progress.
+// BackfillWatch searches past ledgers for payments to a watch. It returns when the request is
+// accepted; GetWatch shows the progress.
 func (c *Client) BackfillWatch(
 	ctx context.Context, watchID string, b BackfillCreate, o ...Option,
 ) (Watch, error) {

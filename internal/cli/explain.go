@@ -40,7 +40,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 		return strings.Replace(text, asking.Error(), "it was interrupted", 1)
 	case errors.As(err, &asking):
 		said := "cannot connect to " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
-		return strings.Replace(strings.Replace(text, "asking the API: ", "", 1), asking.Error(), said, 1)
+		return strings.Replace(strings.Replace(text, "calling the API: ", "", 1), asking.Error(), said, 1)
 	case flags.Lookup("kafka-brokers") != nil && isLoginFault(err):
 		return replace(text, loginFault(err), loginAdvice(err, flags))
 	case errors.As(err, &unreachable):
