@@ -38,7 +38,7 @@ func TestTheDetailOfAProblemSaysWhatIsWrong(t *testing.T) {
 		{"POST", "/v1/endpoints", `{}`, "VALIDATION_FAILED", "url: is required."},
 		{
 			"POST", "/v1/endpoints", `[]`, "VALIDATION_FAILED",
-			"body: must be an object, and is an array.",
+			"body: must be an object, got an array.",
 		},
 		{
 			"POST", "/v1/endpoints", `{"url":"http://a.example/","x":1}`, "VALIDATION_FAILED",
@@ -48,14 +48,14 @@ func TestTheDetailOfAProblemSaysWhatIsWrong(t *testing.T) {
 		{
 			"POST", "/v1/watches", `{"walletAddress":"` + wallet + `","endpointId":"` + e +
 				`","assets":[{"code":"US D"}],"label":7}`, "VALIDATION_FAILED",
-			"label: must be a string, and is a number. And 1 more: see errors.",
+			"label: must be a string, got a number. And 1 more: see errors.",
 		},
 		{
 			"POST", "/v1/watches", `{"label":7,"walletAddress":"` + secret + `"}`, "SECRET_KEY_REFUSED",
 			"walletAddress: holds a secret key, which was not kept.",
 		},
 		{"PATCH", "/v1/endpoints/" + e, `{"description":7}`, "VALIDATION_FAILED",
-			"description: must be a string, and is a number."},
+			"description: must be a string, got a number."},
 		{"POST", "/v1/endpoints/" + e + "/enable", `{"force":true}`, "VALIDATION_FAILED",
 			"force: is not a field here: this operation takes no body."},
 		{"POST", "/v1/endpoints/" + e + "/test", `{"type":"x"}`, "VALIDATION_FAILED",

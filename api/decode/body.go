@@ -15,17 +15,16 @@ import (
 // BodyKind is an operation's kind of request body.
 type BodyKind int
 
-// The kinds of body.
 const (
-	BodyIgnored  BodyKind = iota // never read
-	BodyEmpty                    // none, or an object without fields
-	BodyOptional                 // none, or a JSON object
+	BodyIgnored  BodyKind = iota // not read
+	BodyEmpty                    // no body, or an object without fields
+	BodyOptional                 // no body, or a JSON object
 	BodyJSON                     // a JSON object
 	BodyPatch                    // a JSON merge patch (RFC 7396)
 )
 
-// Body reads a body as its operation expects it. An empty body is not a fault here: its
-// missing fields are reported after the check whether the request is a repeat.
+// Body reads the request body as its operation expects it. It accepts an empty body: the missing
+// fields are reported only after the server has checked whether the request is a retry.
 func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error) {
 	if kind == BodyIgnored {
 		return nil, nil
@@ -45,14 +44,14 @@ func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error)
 	return body, nil
 }
 
-// checkBodyHeaders checks what can be checked without the body.
+// checkBodyHeaders checks what it can before reading the body.
 func checkBodyHeaders(r *http.Request, kind BodyKind) error {
 	if r.ContentLength > maxBodyBytes {
 		return tooLarge()
 	}
 	if (kind == BodyEmpty || kind == BodyOptional) &&
 		(r.ContentLength == 0 || r.ContentLength < 0 && r.Header.Get("Content-Type") == "") {
-		return nil // of a body without a length, only reading shows whether there is one
+		return nil // without a length, only reading shows whether there is a body
 	}
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !isMediaType(types[0], "application/json") &&
@@ -72,7 +71,7 @@ func notJSON() error {
 		"Send the body as JSON in UTF-8, with the header Content-Type: application/json.")
 }
 
-// isMediaType compares a media type, which may name the charset UTF-8.
+// isMediaType compares media types. The charset parameter may only be UTF-8.
 func isMediaType(contentType, want string) bool {
 	mediaType, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != want {
@@ -102,7 +101,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 			"The body did not arrive in time. Repeat the request.").Because(err)
 	case err != nil:
 		return nil, problem.New(problem.CodeBodyUnreadable,
-			"The body did not arrive as its headers say. Repeat the request.").Because(err)
+			"The body does not match its headers. Repeat the request.").Because(err)
 	}
 	return body, nil
 }

@@ -1,22 +1,22 @@
-// Package decode decodes a request: its body as strict JSON, the parameters of its query,
-// and the headers of a write. It hides the syntax of JSON and HTTP, and it knows nothing of
-// resources: its caller lists the fields that a body may have.
+// Package decode decodes requests: bodies as strict JSON, query parameters, and the headers of
+// writes. It hides the syntax of JSON and HTTP. It knows no resources: the caller lists the fields
+// that a body may have.
 //
 // Invariants:
 //
-//   - All faults of a body or a query are found in one pass, each with its position. A
-//     body that cannot be parsed is refused as a whole.
-//   - A field or parameter that is not in the caller's list is a fault.
+//   - One pass finds all faults of a body or a query, each with its position. A body that
+//     cannot be parsed has a single fault.
+//   - A field or parameter that the caller does not list is a fault.
 //   - A member that is null counts as absent.
-//   - The size, depth and count of what a body holds are bounded.
-//   - No fault repeats a value that a client sent.
+//   - The size of a body, its depth and its number of values are bounded.
+//   - No fault repeats a value from the request.
 //
 // File map:
 //
-//	body.go    whether there is a body, of which type, and its bytes
+//	body.go    whether there is a body, its type and its bytes
 //	json.go    strict JSON (RFC 7493)
-//	value.go   reading one value, and the members of an object, while collecting faults
-//	fields.go  the list of fields that a body may have
-//	query.go   parameters of a query; times
+//	value.go   reading values and the members of objects, and collecting faults
+//	fields.go  the fields that a body may have
+//	query.go   query parameters; times
 //	header.go  ETag, If-Match and Idempotency-Key
 package decode

@@ -28,7 +28,7 @@ func ExampleObject() {
 	// Output:
 	// 422 VALIDATION_FAILED
 	// /colour UNKNOWN_FIELD is not a field here; the fields are name, rate
-	// /name INVALID_TYPE must be a string, and is a number
+	// /name INVALID_TYPE must be a string, got a number
 	// /rate OUT_OF_RANGE must be a whole number from 1 to 100
 }
 

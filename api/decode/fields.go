@@ -10,20 +10,19 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// Field is one field that a body may have, and how it is decoded. An absent value is
-// decoded too.
+// Field is a field that a body may have. Read decodes it, and is also called if it is absent.
 type Field struct {
 	Name string
 	Read func(Value)
 }
 
-// Into is a field that is decoded into a variable.
+// Into returns a field that is decoded into an existing variable.
 func Into[T any](name string, to *T, read func(Value) T) Field {
 	return Field{name, func(v Value) { *to = read(v) }}
 }
 
-// IntoNew is a field that is decoded into a new variable, so that one that a patch does not
-// name stays nil.
+// IntoNew returns a field that is decoded into a new variable. If a patch omits the field, to stays
+// nil.
 func IntoNew[T any](name string, to **T, read func(Value) T) Field {
 	return Field{name, func(v Value) {
 		read := read(v)
@@ -31,23 +30,23 @@ func IntoNew[T any](name string, to **T, read func(Value) T) Field {
 	}}
 }
 
-// Object decodes all fields of a body, in the order of the list.
+// Object decodes all fields of a body, in the order listed.
 func Object(body []byte, fields ...Field) *problem.Faults {
 	root, faults := readRoot(body)
 	root.read(fields, func(Value, string) bool { return true })
 	return faults
 }
 
-// Shown is an object as the API shows it. A patch may send its read-only fields back unchanged,
-// which are those that the patch cannot change.
+// Shown is an object as the API returns it. A patch may send the object's read-only fields back,
+// but only unchanged.
 type Shown struct {
-	Object   any      // is compared as JSON
-	Changing []string // fields that change by themselves, which are not compared
-	Repeated bool     // the patch may have changed the object already: nothing is compared
+	Object   any      // compared as JSON
+	Changing []string // fields that change on their own; not compared
+	Repeated bool     // the patch may already be applied; nothing is compared
 }
 
-// Patch decodes the fields that a body names: a JSON merge patch (RFC 7396), in which null
-// restores a field's default.
+// Patch decodes the fields that are present in a JSON merge patch (RFC 7396). null restores a
+// field's default.
 func Patch(body []byte, shown Shown, fields ...Field) *problem.Faults {
 	root, faults := readRoot(body)
 	have, sent := membersOf(shown.Object), membersOf(jsontext.Value(body))
@@ -68,10 +67,11 @@ func Patch(body []byte, shown Shown, fields ...Field) *problem.Faults {
 	return faults
 }
 
-// membersOf returns the members of what is an object in JSON, nil of anything else.
+// membersOf returns the members of a value that encodes to a JSON object, and nil for any other
+// value.
 func membersOf(v any) (members map[string]any) {
 	if text, err := json.Marshal(v); err == nil {
-		_ = json.Unmarshal(text, &members) // the body was parsed before, and its faults are known
+		_ = json.Unmarshal(text, &members) // a body has been parsed before, so its faults are known
 	}
 	return members
 }
@@ -91,7 +91,7 @@ func (v Value) read(fields []Field, wanted func(Value, string) bool) {
 	}
 }
 
-// NoFields refuses an object with any field.
+// NoFields adds a fault for every field of the object.
 func NoFields(body []byte) *problem.Faults {
 	root, faults := readRoot(body)
 	if root.is('{') {
@@ -102,7 +102,7 @@ func NoFields(body []byte) *problem.Faults {
 	return faults
 }
 
-// readRoot parses the body. One that cannot be parsed is absent.
+// readRoot parses the body. The value of an unparsable body is absent.
 func readRoot(body []byte) (Value, *problem.Faults) {
 	faults := &problem.Faults{}
 	return Value{node: parse(body, faults), faults: faults, inList: true}, faults

@@ -12,7 +12,7 @@ import (
 
 const maxIdempotencyKeyBytes = 255
 
-// IdempotencyKey reads the header of that name; empty without one.
+// IdempotencyKey returns the Idempotency-Key header, or "" if there is none.
 func IdempotencyKey(h http.Header) (string, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -27,7 +27,7 @@ func IdempotencyKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// Printable reports whether a text consists of printable ASCII characters only.
+// Printable reports whether s consists only of printable ASCII characters.
 func Printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -39,17 +39,17 @@ func Printable(s string) bool {
 
 const maxIfMatchTags = 16
 
-// Precondition is the condition of If-Match: the object has one of these revisions.
+// Precondition is an If-Match condition: the object must have one of the revisions.
 type Precondition struct {
-	revisions []uint64 // none: no check
+	revisions []uint64 // empty: no condition
 }
 
-// ETag formats a revision as an ETag. It changes with what a client configures, not with
-// counters.
+// ETag formats a revision as an ETag. A revision changes with an object's configuration, not with
+// its counters.
 func ETag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
-// IfMatch parses If-Match (RFC 9110, section 13.1.1). "*" is no condition: the object
-// exists or is not found anyway.
+// IfMatch parses If-Match (RFC 9110, section 13.1.1). "*" means no condition, because operations on
+// a missing object fail anyway.
 func IfMatch(h http.Header) (Precondition, error) {
 	var p Precondition
 	values := h.Values("If-Match")
@@ -77,13 +77,12 @@ func IfMatch(h http.Header) (Precondition, error) {
 	return p, nil
 }
 
-// NoRevision is a revision that no object has: a foreign tag matches nothing.
+// NoRevision is a revision that no object has. It stands for unknown ETags, which match nothing.
 const NoRevision = ^uint64(0)
 
-// Given reports whether there is a condition.
 func (p Precondition) Given() bool { return len(p.revisions) > 0 }
 
-// Revision returns the revision that an object must have, given its current one; 0: any.
+// Revision returns the revision that the object must have, given its current revision. 0 means any.
 func (p Precondition) Revision(current uint64) uint64 {
 	switch {
 	case len(p.revisions) == 0:

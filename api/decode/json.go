@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// Bounds of a body. The deepest body of the API has 3 levels, the largest about
-// 1,300 values.
+// Limits of a body. The API's deepest body has 3 levels, its largest about 1,300 values.
 const (
 	maxBodyBytes  = 256 << 10
 	maxBodyDepth  = 32
@@ -23,7 +22,7 @@ const (
 // node is one JSON value. Member names are unique.
 type node struct {
 	kind     jsontext.Kind // '{' '[' '"' '0' 't' 'f' 'n'
-	text     string        // of a string; a number as it was written
+	text     string        // of a string; the literal of a number
 	members  []member
 	elements []node
 }
@@ -39,8 +38,8 @@ var (
 	errTrailingData  = errors.New("trailing data")
 )
 
-// parse parses a body as strictly as RFC 7493: UTF-8, unique names, one value and nothing
-// after it. A body that cannot be parsed is refused, and the result is absent.
+// parse parses a body as strictly as RFC 7493: UTF-8, unique names, and a single value. If the body
+// cannot be parsed, parse adds the fault to f and returns an absent value.
 func parse(body []byte, f *problem.Faults) node {
 	if len(bytes.TrimSpace(body)) == 0 {
 		const detail = "The body is empty: send a JSON object."
@@ -114,8 +113,8 @@ func (p *parser) children(n *node, depth int) error {
 	return err
 }
 
-// refuse reports what is wrong, and where, without any content of the body except the names
-// on the path.
+// refuse reports what is wrong and where. It reveals nothing of the body except the names on the
+// path.
 func (p *parser) refuse(err error, f *problem.Faults) {
 	at, offset := p.decoder.StackPointer(), p.decoder.InputOffset()
 	code, what := problem.FaultSyntax, "the syntax is wrong"

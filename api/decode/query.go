@@ -18,13 +18,13 @@ import (
 
 const maxQueryBytes = 4096
 
-// Query decodes the parameters of a query and collects their faults.
+// Query decodes query parameters and collects their faults.
 type Query struct {
 	values url.Values
 	faults problem.Faults
 }
 
-// NewQuery parses a query. Every parameter must be one of those named, and given once.
+// NewQuery parses the query of u. Every parameter must be one of names, and occur once.
 func NewQuery(u *url.URL, names ...string) *Query {
 	q := &Query{}
 	values, err := url.ParseQuery(u.RawQuery)
@@ -36,7 +36,7 @@ func NewQuery(u *url.URL, names ...string) *Query {
 	return QueryOf(values, names...)
 }
 
-// QueryOf makes a query of values that came in another way.
+// QueryOf returns a query for values from another source.
 func QueryOf(values url.Values, names ...string) *Query {
 	q := &Query{values: values}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -54,30 +54,30 @@ func QueryOf(values url.Values, names ...string) *Query {
 	return q
 }
 
-// Fault adds a fault of a parameter.
+// Fault adds a fault for a parameter.
 func (q *Query) Fault(name, code, detail string) { q.faults.AddParameter(name, code, detail) }
 
-// Err returns nil if there are no faults, else a *problem.Problem.
+// Err returns a *problem.Problem if there are faults, and nil otherwise.
 func (q *Query) Err() error { return q.faults.QueryErr() }
 
-// FaultsAsFields adds the faults to those of a body whose fields the values were.
+// FaultsAsFields adds the faults to f as faults of the body's fields.
 func (q *Query) FaultsAsFields(f *problem.Faults) {
 	for _, fault := range q.faults.List() {
 		f.Add(jsontext.Pointer("").AppendToken(fault.Parameter), fault.Code, fault.Detail)
 	}
 }
 
-// Names returns the names of the non-empty parameters, in order.
+// Names returns the names of the nonempty parameters, sorted.
 func (q *Query) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(q.values)), func(name string) bool {
 		return q.values.Get(name) == ""
 	})
 }
 
-// Get returns a parameter as it was given.
+// Get returns the value of a parameter unchecked.
 func (q *Query) Get(name string) string { return q.values.Get(name) }
 
-// Text returns an optional parameter, which must not be empty if it is given.
+// Text returns an optional parameter. If given, it must not be empty.
 func (q *Query) Text(name string) string {
 	s := q.values.Get(name)
 	if s == "" && q.values.Has(name) {
@@ -86,7 +86,7 @@ func (q *Query) Text(name string) string {
 	return s
 }
 
-// OneOf returns an optional parameter that must be one of the words.
+// OneOf returns an optional parameter that must be one of words.
 func OneOf[T ~string](q *Query, name string, words ...T) T {
 	s := T(q.Text(name))
 	if s != "" && !slices.Contains(words, s) {
@@ -99,7 +99,7 @@ func OneOf[T ~string](q *Query, name string, words ...T) T {
 	return s
 }
 
-// Time returns an optional time as Unix milliseconds; 0: none.
+// Time returns an optional time in Unix milliseconds; 0 if absent.
 func (q *Query) Time(name string) int64 {
 	s := q.Text(name)
 	if s == "" {
@@ -112,12 +112,12 @@ func (q *Query) Time(name string) int64 {
 	return millis
 }
 
-// Count returns an optional number from 1 on.
+// Count returns an optional number between 1 and most.
 func (q *Query) Count(name string, byDefault, most int) int {
 	return int(q.number(name, uint64(byDefault), 1, uint64(most)))
 }
 
-// Number returns an optional number from 0 on; without it, 0.
+// Number returns an optional number between 0 and most; 0 if absent.
 func (q *Query) Number(name string, most uint64) uint64 { return q.number(name, 0, 0, most) }
 
 func (q *Query) number(name string, byDefault, least, most uint64) uint64 {
@@ -135,10 +135,10 @@ func (q *Query) number(name string, byDefault, least, most uint64) uint64 {
 var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from " +
 	"the year 1970 to 9999")
 
-// timeForm is stricter than time.Parse, which accepts an hour of one digit.
+// timeForm is stricter than time.Parse, which accepts one-digit hours.
 var timeForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}([.,]\d+)?(Z|[+-]00:00)$`)
 
-// parseTime parses a time in UTC to Unix milliseconds; smaller parts are truncated.
+// parseTime parses a UTC time to Unix milliseconds, truncating smaller units.
 func parseTime(s string) (int64, error) {
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if !timeForm.MatchString(s) || err != nil || at.Year() > 9999 || at.UnixMilli() < 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Codes of problems. Rejections of the engine (domain.Code…) are in the same table.
+// Codes of problems. The engine's rejection codes (domain.Code…) are in the same table.
 const (
 	CodeMalformedJSON        = "MALFORMED_JSON"
 	CodeInvalidHeader        = "INVALID_HEADER"
@@ -46,7 +46,7 @@ const (
 	CodeTooManyParallel      = "TOO_MANY_PARALLEL_REQUESTS"
 )
 
-// Codes of problems that the server returns before any handler sees a request.
+// Codes of problems that the server returns before a handler sees the request.
 const (
 	CodeExpectationFailed = "EXPECTATION_FAILED"
 	CodeHeadersTooLarge   = "HEADERS_TOO_LARGE"
@@ -56,7 +56,7 @@ const (
 	CodeVersion           = "UNSUPPORTED_VERSION"
 )
 
-// Codes of faults of a field, besides CodeSecretKeyRefused and CodeSSRFBlocked.
+// Codes of field faults, in addition to CodeSecretKeyRefused and CodeSSRFBlocked.
 const (
 	FaultSyntax            = "SYNTAX"
 	FaultDuplicateName     = "DUPLICATE_NAME"
@@ -94,7 +94,7 @@ type kind struct {
 	title  string
 }
 
-// kinds is the table of codes with their status and title.
+// kinds maps each code to its status and title.
 var kinds = map[string]kind{
 	CodeMalformedJSON:     {http.StatusBadRequest, "The body is not well-formed JSON"},
 	CodeInvalidHeader:     {http.StatusBadRequest, "A header is not valid"},
@@ -173,5 +173,5 @@ var kinds = map[string]kind{
 	},
 }
 
-// Codes lists the codes of all problems.
+// Codes returns all problem codes, sorted.
 func Codes() []string { return slices.Sorted(maps.Keys(kinds)) }

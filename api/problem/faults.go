@@ -11,15 +11,15 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// maxFaults bounds how many faults one answer lists, and maxNameBytes the length of each
-// pointer or parameter, which contains names of the client's.
+// maxFaults bounds the faults in one response. maxNameBytes bounds each pointer or parameter, which
+// contains the client's names.
 const (
 	maxFaults    = 100
 	maxNameBytes = 256
 )
 
-// Fault is one thing wrong with a body or a query. Its pointer is a JSON pointer (RFC 6901) into
-// the body; a fault of a query has a parameter instead.
+// Fault is one problem with a body or a query. A fault of a body has a JSON pointer (RFC 6901), a
+// fault of a query has a parameter.
 type Fault = client.Fault
 
 // Faults collects the faults of a body or a query. The zero value is empty.
@@ -29,12 +29,12 @@ type Faults struct {
 	refused *Problem
 }
 
-// Add adds a fault of the body.
+// Add adds a fault of the body at a position.
 func (f *Faults) Add(at jsontext.Pointer, code, detail string) {
 	f.add(Fault{Pointer: shorten(string(at)), Code: code, Detail: detail})
 }
 
-// AddParameter adds a fault of the query.
+// AddParameter adds a fault of a query parameter.
 func (f *Faults) AddParameter(name, code, detail string) {
 	f.add(Fault{Parameter: shorten(name), Code: code, Detail: detail})
 }
@@ -45,21 +45,20 @@ func (f *Faults) add(fault Fault) {
 	}
 }
 
-// Refuse refuses the body as a whole, when it could not be parsed and so has no faults.
+// Refuse records that the body could not be parsed, so that it has no other faults.
 func (f *Faults) Refuse(code, detail string, why Fault) {
 	why.Pointer = shorten(why.Pointer)
 	f.refused = New(code, detail)
 	f.refused.Errors = []Fault{why}
 }
 
-// Any reports whether there are faults.
 func (f *Faults) Any() bool { return f.count > 0 || f.refused != nil }
 
-// List returns the first of the faults.
+// List returns the collected faults, at most 100.
 func (f *Faults) List() []Fault { return f.list }
 
-// Err returns nil if a body has no faults, else a *Problem. Refusals for security have
-// their own code as the problem's code; everything else is VALIDATION_FAILED.
+// Err returns a *Problem if a body has faults, and nil otherwise. A fault with code SSRF_BLOCKED or
+// SECRET_KEY_REFUSED determines the problem's code; otherwise it is VALIDATION_FAILED.
 func (f *Faults) Err() error {
 	if f.refused != nil {
 		return f.refused
@@ -70,7 +69,7 @@ func (f *Faults) Err() error {
 	return f.problem(CodeValidationFailed, "body")
 }
 
-// QueryErr is Err for the faults of a query.
+// QueryErr is like Err, for a query.
 func (f *Faults) QueryErr() error {
 	if f.count == 0 {
 		return nil
@@ -78,8 +77,8 @@ func (f *Faults) QueryErr() error {
 	return f.problem(CodeInvalidParameter, "query")
 }
 
-// problem has the text of the first fault, or of one that is a refusal for security, whose code it
-// then has too. whole names the input if a fault has no place.
+// problem returns a problem with the first fault's text. A refusal for security takes precedence
+// and sets the code. whole names the input if the fault has no position.
 func (f *Faults) problem(code, whole string) *Problem {
 	first := f.list[0]
 	for _, refusal := range []string{CodeSSRFBlocked, CodeSecretKeyRefused} {

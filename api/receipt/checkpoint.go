@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Name names a log.
+// Name identifies a log.
 type Name struct {
 	AccountID  string `json:"accountId"`
 	EndpointID string `json:"endpointId"`
@@ -24,7 +24,7 @@ type Name struct {
 
 const namePrefix = "lumenhook/"
 
-// String is the first line of the log's checkpoints.
+// String returns the first line of the log's checkpoints.
 func (n Name) String() string {
 	return namePrefix + n.AccountID + "/" + n.EndpointID + "/" + strconv.FormatUint(n.From, 10)
 }
@@ -39,7 +39,7 @@ func parseName(text string) (n Name, err error) {
 	if err != nil || n.From == 0 || n.String() != text ||
 		!domain.IsID(domain.AccountPrefix, n.AccountID) ||
 		!domain.IsID(domain.EndpointPrefix, n.EndpointID) {
-		return n, fmt.Errorf("%q is no log of Lumenhook's", text)
+		return n, fmt.Errorf("%q is not a Lumenhook log", text)
 	}
 	return n, nil
 }
@@ -50,7 +50,7 @@ type Checkpoint struct {
 	Tree tlog.Tree
 }
 
-// text is the body of the note (c2sp.org/tlog-checkpoint).
+// text returns the note's text (c2sp.org/tlog-checkpoint).
 func (c Checkpoint) text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", c.Log, c.Tree.N, c.Tree.Hash)
 }
@@ -58,7 +58,7 @@ func (c Checkpoint) text() string {
 func parseCheckpoint(text string) (c Checkpoint, err error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 {
-		return c, errors.New("the checkpoint is not of three lines")
+		return c, errors.New("the checkpoint must have three lines")
 	}
 	if c.Log, err = parseName(lines[0]); err != nil {
 		return c, err
@@ -67,15 +67,14 @@ func parseCheckpoint(text string) (c Checkpoint, err error) {
 		c.Tree.Hash, err = tlog.ParseHash(lines[2])
 	}
 	if err != nil || c.Tree.N <= 0 || c.text() != text {
-		return c, errors.New("the checkpoint has no size or no root")
+		return c, errors.New("the checkpoint has no valid size or root")
 	}
 	return c, nil
 }
 
-// keyPrefix begins the name of a key in a note; its id among the published ones follows.
+// keyPrefix is the prefix of key names in notes. The published key id follows.
 const keyPrefix = "lumenhook/"
 
-// verifierOf is the verifier of a published key.
 func verifierOf(public ed25519.PublicKey) (note.Verifier, error) {
 	text, err := note.NewEd25519VerifierKey(keyPrefix+domain.SigningKeyID(public), public)
 	if err != nil {
@@ -84,7 +83,7 @@ func verifierOf(public ed25519.PublicKey) (note.Verifier, error) {
 	return note.NewVerifier(text)
 }
 
-// signer signs notes with a key of the deployment. Its name and hash are the verifier's.
+// signer signs notes with one of the deployment's keys.
 type signer struct {
 	note.Verifier
 	private ed25519.PrivateKey
@@ -93,14 +92,14 @@ type signer struct {
 // Sign implements note.Signer.
 func (s signer) Sign(text []byte) ([]byte, error) { return ed25519.Sign(s.private, text), nil }
 
-// sign returns the checkpoint as a note.
+// sign returns the checkpoint as a signed note.
 func (c Checkpoint) sign(keys []domain.Secret) (string, error) {
 	signers := make([]note.Signer, len(keys))
 	for i, key := range keys {
 		private := ed25519.PrivateKey(key)
 		public, ok := private.Public().(ed25519.PublicKey)
 		if !ok {
-			return "", errors.New("receipt: a signing key is none of Ed25519")
+			return "", errors.New("receipt: a signing key is not an Ed25519 key")
 		}
 		v, err := verifierOf(public)
 		if err != nil {
@@ -112,19 +111,19 @@ func (c Checkpoint) sign(keys []domain.Secret) (string, error) {
 	return string(signed), err
 }
 
-// Keys are published keys.
+// Keys are the public keys that a deployment has published.
 type Keys struct{ verifiers []note.Verifier }
 
 const maxKeys = 1000
 
-// ParseKeys reads a JSON Web Key Set, as /.well-known/jwks.json has it. Keys of other kinds are
-// passed over; a set that leaves none is an error.
+// ParseKeys parses a JSON Web Key Set such as /.well-known/jwks.json. It ignores keys of other
+// types, and returns an error if no Ed25519 key remains.
 func ParseKeys(text []byte) (Keys, error) {
 	var set struct {
 		Keys []struct{ Kty, Crv, X, Kid string }
 	}
 	if err := json.Unmarshal(text, &set); err != nil {
-		return Keys{}, errors.New("it is no JSON Web Key Set, as /.well-known/jwks.json answers with")
+		return Keys{}, errors.New("not a JSON Web Key Set; download /.well-known/jwks.json")
 	}
 	var keys Keys
 	for _, k := range set.Keys {
@@ -133,37 +132,35 @@ func ParseKeys(text []byte) (Keys, error) {
 		}
 		public, err := base64.RawURLEncoding.DecodeString(k.X)
 		if err != nil || len(public) != ed25519.PublicKeySize {
-			return Keys{}, fmt.Errorf("the key %q in it is no Ed25519 key", k.Kid)
+			return Keys{}, fmt.Errorf("key %q is not a valid Ed25519 key", k.Kid)
 		}
 		v, err := verifierOf(public)
 		if err != nil {
-			return Keys{}, fmt.Errorf("the key %q in it: %w", k.Kid, err)
+			return Keys{}, fmt.Errorf("key %q: %w", k.Kid, err)
 		}
 		keys.verifiers = append(keys.verifiers, v)
 	}
 	if len(keys.verifiers) == 0 || len(keys.verifiers) > maxKeys {
-		return Keys{}, fmt.Errorf("it has %d Ed25519 keys, and not 1 to %d: a deployment publishes them "+
-			"at /.well-known/jwks.json once whoever runs it has made one with `lumenhook secrets signing "+
-			"create`", len(keys.verifiers), maxKeys)
+		return Keys{}, fmt.Errorf("must have 1 to %d Ed25519 keys, got %d; to create a signing key, an "+
+			"operator runs `lumenhook secrets signing create`", maxKeys, len(keys.verifiers))
 	}
 	return keys, nil
 }
 
-// open verifies the signatures of a checkpoint, and returns it with the ids of the keys that
-// signed it.
+// open verifies a checkpoint's signatures and returns the ids of the keys that signed it.
 func (k Keys) open(signed string) (c Checkpoint, signedBy []string, err error) {
 	n, err := note.Open([]byte(signed), note.VerifierList(k.verifiers...))
 	var invalid *note.InvalidSignatureError
 	var unverified *note.UnverifiedNoteError
 	switch {
 	case errors.As(err, &invalid):
-		return c, nil, fmt.Errorf("the signature by the key %s is wrong: the checkpoint was changed, or "+
+		return c, nil, fmt.Errorf("invalid signature by key %s: the checkpoint was changed or "+
 			"never signed", strings.TrimPrefix(invalid.Name, keyPrefix))
 	case errors.As(err, &unverified):
-		return c, nil, errors.New("no key that signed the checkpoint is among the given ones: give the " +
-			"keys that the deployment published when the receipt was made")
+		return c, nil, errors.New("none of the given keys signed the checkpoint: use the keys " +
+			"that the deployment published when the receipt was created")
 	case err != nil:
-		return c, nil, errors.New("the checkpoint is no signed note")
+		return c, nil, errors.New("the checkpoint is not a signed note")
 	}
 	for _, s := range n.Sigs {
 		signedBy = append(signedBy, strings.TrimPrefix(s.Name, keyPrefix))

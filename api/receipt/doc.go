@@ -1,21 +1,22 @@
-// Package receipt is evidence of attempts that is checked without the service: what a receipt
-// says, how it is made, and its verification (docs/decisions/receipts.md).
+// Package receipt implements receipts: evidence of delivery attempts that anyone can check without
+// the service. It defines their format, creates them and verifies them
+// (docs/decisions/receipts.md).
 //
 // It hides Merkle trees (golang.org/x/mod/sumdb/tlog) and signed notes (…/sumdb/note). It reads
-// no history and no file: who makes a receipt gives it the hashes of a log, who verifies one the
-// published keys.
+// neither the history nor files: the caller passes the hashes of a log to create a receipt, and the
+// published keys to verify one.
 //
 // Invariants:
 //
-//   - What a verified receipt shows is covered by its proofs: there is no field that could be
-//     another without a proof failing, and an unknown field is refused.
-//   - A receipt that is made is verified before it is given out.
-//   - Sizes, and the number of logs, attempts and hashes, are bounded.
+//   - The proofs cover everything that a verified receipt shows: changing any field breaks a
+//     proof, and unknown fields are errors.
+//   - A new receipt is verified before it is returned.
+//   - Sizes, and the numbers of logs, attempts and hashes, are bounded.
 //
 // File map:
 //
-//	receipt.go     the form of a receipt
+//	receipt.go     the format of a receipt
 //	checkpoint.go  the signed state of a log, and the keys
-//	prove.go       making one
-//	verify.go      verifying one, also against an earlier one
+//	prove.go       creating a receipt
+//	verify.go      verifying a receipt, also against an earlier one
 package receipt

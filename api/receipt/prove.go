@@ -9,15 +9,15 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// ErrIncomplete means that hashes of a log are not there.
+// ErrIncomplete means that hashes of the log are missing.
 var ErrIncomplete = errors.New("receipt: hashes of the log are missing")
 
-// Hashes reads what leaves added to a log, by their numbers (domain.LogEntry.Hashes). A leaf
-// that is not there is left out.
+// Hashes returns the hashes that leaves added to a log, by leaf number (domain.LogEntry.Hashes).
+// The result omits missing leaves.
 type Hashes func(leaves []uint64) (map[uint64][]byte, error)
 
-// ReadHashes implements tlog.HashReader. The hash of a subtree is with the leaf that completes
-// it, at the place of its level.
+// ReadHashes implements tlog.HashReader. The leaf that completes a subtree stores the subtree's
+// hash, at the index of its level.
 func (h Hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	type place struct {
 		leaf  uint64
@@ -37,22 +37,21 @@ func (h Hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	for i, p := range places {
 		of, begin := by[p.leaf], p.level*tlog.HashSize
 		if len(of) < begin+tlog.HashSize {
-			return nil, fmt.Errorf("%w: that of level %d of leaf %d", ErrIncomplete, p.level, p.leaf)
+			return nil, fmt.Errorf("%w: level %d of leaf %d", ErrIncomplete, p.level, p.leaf)
 		}
 		hashes[i] = tlog.Hash(of[begin:])
 	}
 	return hashes, nil
 }
 
-// Logged is an attempt with the number of its leaf, 1 for the first.
+// Logged is an attempt and the number of its leaf. Numbers start at 1.
 type Logged struct {
 	Record domain.AttemptRecord
 	Number uint64
 }
 
-// Prove proves attempts of one log, of which size leaves are there. With earlier it proves as
-// well that so many leaves were the log's beginning; 0: it does not. The checkpoint is signed by
-// each of the keys.
+// Prove proves attempts of a log with size leaves, and signs the checkpoint with each key. If
+// earlier is not 0, it also proves that the log extends its first earlier leaves.
 func Prove(
 	name Name, size, earlier uint64, attempts []Logged, hashes Hashes, keys []domain.Secret,
 ) (Log, error) {

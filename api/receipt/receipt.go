@@ -10,42 +10,41 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Format names the form of a receipt.
+// Format identifies the format of a receipt.
 const Format = "lumenhook-receipt/v1"
 
-// Bounds of a receipt.
+// Limits of a receipt.
 const (
 	MaxBytes    = 4 << 20
 	MaxAttempts = 100 // the last of an event
 
-	maxProof = 64 // hashes of a proof: a log has fewer than 2^63 leaves
+	maxProof = 64 // hashes per proof: a log has fewer than 2^63 leaves
 )
 
 // Receipt proves attempts to deliver one event.
 type Receipt struct {
 	Format  string `json:"format"`
 	EventID string `json:"eventId"`
-	Logs    []Log  `json:"logs"` // one, unless the event was handed over or a log was closed
+	Logs    []Log  `json:"logs"` // one, unless the event was moved or a log was closed
 }
 
-// Log are attempts that are in one log.
+// Log holds attempts from one log.
 type Log struct {
 	// Checkpoint is the signed state of the log, a note.
 	Checkpoint string `json:"checkpoint"`
-	// Earlier proves that an earlier state of the log is the beginning of this one; nil: it was
-	// not asked for.
+	// Earlier proves that the log extends an earlier state. nil if not requested.
 	Earlier  *Earlier  `json:"earlier,omitempty"`
 	Attempts []Attempt `json:"attempts"`
 }
 
-// Earlier is an earlier state of a log, with the proof that the later one continues it.
+// Earlier is an earlier state of a log, and the proof that the later state extends it.
 type Earlier struct {
 	Size  int64          `json:"size"`
 	Root  tlog.Hash      `json:"root"`
 	Proof tlog.TreeProof `json:"proof"`
 }
 
-// Attempt is an attempt as its leaf has it, with the proof that the leaf is in the log.
+// Attempt is an attempt as recorded in its leaf, and the proof that the log contains the leaf.
 type Attempt struct {
 	EndpointID      string           `json:"endpointId"`
 	Number          int              `json:"number"`
@@ -56,11 +55,11 @@ type Attempt struct {
 	StatusCode      int              `json:"statusCode"` // 0: no status arrived
 	Error           string           `json:"error"`
 	AnswerSHA256    string           `json:"answerSha256"`
-	Leaf            int64            `json:"leaf"` // its index in the log; 0 is the first
+	Leaf            int64            `json:"leaf"` // index in the log, starting at 0
 	Proof           tlog.RecordProof `json:"proof"`
 }
 
-// show is an attempt as a receipt has it.
+// show returns an attempt in the receipt's format.
 func show(r domain.AttemptRecord, leaf int64, proof tlog.RecordProof) Attempt {
 	return Attempt{
 		EndpointID:      r.EndpointID,
@@ -77,7 +76,7 @@ func show(r domain.AttemptRecord, leaf int64, proof tlog.RecordProof) Attempt {
 	}
 }
 
-// nonNil is a proof that JSON shows as a list, also an empty one.
+// nonNil makes JSON encode an empty proof as a list.
 func nonNil(proof []tlog.Hash) []tlog.Hash {
 	if proof == nil {
 		return []tlog.Hash{}
@@ -97,14 +96,14 @@ func (a Attempt) record(eventID string) (domain.AttemptRecord, error) {
 		Error:          domain.AttemptError(a.Error),
 	}
 	if !domain.IsID(domain.EventPrefix, eventID) {
-		return r, fmt.Errorf("eventId %q is none", eventID)
+		return r, fmt.Errorf("eventId %q is not an event id", eventID)
 	}
 	if !domain.IsID(domain.EndpointPrefix, a.EndpointID) {
-		return r, fmt.Errorf("endpointId %q is none", a.EndpointID)
+		return r, fmt.Errorf("endpointId %q is not an endpoint id", a.EndpointID)
 	}
 	for _, c := range a.Error {
 		if c != '_' && (c < 'A' || c > 'Z') {
-			return r, fmt.Errorf("error %q is no code", a.Error)
+			return r, fmt.Errorf("error %q is not an error code", a.Error)
 		}
 	}
 	for _, f := range []struct {

@@ -9,28 +9,28 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Proved lists the proofs of a receipt.
+// Proved lists what a receipt proves.
 type Proved struct {
 	EventID string      `json:"eventId"`
 	Logs    []ProvedLog `json:"logs"`
 }
 
-// ProvedLog holds the proofs for one log, of which each attempt is a leaf.
+// ProvedLog is what a receipt proves about one log. Each attempt is one of its leaves.
 type ProvedLog struct {
 	Log      Name      `json:"log"`
 	Size     int64     `json:"size"`
 	Root     tlog.Hash `json:"root"`
-	SignedBy []string  `json:"signedBy"` // ids of keys
+	SignedBy []string  `json:"signedBy"` // key ids
 	Earlier  *Earlier  `json:"-"`
 	Attempts []Attempt `json:"attempts"`
 }
 
-// ErrNoReceipt means that a text is no receipt of a form that this program knows, of which nothing
-// was verified, or refuted.
-var ErrNoReceipt = errors.New("it is no receipt")
+// ErrNoReceipt means that the text is not a receipt in a format that this program knows. Nothing
+// was verified or refuted.
+var ErrNoReceipt = errors.New("not a receipt")
 
-// Verify verifies a receipt with the published keys. An error says what is wrong with it; one that
-// is not [ErrNoReceipt] refutes it.
+// Verify verifies a receipt against the published keys. Any error except [ErrNoReceipt] refutes the
+// receipt.
 func Verify(text []byte, keys Keys) (Proved, error) {
 	r, err := parse(text)
 	if err != nil {
@@ -45,8 +45,8 @@ func Verify(text []byte, keys Keys) (Proved, error) {
 	return p, p.countsOnce()
 }
 
-// countsOnce refuses a log or an attempt that occurs twice, and attempts of a log that are not in
-// its order. An event numbers its attempts across all logs.
+// countsOnce returns an error if a log or an attempt occurs twice, or if a log's attempts are out
+// of order. Attempts of an event are numbered across all logs.
 func (p Proved) countsOnce() error {
 	logs, numbers := make(map[Name]bool), make(map[int]bool)
 	for _, log := range p.Logs {
@@ -67,16 +67,16 @@ func (p Proved) countsOnce() error {
 	return nil
 }
 
-// parse refuses what it does not know: nothing would prove it.
+// parse rejects unknown members, because nothing would prove them.
 func parse(text []byte) (r Receipt, err error) {
 	if len(text) > MaxBytes {
-		return r, fmt.Errorf("%w: it is larger than %d MiB", ErrNoReceipt, MaxBytes>>20)
+		return r, fmt.Errorf("%w: larger than %d MiB", ErrNoReceipt, MaxBytes>>20)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return r, fmt.Errorf("%w: it is empty", ErrNoReceipt)
+		return r, fmt.Errorf("%w: the file is empty", ErrNoReceipt)
 	}
-	// A name that occurs twice, or in other letters, is refused too: another reader might take
-	// the value that was not verified.
+	// This also rejects duplicate names and names in another case: another reader might use the
+	// value that was not verified.
 	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrNoReceipt, err)
 	}
@@ -86,12 +86,12 @@ func parse(text []byte) (r Receipt, err error) {
 	}
 	switch {
 	case r.Format != Format:
-		return r, fmt.Errorf("%w: it is of the format %q, and this program knows %q", ErrNoReceipt,
+		return r, fmt.Errorf("%w: unknown format %q (known: %q)", ErrNoReceipt,
 			r.Format, Format)
 	case attempts == 0:
-		return r, fmt.Errorf("%w: it has no attempt, and so proves nothing", ErrNoReceipt)
+		return r, fmt.Errorf("%w: it has no attempts", ErrNoReceipt)
 	case attempts > MaxAttempts || len(r.Logs) > attempts:
-		return r, fmt.Errorf("%w: it has more than %d attempts, or logs without any", ErrNoReceipt,
+		return r, fmt.Errorf("%w: it has more than %d attempts, or logs without attempts", ErrNoReceipt,
 			MaxAttempts)
 	}
 	return r, nil
@@ -103,7 +103,7 @@ func (l Log) verify(eventID string, keys Keys) (p ProvedLog, err error) {
 		return p, err
 	}
 	if len(l.Attempts) == 0 {
-		return p, fmt.Errorf("the log %s has no attempt", c.Log)
+		return p, fmt.Errorf("the log %s has no attempts", c.Log)
 	}
 	for _, a := range l.Attempts {
 		if err := a.verify(eventID, c); err != nil {
@@ -113,7 +113,7 @@ func (l Log) verify(eventID string, keys Keys) (p ProvedLog, err error) {
 	if e := l.Earlier; e != nil {
 		if len(e.Proof) > maxProof || e.Size <= 0 || e.Size > c.Tree.N ||
 			tlog.CheckTree(e.Proof, c.Tree.N, c.Tree.Hash, e.Size, e.Root) != nil {
-			return p, fmt.Errorf("that the log %s began with the %d leaves of \"earlier\" is not proved",
+			return p, fmt.Errorf("no valid proof that the log %s extends the %d leaves of \"earlier\"",
 				c.Log, e.Size)
 		}
 	}
@@ -133,29 +133,28 @@ func (a Attempt) verify(eventID string, c Checkpoint) error {
 		return err
 	}
 	if a.EndpointID != c.Log.EndpointID {
-		return fmt.Errorf("it is of %s, and the log of %s", a.EndpointID, c.Log.EndpointID)
+		return fmt.Errorf("it belongs to %s, but the log belongs to %s", a.EndpointID, c.Log.EndpointID)
 	}
 	if a.Leaf < 0 || a.Leaf >= c.Tree.N {
 		return fmt.Errorf("there is no leaf %d in a log of %d", a.Leaf, c.Tree.N)
 	}
 	hash := tlog.RecordHash(record.Text())
 	if err := tlog.CheckRecord(a.Proof, c.Tree.N, c.Tree.Hash, a.Leaf, hash); err != nil {
-		return fmt.Errorf("what the receipt says of it is not leaf %d of the signed log", a.Leaf)
+		return fmt.Errorf("its data is not leaf %d of the signed log", a.Leaf)
 	}
 	return nil
 }
 
-// Errors of comparing two receipts.
 var (
-	// ErrRewritten means that a log was changed after it was signed: the two receipts together
-	// prove it to everybody.
+	// ErrRewritten means that a log was changed after it was signed. The two receipts together
+	// prove this to anyone.
 	ErrRewritten = errors.New("the log was rewritten")
-	// ErrNotCompared means that the later receipt says nothing of the earlier state.
-	ErrNotCompared = errors.New("the receipts do not tell")
+	// ErrNotCompared means that the later receipt contains no proof about the earlier state.
+	ErrNotCompared = errors.New("the receipts cannot be compared")
 )
 
-// VerifyEarlier verifies that the logs of a verified receipt continue an earlier receipt's. Logs
-// that are not in both are ignored; at least one must be in both.
+// VerifyEarlier verifies that the logs of a verified receipt extend those of an earlier verified
+// receipt. It ignores logs that are in only one receipt; at least one must be in both.
 func VerifyEarlier(later, earlier Proved) error {
 	compared := false
 	for _, old := range earlier.Logs {
@@ -183,10 +182,10 @@ func (p ProvedLog) goesOnFrom(old ProvedLog) error {
 		return fmt.Errorf("%w: %s had another root at %d leaves when the earlier receipt was signed",
 			ErrRewritten, p.Log, old.Size)
 	case old.Size > p.Size:
-		return fmt.Errorf("%w: %s has %d leaves in the earlier receipt and %d in the later; were they "+
-			"given the other way round?", ErrNotCompared, p.Log, old.Size, p.Size)
+		return fmt.Errorf("%w: %s has %d leaves in the earlier receipt and %d in the later; are "+
+			"they in the wrong order?", ErrNotCompared, p.Log, old.Size, p.Size)
 	case e == nil || e.Size != old.Size:
-		return fmt.Errorf("%w: ask for the later one again, with the size of the earlier, %d "+
+		return fmt.Errorf("%w: download the later receipt again with the earlier log size, %d "+
 			"(lumenhook events receipt … --earlier-size %d)", ErrNotCompared, old.Size, old.Size)
 	}
 	return nil

@@ -94,8 +94,8 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	s.unproved(3, "is not leaf 0 of the signed log", forged, keys)
-	s.unproved(1, "it is no receipt: it is empty", write("empty.json", nil), keys)
-	s.unproved(1, "it is no receipt", keys, keys)
+	s.unproved(1, "not a receipt: the file is empty", write("empty.json", nil), keys)
+	s.unproved(1, "not a receipt", keys, keys)
 	s.unproved(1, "no such file", file("missing.json"), file("missing-keys.json"))
 	if said := s.offline(2, "verify-receipt", file("missing.json")); !strings.Contains(said,
 		"--keys must be given") || !strings.Contains(said, "missing.json: no such file") {
