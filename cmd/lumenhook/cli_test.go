@@ -101,7 +101,7 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	if strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
 		t.Errorf("the API's words: %s", said)
 	}
-	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list",
+	s.refused("--api-key is required with --api-url http://127.0.0.1:1", "endpoints", "list",
 		"--api-url", "http://127.0.0.1:1")
 	for _, end := range []string{"", "/", "/v1", "/v1/"} {
 		s.must("endpoints", "list", "--api-url", s.file.APIURL+end)

@@ -136,11 +136,11 @@ func TestFaultsOfClickHouseFlags(t *testing.T) {
 		{[]string{"--clickhouse-password=hidden"}, "need --clickhouse-dsn"},
 		{
 			[]string{dsn + "?password=hidden", "--clickhouse-password=hidden"},
-			"that another flag says too",
+			"that another flag also sets",
 		},
 		{[]string{dsn + "?ca_file=" + empty}, "--clickhouse-dsn"},
-		{[]string{dsn + "?secure=true&ca_file=" + empty}, "files of certificates that can be read"},
-		{[]string{dsn + "?secure=true&cert_file=" + empty}, "files of certificates that can be read"},
+		{[]string{dsn + "?secure=true&ca_file=" + empty}, "readable certificate files"},
+		{[]string{dsn + "?secure=true&cert_file=" + empty}, "readable certificate files"},
 	} {
 		out, err := program(append([]string{
 			"config", "check", "--roles=projector", "--kafka-brokers=kafka:9092",

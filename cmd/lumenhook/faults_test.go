@@ -57,7 +57,7 @@ var (
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
 	badShop  = []string{
-		"that another flag says too", "--clickhouse-dsn", "clickhouse://x:9000/x?password=b",
+		"that another flag also sets", "--clickhouse-dsn", "clickhouse://x:9000/x?password=b",
 		"--clickhouse-password", "a",
 	}
 	badCursor = []string{"--cursor: ", "--cursor", "x"}
@@ -271,7 +271,7 @@ var commandFaults = map[string]faultsOf{
 		args: []string{"--from", "/nowhere", "--to", "http://127.0.0.1:1"},
 		faults: [][]string{
 			{`--to "x": must be an address such as`, "--to", "x"},
-			{"--secret: must be the endpoint's whole secret", "--secret", "x"},
+			{"--secret: must be the complete secret", "--secret", "x"},
 			{"--field: posts are shown as whole lines", "--field", "id"},
 		},
 		refused: "/nowhere: no such file",
@@ -413,8 +413,8 @@ var commandFaults = map[string]faultsOf{
 		{`"x" is no role: the roles are`, "--roles", "x"}}},
 	"health": {asks: aFolder, faults: [][]string{
 		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
-		{`--metrics-listen "": a process that listens nowhere`, "--metrics-listen", ""},
-		{`--metrics-listen "127.0.0.1:0": name the port`, "--metrics-listen", "127.0.0.1:0"},
+		{`--metrics-listen "": must be the address of a running process`, "--metrics-listen", ""},
+		{`--metrics-listen "127.0.0.1:0": must be the actual port`, "--metrics-listen", "127.0.0.1:0"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
 	// What it says of a folder without a service is in its report: TestDoctorWithoutTheService.
 	"doctor": {faults: [][]string{badDSN,

@@ -121,7 +121,7 @@ func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	for said, args := range map[string][]string{
 		"it did not answer in time": {"--metrics-listen", hangs.Addr().String(), "--timeout", "50ms"},
-		"is not lumenhook":          {"--metrics-listen", other.Addr().String()},
+		"unexpected response":       {"--metrics-listen", other.Addr().String()},
 	} {
 		says(t, cli.ExitFailure, said, []string{"health"}, args...)
 	}

@@ -669,7 +669,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 			},
 		},
 		{
-			"holds no secret",
+			"contains no secrets",
 			[]string{
 				"verify", "--secret-file", file, "--timestamp", "1", "--signature", "v1=00",
 				"--body", file,
@@ -681,7 +681,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		},
 		{"did you mean lumenhook endpoints list?", []string{"endpoints", "lst"}},
 		{
-			"--api-key must be given",
+			"--api-key is required",
 			[]string{"endpoints", "list", "--api-url", "http://127.0.0.1:1", "--data-dir", t.TempDir()},
 		},
 		{

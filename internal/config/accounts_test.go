@@ -24,7 +24,7 @@ func TestWhoIsAskedForAccounts(t *testing.T) {
 		},
 		{"--stellar-rpc-url=https://a.example --network=own;2026", "own;2026", "rpc a.example", ""},
 		{"", testnet, "rpc soroban-testnet.stellar.org", ""},
-		{"", pubnet, "", `--stellar-rpc-url "": name a Stellar RPC server`},
+		{"", pubnet, "", `--stellar-rpc-url "": set the URL of a Stellar RPC server`},
 		{"--network=testnet", pubnet, "", `--network "testnet": the service follows another network`},
 		{"--network=own;2026", "other", "", `--network "own;2026": the service follows another network: "other"`},
 		{"--network=mainnet", pubnet, "", `unknown network "mainnet" (known: pubnet, testnet, devnet;`},

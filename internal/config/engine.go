@@ -20,25 +20,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// submitTimeout bounds the wait for brokers and the engine's answer.
 const submitTimeout = 30 * time.Second
 
-// NewID generates an id with a prefix, such as domain.AccountPrefix.
+// NewID returns a new id with a prefix, such as domain.AccountPrefix.
 func NewID(prefix string) string {
 	var entropy [16]byte
 	rand.Read(entropy[:])
 	return domain.NewID(prefix, entropy)
 }
 
-// Engine submits commands to the engine of a service, without the API. Its Submit may be
-// called from any goroutine.
+// Engine submits commands to the engine without the API. Submit is safe for concurrent use.
 type Engine struct {
 	commands *commands.Client
 	ended    chan struct{}
 }
 
-// OpenEngine connects to the brokers, for as long as ctx lasts. The caller closes the
-// Engine.
+// OpenEngine connects to the brokers. The caller must close the Engine.
 func OpenEngine(ctx context.Context, cluster kafka.Cluster) (*Engine, error) {
 	c, err := commands.Open(ctx, commands.Config{
 		Cluster: cluster,
@@ -48,24 +45,25 @@ func OpenEngine(ctx context.Context, cluster kafka.Cluster) (*Engine, error) {
 		return nil, errForbidden{err}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reaching the brokers %s: %w", strings.Join(cluster.Brokers, ", "), err)
+		return nil, fmt.Errorf("cannot connect to the brokers %s: %w",
+			strings.Join(cluster.Brokers, ", "), err)
 	}
 	e := &Engine{commands: c, ended: make(chan struct{})}
 	go func() {
 		defer close(e.ended)
-		_ = c.Run(context.WithoutCancel(ctx)) // a command without an answer returns why
+		_ = c.Run(context.WithoutCancel(ctx)) // Submit returns the reason if there is no answer
 	}()
 	return e, nil
 }
 
-// Close cancels the waiting commands.
+// Close cancels pending commands.
 func (e *Engine) Close() {
 	e.commands.Close()
 	<-e.ended
 }
 
-// Submit submits a command and returns its answer. It may be unknown whether a command
-// arrived; a repeat is the same command.
+// Submit submits a command and returns its answer. It retries with the same command id while ctx
+// allows, because the command may have arrived.
 func (e *Engine) Submit(
 	ctx context.Context, body domain.CommandBody, accountID string,
 ) (domain.Answer, error) {
@@ -86,31 +84,30 @@ func (e *Engine) Submit(
 		case errors.As(err, &unconfirmed) && forbidden(err): // nothing was written
 			return domain.Answer{}, errForbidden{unconfirmed.Cause}
 		case !errors.As(err, &unconfirmed) || ctx.Err() != nil:
-			return domain.Answer{}, fmt.Errorf("no engine has answered: "+
+			return domain.Answer{}, fmt.Errorf("no engine has answered; "+
 				"is one running on these brokers? %w", err)
 		}
 	}
 }
 
-// errForbidden means that the brokers know the user, who lacks a permission.
+// errForbidden means that the Kafka user lacks a permission.
 type errForbidden struct{ cause error }
 
 func (e errForbidden) Error() string {
-	return "the brokers do not let --kafka-user give commands: it needs the rights of the role " +
-		"operator, or of rewrap for secrets (`lumenhook topics acls` names them): " +
+	return "permission denied: --kafka-user cannot submit commands; it needs the rights of the role " +
+		"operator, or of rewrap for secrets (`lumenhook topics acls` lists them): " +
 		e.cause.Error()
 }
 
 func (e errForbidden) Unwrap() error { return e.cause }
 
-// forbidden reports whether the brokers denied a permission, which retrying does not
-// change.
+// forbidden reports whether the brokers denied a permission. Retrying doesn't help then.
 func forbidden(err error) bool {
 	return errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed)
 }
 
-// Submit submits one command to the engine of the service.
+// Submit submits one command to the service's engine.
 func (s *Service) Submit(
 	ctx context.Context, body domain.CommandBody, accountID string,
 ) (domain.Answer, error) {
@@ -129,13 +126,11 @@ func (s *Service) Submit(
 }
 
 const (
-	// maxAccounts bounds the accounts that are held to list them.
-	maxAccounts = 1_000_000
-	// accountsAtOnce bounds the records that are read at once.
+	maxAccounts    = 1_000_000
 	accountsAtOnce = 1000
 )
 
-// Accounts returns all accounts of the deployment, the oldest first, as their table has them.
+// Accounts returns all accounts of the deployment, oldest first.
 func (s *Service) Accounts(ctx context.Context) ([]domain.Account, error) {
 	cluster, err := s.Cluster(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -144,17 +139,17 @@ func (s *Service) Accounts(ctx context.Context) ([]domain.Account, error) {
 	found, err := readAccounts(ctx, cluster)
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return nil, fmt.Errorf("the brokers do not let --kafka-user read the table of accounts: "+
-			"it needs the rights of the role inspect (`lumenhook topics acls` names them): %w", err)
+		return nil, fmt.Errorf("permission denied: --kafka-user cannot read the accounts topic; "+
+			"it needs the rights of the role inspect (`lumenhook topics acls` lists them): %w", err)
 	case err != nil:
-		return nil, fmt.Errorf("reading the table of accounts: %w", err)
+		return nil, fmt.Errorf("reading the accounts topic: %w", err)
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b domain.Account) int {
 		return cmp.Or(cmp.Compare(a.CreatedAtMillis, b.CreatedAtMillis), cmp.Compare(a.ID, b.ID))
 	}), nil
 }
 
-// readAccounts reads the table up to where it ends now.
+// readAccounts reads the accounts topic up to its current end.
 func readAccounts(
 	ctx context.Context, cluster kafka.Cluster,
 ) (map[string]domain.Account, error) {
@@ -171,8 +166,8 @@ func readAccounts(
 			}
 			found[a.ID] = a
 			if len(found) > maxAccounts {
-				return fmt.Errorf("there are more than %d: read the topic %q in parts, with `lumenhook "+
-					"topics cat`", maxAccounts, schemas.TopicAccounts)
+				return fmt.Errorf("there are more than %d accounts; read the topic %q in parts with "+
+					"`lumenhook topics cat`", maxAccounts, schemas.TopicAccounts)
 			}
 			return nil
 		})

@@ -13,22 +13,22 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// Flag is the declaration of one flag. Its variable follows from its name (cli.Variable).
+// Flag declares one flag. Its name determines its environment variable (cli.Variable).
 type Flag struct {
 	name   string
 	add    func(*pflag.FlagSet)
-	fault  func() (value any, fault error) // of the value by itself
-	secret bool                            // no error or list of settings shows the value
-	values []string                        // that completion offers
+	fault  func() (value any, fault error) // the value's own fault
+	secret bool                            // never shown in errors or lists of settings
+	values []string                        // offered by shell completion
 }
 
-// kind lists the types of a flag's value.
+// kind lists the possible types of a flag.
 type kind interface {
 	string | []string | bool | int | int32 | int64 | uint32 | float64 | time.Duration
 }
 
-// Value declares a flag: where its value goes, the default, the help, and what checks the value by
-// itself. A check may also parse it ([Into]).
+// Value declares a flag with its destination, default, help text and checks. A check may also parse
+// the value (see [Into]).
 func Value[T kind](name string, to *T, unset T, help string, checks ...func(T) error) Flag {
 	add := func(f *pflag.FlagSet) {
 		switch to := any(to).(type) {
@@ -62,25 +62,25 @@ func Value[T kind](name string, to *T, unset T, help string, checks ...func(T) e
 	}}
 }
 
-// Hidden declares that the value is a secret: no fault repeats it.
+// Hidden marks the value as secret, so that no error shows it.
 func (d Flag) Hidden() Flag {
 	d.secret = true
 	return d
 }
 
-// Of declares what the value may be.
+// Of lists the possible values.
 func (d Flag) Of(values ...string) Flag {
 	d.values = values
 	return d
 }
 
-// Flags are the declared flags of a part of the program.
+// Flags holds the flags declared by one part of the program.
 type Flags struct {
 	*pflag.FlagSet
 	declared []Flag
 }
 
-// Group adds flags under a heading of the help. roles are those that use them; none: all.
+// Group adds flags under a heading of the help. roles lists the roles that use them; "" means all.
 func (s *Flags) Group(f *pflag.FlagSet, heading, roles string, declared ...Flag) {
 	s.FlagSet = f
 	s.declared = append(s.declared, declared...)
@@ -91,7 +91,7 @@ func (s *Flags) Group(f *pflag.FlagSet, heading, roles string, declared ...Flag)
 	}
 }
 
-// Faults returns the fault of each value that is wrong by itself.
+// Faults returns an error for each flag whose value is invalid on its own.
 func (s *Flags) Faults() (faults []error) {
 	for _, d := range s.declared {
 		if given, err := d.fault(); err != nil {
@@ -101,7 +101,7 @@ func (s *Flags) Faults() (faults []error) {
 	return faults
 }
 
-// shown is a value as its fault repeats it. The fault of a list names the wrong part itself.
+// shown formats a value for its error. Errors of lists already name the invalid element.
 func (d Flag) shown(value any) string {
 	_, isList := value.([]string)
 	text, isText := value.(string)
@@ -114,7 +114,7 @@ func (d Flag) shown(value any) string {
 	return fmt.Sprintf(" %v", value)
 }
 
-// Into makes a check that keeps what it parses.
+// Into returns a check that parses a value and stores the result in to.
 func Into[F, T any](to *T, parse func(F) (T, error)) func(F) error {
 	return func(from F) (err error) {
 		*to, err = parse(from)
@@ -122,7 +122,7 @@ func Into[F, T any](to *T, parse func(F) (T, error)) func(F) error {
 	}
 }
 
-// Bounded declares a flag of a number or a duration within bounds, which its help names.
+// Bounded declares a flag with a lower and an upper bound. The help shows both.
 func Bounded[T interface {
 	kind
 	cmp.Ordered
@@ -131,7 +131,7 @@ func Bounded[T interface {
 	return Value(name, to, unset, help, Between(low, high))
 }
 
-// Between makes a check of bounds.
+// Between returns a check for a value between low and high, inclusive.
 func Between[T cmp.Ordered](low, high T) func(T) error {
 	return func(n T) error {
 		if n < low || n > high {
@@ -141,7 +141,7 @@ func Between[T cmp.Ordered](low, high T) func(T) error {
 	}
 }
 
-// bound is a number, or a duration as people write it: 1h, and not 1h0m0s.
+// bound formats a number or a duration. Durations are short: 1h instead of 1h0m0s.
 func bound(n any) string {
 	if d, is := n.(time.Duration); is {
 		return cli.ShortDuration(d)
@@ -149,7 +149,7 @@ func bound(n any) string {
 	return fmt.Sprint(n)
 }
 
-// AtLeast makes a check of a lower bound.
+// AtLeast returns a check for a lower bound.
 func AtLeast[T cmp.Ordered](low T) func(T) error {
 	return func(n T) error {
 		if n < low {
@@ -159,7 +159,7 @@ func AtLeast[T cmp.Ordered](low T) func(T) error {
 	}
 }
 
-// Optional makes a check that an empty value passes.
+// Optional returns a check that also accepts an empty value.
 func Optional(check func(string) error) func(string) error {
 	return func(text string) error {
 		if text == "" {
@@ -169,12 +169,12 @@ func Optional(check func(string) error) func(string) error {
 	}
 }
 
-// readPassword reads the password in a file, which may end with a line break.
+// readPassword reads a password from a file. Trailing line breaks are not part of it.
 func readPassword(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	password := strings.TrimRight(string(data), "\r\n")
 	if err == nil && password == "" {
-		err = errors.New("holds no password")
+		err = errors.New("contains no password")
 	}
 	return password, err
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Kafka are the flags with which every command connects to Kafka: brokers, prefix, SASL and TLS.
-// Files are read at each login and connection, so that their contents can change while the program
-// runs.
+// Kafka holds the flags for connecting to Kafka: brokers, prefix, SASL and TLS. Files are read at
+// each login and connection, so you can replace them while the program runs.
 type Kafka struct {
-	Brokers []string // none: the caller knows others
+	Brokers []string // empty: the caller uses other brokers
 	Prefix  string
 
 	flags Flags
@@ -28,7 +27,6 @@ type Kafka struct {
 	tls   kafka.TLS
 }
 
-// Register adds the flags.
 func (k *Kafka) Register(f *pflag.FlagSet) {
 	k.flags.Group(f, "Kafka", "",
 		Value("kafka-brokers", &k.Brokers, nil,
@@ -57,7 +55,7 @@ func (k *Kafka) Register(f *pflag.FlagSet) {
 			"PEM file with the private key for --kafka-cert-file"))
 }
 
-// Cluster returns the connection settings, or every fault at once.
+// Cluster returns the connection settings. The error reports all invalid flags.
 func (k *Kafka) Cluster(clientID string, l *slog.Logger) (kafka.Cluster, error) {
 	c := kafka.Cluster{
 		Brokers:  k.Brokers,
@@ -90,7 +88,7 @@ func (k *Kafka) Cluster(clientID string, l *slog.Logger) (kafka.Cluster, error) 
 	return c, errors.Join(faults...)
 }
 
-// checkBroker refuses an address without a port: the Kafka client would add one of its own.
+// checkBroker rejects addresses without a port, because the Kafka client would add a default.
 func checkBroker(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" ||
@@ -100,17 +98,17 @@ func checkBroker(address string) error {
 	return nil
 }
 
-// ClickHouse are the flags with which every command connects to ClickHouse: address and login. TLS
-// is set in the address. No error repeats what may be a password.
+// ClickHouse holds the flags for connecting to ClickHouse: address and login. The address turns TLS
+// on. Errors never repeat a value that may be a password.
 type ClickHouse struct {
-	DSN     string // empty: the caller knows another one
-	Address string // DSN with the other flags; known once Check has returned
+	DSN     string // empty: the caller uses another one
+	Address string // DSN combined with the other flags; set by Check
 
 	flags          Flags
 	user, password string
 }
 
-// Register adds the flags, with the command's own help for the address.
+// Register adds the flags. dsnUsage is the help text of the address.
 func (s *ClickHouse) Register(f *pflag.FlagSet, dsnUsage string) {
 	s.flags.Group(f, "ClickHouse", "",
 		Value("clickhouse-dsn", &s.DSN, "", dsnUsage).Hidden(),
@@ -120,14 +118,13 @@ func (s *ClickHouse) Register(f *pflag.FlagSet, dsnUsage string) {
 			"in --clickhouse-dsn; for security, use LUMENHOOK_CLICKHOUSE_PASSWORD instead").Hidden())
 }
 
-// errBadDSN repeats nothing: the DSN may hold a password, and so may the error of the driver that
-// parses it.
+// errBadDSN shows nothing of the DSN or the driver's error, because both may contain a password.
 var errBadDSN = errors.New("--clickhouse-dsn: must be like " +
 	"clickhouse://user:password@host:9000/lumenhook, with a database of 1 to 63 letters, " +
-	"digits or underscores, files of certificates that can be read, and nothing that another flag " +
-	"says too")
+	"digits or underscores, readable certificate files, and nothing that another flag " +
+	"also sets")
 
-// Check returns every fault, and puts the address together.
+// Check returns all faults, and sets Address.
 func (s *ClickHouse) Check() []error {
 	if s.DSN == "" {
 		if s.user+s.password == "" {
@@ -143,7 +140,7 @@ func (s *ClickHouse) Check() []error {
 	return nil
 }
 
-// with is the DSN and what the other flags add to it.
+// with returns the DSN combined with the other flags.
 func (s *ClickHouse) with() string {
 	added := url.Values{}
 	for name, value := range map[string]string{"username": s.user, "password": s.password} {

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// Key are the flags of commands that create an API key. The key's text is returned once; only its
+// Key holds the flags of commands that create an API key. The key's text is shown once; only its
 // hash is stored.
 type Key struct {
 	name        string
@@ -26,7 +26,7 @@ type Key struct {
 	live        bool
 }
 
-// Register adds the flags, with a key's default permissions.
+// Register adds the flags. permissions is the default for --permissions.
 func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
 	new(Flags).Group(f, "", "",
 		Value("name", &k.name, "", "name for the key"),
@@ -40,8 +40,8 @@ func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
 		Value("live", &k.live, false, "create a key for the public network (whk_live_)"))
 }
 
-// Draw generates a key: one for the public network if the service or --live says so. All
-// faults of the flags are reported at once.
+// Draw generates a key for the public network if live or --live is set, and a test key otherwise.
+// The error reports all invalid flags.
 func (k *Key) Draw(live bool) (key domain.Key, text string, err error) {
 	var entropy [32]byte
 	rand.Read(entropy[:])
@@ -82,7 +82,7 @@ func (k *Key) parseNetworks(key *domain.Key) (faults []error) {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--allow-cidr %q: "+
-				"must be a network such as 192.0.2.0/24, or one address", text))
+				"must be a network such as 192.0.2.0/24 or an address", text))
 			continue
 		}
 		key.AllowedCIDRs = append(key.AllowedCIDRs, prefix.Masked().String())
@@ -90,16 +90,16 @@ func (k *Key) parseNetworks(key *domain.Key) (faults []error) {
 	return faults
 }
 
-// Secrets are the flags with which a command that checks signatures receives an endpoint's signing
-// secrets. No error repeats a value: it is a secret, or was mistaken for one.
+// Secrets holds the flags for an endpoint's signing secrets. Errors never repeat a value, because
+// it is a secret or was mistaken for one.
 type Secrets struct {
 	given []string
-	File  string // empty: none; -: standard input
+	File  string // empty: no file; -: standard input
 }
 
-const secretFileUsage = "file of the endpoint's signing secrets, one per line; - for standard input"
+const secretFileUsage = "file that contains the endpoint's signing secrets, one per line; " +
+	"- for standard input"
 
-// Register adds the flags.
 func (s *Secrets) Register(f *pflag.FlagSet) {
 	new(Flags).Group(f, "", "",
 		Value("secret", &s.given, nil, "signing secret of the endpoint; can be repeated; for "+
@@ -108,14 +108,14 @@ func (s *Secrets) Register(f *pflag.FlagSet) {
 			"line; - for standard input"))
 }
 
-// Given reports whether a secret, or a file of secrets, was given.
+// Given reports whether a secret or a file was given.
 func (s *Secrets) Given() bool { return s.File != "" || len(s.given) > 0 }
 
-// Read returns the secrets.
+// Read returns the secrets from the flags, the file or standard input.
 func (s *Secrets) Read(stdin io.Reader) ([]domain.Secret, error) {
 	if !s.Given() {
-		return nil, fmt.Errorf("--secret-file must be given: the %s; or give the "+
-			"secret as LUMENHOOK_SECRET", secretFileUsage)
+		return nil, fmt.Errorf("--secret-file is required: the %s; or set "+
+			"LUMENHOOK_SECRET", secretFileUsage)
 	}
 	if s.File != "" {
 		secrets, err := ReadSecrets(s.File, stdin)
@@ -131,10 +131,10 @@ func (s *Secrets) Read(stdin io.Reader) ([]domain.Secret, error) {
 	return secrets, nil
 }
 
-// maxSecretBytes bounds a file of secrets; an endpoint has 25 of 58 bytes at most.
+// maxSecretBytes bounds a file of secrets. An endpoint has at most 25 secrets of 58 bytes.
 const maxSecretBytes = 64 << 10
 
-// ReadSecrets reads the secrets in a file, one a line.
+// ReadSecrets reads secrets from a file, one per line. - reads standard input.
 func ReadSecrets(file string, stdin io.Reader) ([]domain.Secret, error) {
 	text, err := cli.ReadInput(stdin, file, maxSecretBytes)
 	if err != nil {
@@ -146,13 +146,13 @@ func ReadSecrets(file string, stdin io.Reader) ([]domain.Secret, error) {
 func parseSecrets(given []string) (secrets []domain.Secret, err error) {
 	for _, s := range given {
 		if !strings.HasPrefix(s, domain.SecretPrefix) || s == domain.SecretPrefix {
-			return nil, fmt.Errorf("must be the endpoint's whole secret, which starts with %s",
+			return nil, fmt.Errorf("must be the complete secret, which starts with %s",
 				domain.SecretPrefix)
 		}
 		secrets = append(secrets, domain.Secret(s))
 	}
 	if len(secrets) == 0 {
-		return nil, errors.New("holds no secret")
+		return nil, errors.New("contains no secrets")
 	}
 	return secrets, nil
 }

@@ -25,32 +25,32 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// Sources of ledgers, as --ledger-source names them.
+// Values of --ledger-source.
 const (
 	sourceRPC  = "rpc"
 	sourceLake = "lake"
 )
 
-// Servers of the networks that have public ones. The public network's RPC is run by
-// many, so that an operator chooses.
+// Public servers. Several providers run public RPC servers for pubnet, so the operator has to
+// choose one.
 const (
 	testnetRPC = "https://soroban-testnet.stellar.org"
 	pubnetLake = "s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet" +
 		"?region=us-east-2&anonymous=true"
 )
 
-// Ledgers are the flags that say which Stellar network is followed, and where its ledgers come
-// from. Passphrase and StartAt are known once Check has returned.
+// Ledgers holds the flags that select the Stellar network and its ledger sources. Check sets
+// Passphrase and StartAt.
 type Ledgers struct {
-	Network    string // as it was named; empty: none was
+	Network    string // as given; empty: not given
 	Passphrase string
-	StartAt    follower.Start // where to begin when nothing was followed yet
-	Quorum     int            // how many servers must agree
+	StartAt    follower.Start // where a new deployment starts
+	Quorum     int            // number of sources that must agree
 
-	OnRefused func()                    // called for each ledger that is refused; may be nil
-	OnLeft    func(name, reason string) // called when one of several sources is left; may be nil
-	// OnSource is called with each of several sources and each reason to leave it, before any is;
-	// it may be nil.
+	OnRefused func()                    // called for each rejected ledger; may be nil
+	OnLeft    func(name, reason string) // called when one of several sources is abandoned; may be nil
+	// OnSource is called at the start for each of several sources and each possible reason to
+	// abandon it; may be nil.
 	OnSource func(name, reason string)
 
 	flags        Flags
@@ -64,7 +64,7 @@ type Ledgers struct {
 	balanceMoves bool
 }
 
-// Register adds the flags, with a default network.
+// Register adds the flags. network is the default for --network.
 func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 	s.flags.Group(f, "Ledgers", "api, follower",
 		Value("network", &s.Network, network, "Stellar network: pubnet, testnet, devnet, or another "+
@@ -88,15 +88,14 @@ func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 			"where a new deployment starts: latest, or a ledger sequence").Of("latest"))
 }
 
-// RegisterMoves adds the flag of processes that record balance moves.
+// RegisterMoves adds the flag for recording balance moves.
 func (s *Ledgers) RegisterMoves(f *pflag.FlagSet) {
 	s.flags.Group(f, "Ledgers", "api, follower",
 		Value("balance-moves", &s.balanceMoves, false, "record every balance change of watched "+
 			"wallets for use in statements; don't turn it on until all processes run this version"))
 }
 
-// RegisterAccounts adds the flags of a command that asks for accounts of a service's network, and
-// reads no ledgers.
+// RegisterAccounts adds the flags of a command that looks up accounts but reads no ledgers.
 func (s *Ledgers) RegisterAccounts(f *pflag.FlagSet) {
 	s.kind = sourceRPC
 	s.flags.Group(f, "Source", "",
@@ -110,7 +109,7 @@ func (s *Ledgers) serversFlag() Flag {
 		"additional URLs serve as fallbacks (default for testnet "+testnetRPC+")", checkURLs)
 }
 
-// checkURLs repeats no address: it may hold a provider's key.
+// checkURLs doesn't repeat the address in its error: it may contain an API key.
 func checkURLs(addresses []string) error {
 	for _, address := range addresses {
 		if !isHTTP(address) {
@@ -125,18 +124,18 @@ func isHTTP(address string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// networks are the networks that have a name, with their passphrases.
+// networks maps network names to passphrases.
 var networks = map[string]string{
 	"pubnet":  network.PublicNetworkPassphrase,
 	"testnet": network.TestNetworkPassphrase,
 	Devnet:    "Lumenhook Devnet ; November 2026",
 }
 
-// Devnet names the network that `lumenhook run` starts.
+// Devnet is the name of the network that `lumenhook run` starts.
 const Devnet = "devnet"
 
-// CheckNetwork reads --network alone: the name of a network, or a passphrase. A private network
-// may have any passphrase, so only one word that is similar to a name is an error.
+// CheckNetwork checks only --network, which is a network's name or a passphrase. A private network
+// may have any passphrase, so only a single word that resembles a name is an error.
 func (s *Ledgers) CheckNetwork() error {
 	s.Passphrase = cmp.Or(networks[s.Network], s.Network)
 	if strings.ContainsAny(strings.TrimSpace(s.Passphrase), " ;") {
@@ -151,17 +150,17 @@ func (s *Ledgers) CheckNetwork() error {
 		strings.NewReplacer("mainnet", "pubnet", "public", "pubnet").Replace(meant))
 }
 
-// Check parses the values and returns every fault at once.
+// Check parses all values. The error reports all faults.
 func (s *Ledgers) Check() error {
 	if err := s.CheckNetwork(); err != nil {
-		return err // what else is needed depends on the network
+		return err // other requirements depend on the network
 	}
 	s.preset()
 	faults := append(s.flags.Faults(), s.checkSource(), s.checkQuorum(), s.CheckStart())
 	return errors.Join(faults...)
 }
 
-// preset names the public server of a network where none is named.
+// preset selects the network's public server if none is given.
 func (s *Ledgers) preset() {
 	switch {
 	case s.Network == "testnet" && s.kind == sourceRPC && len(s.rpcURLs) == 0:
@@ -171,10 +170,10 @@ func (s *Ledgers) preset() {
 	}
 }
 
-// checkSource names the server that the kind of source needs and does not have.
+// checkSource checks that the kind of source has a server.
 func (s *Ledgers) checkSource() error {
 	needs := func(flag, server string) error {
-		return fmt.Errorf("--%s \"\": name %s, or choose another --ledger-source", flag, server)
+		return fmt.Errorf("--%s \"\": set %s or choose another --ledger-source", flag, server)
 	}
 	switch {
 	case s.kind == sourceRPC && len(s.rpcURLs) == 0:
@@ -187,20 +186,20 @@ func (s *Ledgers) checkSource() error {
 	return nil
 }
 
-// checkQuorum checks that enough sources are named for the quorum.
+// checkQuorum checks that there are enough sources for the quorum.
 func (s *Ledgers) checkQuorum() error {
 	named := len(s.rpcURLs)
 	if s.lakeAddress != "" {
 		named++
 	}
-	if named == 0 || s.Quorum <= max(1, named) { // checkSource asks for the first
+	if named == 0 || s.Quorum <= max(1, named) { // checkSource reports missing servers
 		return nil
 	}
-	return fmt.Errorf("--ledger-quorum %d: %d servers are named: name one more than must agree, or "+
-		"as many, with --stellar-rpc-url and --ledger-lake", s.Quorum, named)
+	return fmt.Errorf("--ledger-quorum %d: %d servers are named; name at least as many as must "+
+		"agree, or one more, with --stellar-rpc-url and --ledger-lake", s.Quorum, named)
 }
 
-// CheckStart reads --start and --trusted-ledger alone, for a service with a network of its own.
+// CheckStart checks only --start and --trusted-ledger. The service already knows its network.
 func (s *Ledgers) CheckStart() (err error) {
 	if s.StartAt, err = follower.ParseStart(s.start); err != nil {
 		return fmt.Errorf("--start: %w", err)
@@ -221,7 +220,7 @@ func (s *Ledgers) CheckStart() (err error) {
 	return nil
 }
 
-// CheckAccounts checks the flags of RegisterAccounts.
+// CheckAccounts checks the flags that RegisterAccounts adds.
 func (s *Ledgers) CheckAccounts() error {
 	if s.Network != "" {
 		if err := s.CheckNetwork(); err != nil {
@@ -231,8 +230,8 @@ func (s *Ledgers) CheckAccounts() error {
 	return errors.Join(s.flags.Faults()...)
 }
 
-// OpenAccounts makes what asks for accounts of the network that a service follows, and its name. It
-// asks nothing yet.
+// OpenAccounts returns a client for accounts of the service's network, and its display name. It
+// sends no requests.
 func (s *Ledgers) OpenAccounts(
 	passphrase string,
 ) (accounts source.Accounts, name string, err error) {
@@ -246,46 +245,46 @@ func (s *Ledgers) OpenAccounts(
 	}
 	s.preset()
 	if len(s.rpcURLs) == 0 {
-		return nil, "", cli.Usage(errors.New(`--stellar-rpc-url "": name a Stellar RPC server of the ` +
-			"network"))
+		return nil, "", cli.Usage(errors.New(`--stellar-rpc-url "": set the URL of a Stellar RPC ` +
+			"server for the network"))
 	}
 	accounts, err = rpc.NewAccounts(s.Passphrase, s.rpcURLs...)
 	return accounts, rpcName(s.rpcURLs...), err
 }
 
-// Follow sets a network that is not of the flags, with its RPC server.
+// Follow replaces the network and the source of the flags with an RPC server.
 func (s *Ledgers) Follow(rpcURL, passphrase string, pollInterval time.Duration) {
 	s.kind, s.rpcURLs, s.Passphrase = sourceRPC, []string{rpcURL}, passphrase
 	s.lakeAddress, s.pollInterval = "", pollInterval
 }
 
-// NamesServer reports whether the flags name where ledgers come from.
+// NamesServer reports whether the flags name a ledger source.
 func (s *Ledgers) NamesServer() bool { return s.kind != sourceRPC || len(s.rpcURLs) > 0 }
 
-// UseServer names an RPC server and its network, where the flags name none.
+// UseServer sets the RPC server and the network. It is for flags that name no server.
 func (s *Ledgers) UseServer(rpcURL, network string) {
 	s.rpcURLs, s.Network = []string{rpcURL}, network
 }
 
-// RPCURL returns the first RPC server, or "".
+// RPCURL returns the first RPC server, or "" if there is none.
 func (s *Ledgers) RPCURL() string { return cmp.Or(s.rpcURLs...) }
 
-// Server is one of the servers that ledgers come from. One goroutine asks it.
+// Server is one of the ledger sources. It is not safe for concurrent use.
 type Server struct {
-	Name   string // says nothing of what is secret in its address
+	Name   string // without secret parts of the address
 	Source interface {
 		source.Looker
 		source.Reporter
 	}
-	// Clock is its time by the Date of its last answer, and when that came; both zero if it has
-	// said none.
+	// Clock returns the server's time in the Date header of its last response, and when that
+	// arrived. Both are zero if there was no such header.
 	Clock func() (its, at time.Time)
 }
 
-// Servers returns each server that ledgers come from, for `lumenhook doctor`.
+// Servers returns all ledger sources, for `lumenhook doctor`.
 func (s *Ledgers) Servers() ([]Server, error) { return s.servers(nil, true) }
 
-// servers opens the servers that ledgers come from. Only with clocks is the time of answers noted.
+// servers opens all ledger sources. It records their clocks only if clocks is set.
 func (s *Ledgers) servers(log *slog.Logger, clocks bool) (servers []Server, err error) {
 	urls := s.rpcURLs
 	if s.kind == sourceLake && s.Quorum <= 1 {
@@ -314,8 +313,7 @@ func (s *Ledgers) servers(log *slog.Logger, clocks bool) (servers []Server, err 
 	return append(servers, from), nil
 }
 
-// open opens the source of ledgers: one, or several, of which the next takes over when one fails
-// or a quorum must agree.
+// open opens the ledger source. If there are several, they form a quorum or are fallbacks.
 func (s *Ledgers) open(log *slog.Logger) (source.Watched, error) {
 	servers, err := s.servers(log, false)
 	if err != nil {
@@ -342,7 +340,7 @@ func (s *Ledgers) open(log *slog.Logger) (source.Watched, error) {
 	return several, nil
 }
 
-// Open makes a reader of the source. It asks nothing yet.
+// Open returns a reader of the ledger source. It sends no requests.
 func (s *Ledgers) Open(log *slog.Logger) (*source.Reader, error) {
 	from, err := s.open(log)
 	if err != nil {
@@ -351,14 +349,14 @@ func (s *Ledgers) Open(log *slog.Logger) (*source.Reader, error) {
 	return source.NewReader(from, s.Passphrase)
 }
 
-// Readers read the sources for a follower.
+// Readers are a follower's readers.
 type Readers struct {
 	Live, Past, Probe follower.Source
-	Standings         func() domain.SourceStandings // how the sources of Live stand
+	Standings         func() domain.SourceStandings // state of the sources of Live
 }
 
-// OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, one
-// of the past, and one that is asked why the first gives nothing.
+// OpenBoth returns the readers of a follower: one for live ledgers, which returns balance moves if
+// enabled, one for past ledgers, and a probe that finds out why the live reader returns nothing.
 func (s *Ledgers) OpenBoth(log *slog.Logger) (both Readers, err error) {
 	from, err := s.open(log)
 	if err != nil {
@@ -403,11 +401,11 @@ func (s *Ledgers) rpcConfig(log *slog.Logger, address string) rpc.Config {
 	}
 }
 
-// rpcName names servers by their hosts: the rest of their URLs may be a provider's key.
+// rpcName names servers by their hosts, because the rest of a URL may contain an API key.
 func rpcName(urls ...string) string {
 	var hosts []string
 	for _, address := range urls {
-		host := "" // of an address that Check refuses
+		host := "" // stays empty for addresses that Check rejects
 		if u, err := url.Parse(address); err == nil {
 			host = u.Host
 		}
@@ -420,13 +418,13 @@ func (s *Ledgers) trust() source.Trust {
 	return source.Trust{Anchor: s.anchor, OnRefused: s.OnRefused}
 }
 
-// Trusted is the ledger of --trusted-ledger, if there is one.
+// Trusted returns the ledger of --trusted-ledger, if given.
 func (s *Ledgers) Trusted() follower.Trusted {
 	return follower.Trusted{Sequence: s.anchor.Sequence, Hash: s.anchor.Hash}
 }
 
-// Lookup returns what warns of wallets that cannot receive a payment. It asks Stellar RPC. A lake
-// does not know accounts, so without an RPC server there is no warning.
+// Lookup returns a client that warns about wallets that cannot receive a payment. Without an RPC
+// server it never warns, because a lake has no accounts.
 func (s *Ledgers) Lookup(log *slog.Logger) (api.Wallets, error) {
 	if len(s.rpcURLs) > 0 {
 		return rpc.NewLookup(s.rpcConfig(log, s.rpcURLs[0]))
@@ -434,8 +432,8 @@ func (s *Ledgers) Lookup(log *slog.Logger) (api.Wallets, error) {
 	return noLookup{}, nil
 }
 
-// Transactions returns what finds transactions by their hashes, or nil without an RPC server: a
-// lake has no index of them.
+// Transactions returns a client that finds transactions by hash. It returns nil without an RPC
+// server, because a lake has no index of transactions.
 func (s *Ledgers) Transactions() (api.Transactions, error) {
 	if len(s.rpcURLs) == 0 {
 		return nil, nil
@@ -447,12 +445,12 @@ func (s *Ledgers) Transactions() (api.Transactions, error) {
 	return rpc.NewTransactions(s.Passphrase, servers)
 }
 
-// noLookup stands for a source that knows no accounts.
+// noLookup is for sources without accounts.
 type noLookup struct{}
 
 func (noLookup) Warnings(context.Context, string, []domain.Asset) []string { return []string{} }
 
-// dated notes the Date of answers.
+// dated records the Date header of responses.
 type dated struct {
 	mu      sync.Mutex
 	its, at time.Time

@@ -27,11 +27,11 @@ import (
 
 const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
 
-// Node are the flags of the roles, which `lumenhook run` and `lumenhook serve` share. What a flag's
-// text stands for is known once Check has returned.
+// Node holds the flags of the roles, which `lumenhook run` and `lumenhook serve` share. Check sets
+// the fields that are parsed from text.
 type Node struct {
-	Set           node.Config // what the flags set of it
-	MetricsListen string      // empty: none
+	Set           node.Config // the part that the flags set
+	MetricsListen string      // empty: disabled
 	ClickHouse    ClickHouse
 	Mail          Mail
 	LogLevel      slog.Level
@@ -42,7 +42,7 @@ type Node struct {
 	retentionMiB int64
 }
 
-// Register adds the flags, with a level of the log.
+// Register adds the flags. logLevel is the default for --log-level.
 func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 	s.registerAPI(f)
 	s.ClickHouse.Register(f, "ClickHouse server for the history, such as "+
@@ -123,7 +123,7 @@ func (s *Node) registerEgress(f *pflag.FlagSet) {
 		Value("egress-ca", new(string), "", "PEM file with additional certificate authorities to trust",
 			Into(&to.RootCAs, readRoots)),
 		Value("egress-allow", new([]string), nil, "private address ranges to allow for receivers, "+
-			"such as 10.1.0.0/16; loopback and link-local addresses require a range that lies within them",
+			"such as 10.1.0.0/16; loopback and link-local addresses need a range of their own",
 			Into(&to.Policy.Allow, egress.ParsePrefixes)),
 		Value("egress-deny", new([]string), nil,
 			"additional address ranges to block for receivers",
@@ -150,12 +150,12 @@ func (s *Node) registerHistory(f *pflag.FlagSet) {
 			"partition, plus up to one file; 0: no limit", 0, 1_000_000_000))
 }
 
-// Check parses the values and returns every fault.
+// Check parses the values and returns all faults.
 func (s *Node) Check() []error {
 	faults := append(s.flags.Faults(), s.ClickHouse.Check()...)
 	if at := s.Set.API.Server; (at.CertFile == "") != (at.KeyFile == "") {
 		faults = append(faults,
-			errors.New("--api-tls-cert and --api-tls-key go together: set both or none"))
+			errors.New("--api-tls-cert and --api-tls-key must be set together"))
 	}
 	return append(faults, s.Mail.flags.Faults()...)
 }
@@ -167,13 +167,13 @@ func parseLevel(text string) (level slog.Level, err error) {
 	return level, err
 }
 
-// parseSchedule parses waits such as "30s,2m".
+// parseSchedule parses a list of waits such as "30s,2m".
 func parseSchedule(text string) (domain.Schedule, error) {
 	var s domain.Schedule
 	for part := range strings.SplitSeq(text, ",") {
 		d, err := time.ParseDuration(strings.TrimSpace(part))
 		if err != nil {
-			return s, fmt.Errorf("%q is not a wait such as 30s, 2m or 1h", part)
+			return s, fmt.Errorf("%q: must be a duration such as 30s, 2m or 1h", part)
 		}
 		if d < time.Millisecond || d > 30*24*time.Hour {
 			return s, fmt.Errorf("%q: a wait must be from 1ms to 720h", part)
@@ -181,7 +181,7 @@ func parseSchedule(text string) (domain.Schedule, error) {
 		s.WaitsMillis = append(s.WaitsMillis, d.Milliseconds())
 	}
 	if len(s.WaitsMillis) > 100 {
-		return s, errors.New("at most 100 waits")
+		return s, errors.New("must have at most 100 waits")
 	}
 	return s, nil
 }
@@ -194,7 +194,7 @@ func parseHistoryRetention(text string) (*time.Duration, error) {
 	return &keep, err
 }
 
-// parseNameServer parses an address with or without a port.
+// parseNameServer parses an address with an optional port.
 func parseNameServer(text string) (string, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return net.JoinHostPort(addr.String(), "53"), nil
@@ -206,7 +206,7 @@ func parseNameServer(text string) (string, error) {
 	return text, nil
 }
 
-// readRoots returns the system's authorities with those in a file, if one is named.
+// readRoots returns the system's authorities and those in the file, if given.
 func readRoots(file string) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -227,19 +227,19 @@ func checkCollector(text string) error {
 }
 
 func checkRatio(ratio float64) error {
-	if !(ratio > 0 && ratio <= 1) { // also no number at all
+	if !(ratio > 0 && ratio <= 1) { // also false for NaN
 		return errors.New("must be above 0 and at most 1")
 	}
 	return nil
 }
 
-// ShortensTopics reports whether records that nobody needs are deleted from topics.
+// ShortensTopics reports whether records are deleted from topics when nothing needs them.
 func (s *Node) ShortensTopics() bool {
 	e := s.Set.Engine
 	return e.Keep > 0 || s.retentionMiB > 0
 }
 
-// PermitPort permits another port in endpoint URLs.
+// PermitPort allows another port in endpoint URLs.
 func (s *Node) PermitPort(port string) (err error) {
 	s.Set.Egress.Policy.Ports, err = egress.ParsePorts(s.egressPorts + "," + port)
 	if err != nil {
@@ -248,22 +248,24 @@ func (s *Node) PermitPort(port string) (err error) {
 	return nil
 }
 
-// Connections is how many connections to receivers the attempts of some partitions may have open.
+// Connections returns how many connections to receivers the attempts of this many partitions can
+// open.
 func (s *Node) Connections(partitions int) uint64 {
 	n := max(1, partitions) * s.Set.Engine.AttemptsInFlight
 	return uint64(n) // #nosec G115 -- positive
 }
 
-// idleConnections is how many connections are kept for later attempts, to one host or to all: as
-// many as attempts of the usual number of partitions may be in flight at once. With fewer,
-// endpoints of one host that are busy together close connections that they need again at once, and
-// each TLS handshake costs more than twenty attempts.
+// idleConnections returns how many idle connections to keep, in total and per host: one for every
+// attempt that a usual number of partitions can have in flight. With a lower limit, busy endpoints
+// on one host close connections that they need again immediately. A TLS handshake costs as much as
+// more than twenty attempts.
 func (s *Node) idleConnections() int {
 	const usualPartitions = 4
 	return int(s.Connections(usualPartitions)) // #nosec G115 -- at most 40,000
 }
 
-// StartTracing starts tracing, which the stack closes; nil without a collector.
+// StartTracing starts tracing, and stops it together with the stack. Without a collector it returns
+// nil.
 func (s *Node) StartTracing(
 	ctx context.Context, stack *node.Stack, instance string,
 ) (*node.Tracing, error) {
@@ -278,15 +280,15 @@ func (s *Node) StartTracing(
 	}
 	stack.OnStop(func() {
 		if err := t.Close(); err != nil {
-			stack.Logger.Warn("ending the traces", "error", err)
+			stack.Logger.Warn("stopping tracing", "error", err)
 		}
 	})
 	return t, nil
 }
 
-// Config returns the node.Config of the flags. A database that they name is external, and may be
-// unavailable at the start; without one, it is set later. Nothing on this machine or in private
-// networks may be reached, unless flags allow it.
+// Config returns the node.Config for the flags. A database named by the flags is external and may
+// be unavailable at the start. If none is named, the caller sets it later. Unless flags allow it,
+// receivers on this machine and in private networks are blocked.
 func (s *Node) Config() node.Config {
 	c := s.Set
 	c.Egress.AttemptTimeout = c.AttemptTimeout
@@ -297,8 +299,8 @@ func (s *Node) Config() node.Config {
 	return c
 }
 
-// Mail are the flags of the mail server that emails account holders. Addr is empty where none is
-// named.
+// Mail holds the flags of the mail server for emails to account holders. Addr is empty if there is
+// none.
 type Mail struct {
 	mailer.SMTPConfig
 	flags        Flags
@@ -329,7 +331,7 @@ func checkMailServer(addr string) error {
 	return nil
 }
 
-// checkUnused refuses a setting of a mail server where none is named.
+// checkUnused rejects a mail setting without a mail server.
 func (m *Mail) checkUnused(value string) error {
 	if m.Addr == "" && value != "" {
 		return errors.New("needs --smtp-addr")
@@ -370,7 +372,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// checkPassword reads the password.
+// checkPassword reads the password file.
 func (m *Mail) checkPassword(file string) (err error) {
 	switch {
 	case m.Addr == "":
@@ -386,7 +388,7 @@ func (m *Mail) checkPassword(file string) (err error) {
 	return err
 }
 
-// Sender returns the sender that uses the mail server; nil where none is named.
+// Sender returns a sender for the mail server, or nil if there is none.
 func (m *Mail) Sender() (*mailer.SMTP, error) {
 	if m.Addr == "" {
 		return nil, nil

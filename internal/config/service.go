@@ -32,7 +32,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Service is where a service is. Its zero value has no folder and no address.
+// Service locates a service. The zero value has no folder and no address.
 type Service struct {
 	DataDir    string
 	Kafka      Kafka
@@ -43,14 +43,14 @@ type Service struct {
 	caFile string
 }
 
-// Register adds the flag of the data folder. A process of `lumenhook serve` does not have it: its
-// folder holds only state.
+// Register adds --data-dir. The processes of `lumenhook serve` don't have it, because their folder
+// contains only state.
 func (s *Service) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.DataDir, "data-dir", ".lumenhook", "data folder of the running service")
 	cli.NotShared(f, "data-dir")
 }
 
-// RegisterAPI adds the flags of commands that use the API.
+// RegisterAPI adds the flags for the API.
 func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 	f.StringVar(&s.apiURL, "api-url", "", "URL of the API, instead of the data folder's")
 	f.StringVar(&s.apiKey, "api-key", "",
@@ -59,25 +59,25 @@ func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 		"PEM file with certificate authorities to trust for the API (default the data folder's)")
 }
 
-// NamesAPI reports whether a flag names the API, and not a data folder.
+// NamesAPI reports whether a flag names the API.
 func (s *Service) NamesAPI() bool { return s.apiURL != "" }
 
-// RegisterKafka adds the flags of commands that read topics or submit commands, which the
-// files of `lumenhook serve` set too.
+// RegisterKafka adds the flags of commands that read topics or submit commands. Config files of
+// `lumenhook serve` can also set them.
 func (s *Service) RegisterKafka(f *pflag.FlagSet) {
 	s.Kafka.Register(f)
 	cli.ShareConfig(f)
 }
 
-// NamedCluster returns the connection settings of the brokers that flags name; none if they
-// name none. The Kafka client logs nothing: its errors are returned.
+// NamedCluster returns the connection settings from the flags. Brokers is empty if no flag names
+// them. The Kafka client logs nothing, because its errors are returned.
 func (s *Service) NamedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.Kafka.Cluster("lumenhook-cli", logger)
 	c.Quiet = true
 	return c, cli.Usage(err)
 }
 
-// Cluster returns how Kafka is reached, or an error if connection refused.
+// Cluster returns the Kafka connection settings, or an error if no broker listens there.
 func (s *Service) Cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.addressedCluster(logger)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Service) Cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	return c, c.Listening(context.Background())
 }
 
-// addressedCluster returns how Kafka is reached, by flags or by the data folder.
+// addressedCluster returns the connection settings from the flags or from the data folder.
 func (s *Service) addressedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.NamedCluster(logger)
 	if err != nil || len(c.Brokers) > 0 {
@@ -100,8 +100,7 @@ func (s *Service) addressedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	return c, nil
 }
 
-// Run returns the data folder's run.json, if no flag names the service. The error names the
-// flag that would do: or.
+// Run reads run.json in the data folder. or tells users what to do if there is none.
 func (s *Service) Run(or string) (runfile.File, error) {
 	run, err := runfile.Read(s.DataDir)
 	if err != nil {
@@ -110,50 +109,49 @@ func (s *Service) Run(or string) (runfile.File, error) {
 	return run, nil
 }
 
-// IsFoldersKey reports whether an id belongs to the API key in the data folder.
+// IsFoldersKey reports whether id is the id of the data folder's API key.
 func (s *Service) IsFoldersKey(id string) bool {
 	run, err := runfile.Read(s.DataDir)
 	return err == nil && run.APIKeyID == id
 }
 
-// IsLive reports whether the service is on the public network, as far as its data folder
-// says.
+// IsLive reports whether the data folder's service follows the public network.
 func (s *Service) IsLive() bool {
 	run, err := runfile.Read(s.DataDir)
 	return err == nil && run.Stellar.NetworkPassphrase == network.PublicNetworkPassphrase
 }
 
-// Account returns the account that --account names, or the data folder's.
+// Account returns id, or the data folder's account if id is empty.
 func (s *Service) Account(id string) (string, error) {
 	if id == "" {
 		run, err := s.Run("give --account")
 		return run.AccountID, err
 	}
 	if !domain.IsID(domain.AccountPrefix, id) {
-		return "", cli.Usage(fmt.Errorf("--account %q: must be acc_ and 26 characters", id))
+		return "", cli.Usage(fmt.Errorf("--account %q: must be acc_ followed by 26 characters", id))
 	}
 	return id, nil
 }
 
 const (
-	// requestTimeout bounds one request: a test waits for its attempt.
+	// requestTimeout applies to each request: a test waits for its attempt.
 	requestTimeout = 45 * time.Second
-	// keyTimeout bounds the wait for a new key to be known, keyInterval is how often it
-	// is tried meanwhile.
+	// keyTimeout bounds how long to wait until the API accepts a new key, and keyInterval is the
+	// interval between checks.
 	keyTimeout  = 5 * time.Second
 	keyInterval = 50 * time.Millisecond
 )
 
-// API returns a client of the API.
+// API returns a client for the API.
 func (s *Service) API() (*client.Client, error) {
 	url, key, caFile := strings.TrimRight(s.apiURL, "/"), s.apiKey, s.caFile
 	if url == "" || key == "" {
 		run, err := s.Run("give --api-url and --api-key")
 		switch {
 		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/v1")):
-			// The folder's key is only for the folder's service: it is sent to no other.
-			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, "+
-				"best as the variable %s", url, cli.Variable("api-key")))
+			// The data folder's key must not be sent to any other service.
+			return nil, cli.Usage(fmt.Errorf("--api-key is required with --api-url %s; "+
+				"for security, set it with %s", url, cli.Variable("api-key")))
 		case err != nil:
 			return nil, err
 		}
@@ -172,7 +170,8 @@ func (s *Service) API() (*client.Client, error) {
 	return c, nil
 }
 
-// trusting returns a transport that trusts the system's authorities, and over TLS those in a file.
+// trusting returns a transport that trusts the system's authorities. Over TLS it also trusts those
+// in caFile.
 func trusting(caFile, url string) (http.RoundTripper, error) {
 	pem, err := keys.ReadAuthorities(caFile)
 	if err != nil || pem == nil || strings.HasPrefix(url, "http://") {
@@ -188,8 +187,8 @@ func trusting(caFile, url string) (http.RoundTripper, error) {
 	return transport, nil
 }
 
-// AwaitKey waits, for a few seconds, until the API knows a new key. Without an API it
-// returns at once: nodes know the key within 5 s.
+// AwaitKey waits a few seconds until the API accepts a new key. Without an API it returns
+// immediately; nodes accept the key within 5 s.
 func (s *Service) AwaitKey(ctx context.Context, key string) {
 	asking := *s
 	asking.apiKey = key
@@ -215,19 +214,18 @@ func (s *Service) AwaitKey(ctx context.Context, key string) {
 	}
 }
 
-// catchUpMax bounds the wait for a history that is behind; normally that is less than a
-// second.
+// catchUpMax bounds the wait for the history, which is normally less than a second behind.
 const catchUpMax = 2 * time.Second
 
-// RegisterClickHouse adds the flags of commands that query or fill the history, which the
-// files of `lumenhook serve` set too.
+// RegisterClickHouse adds the flags of commands that read or write the history. Config files of
+// `lumenhook serve` can also set them.
 func (s *Service) RegisterClickHouse(f *pflag.FlagSet) {
 	s.ClickHouse.Register(f, "ClickHouse server, such as "+
 		"clickhouse://user:password@host:9000/lumenhook, instead of the data folder's")
 	cli.ShareConfig(f)
 }
 
-// Database opens the history for writing. The caller closes it.
+// Database opens the history for writing. The caller must close it.
 func (s *Service) Database() (*writer.DB, error) {
 	dsn, err := s.dsn(func(c *runfile.ClickHouse) runfile.Login { return c.Login })
 	if err != nil {
@@ -236,14 +234,14 @@ func (s *Service) Database() (*writer.DB, error) {
 	return writer.Open(dsn)
 }
 
-// ReaderDSN returns the DSN for reading the history only.
+// ReaderDSN returns the DSN of the history's read-only user.
 func (s *Service) ReaderDSN() (string, error) {
 	return s.dsn(func(c *runfile.ClickHouse) runfile.Login { return c.Reader })
 }
 
-// AwaitHistory waits, for a moment, for the history to hold what its topics hold now, and
-// returns how many records are missing then. If flags name ClickHouse and no brokers, that
-// is unknown, and it returns 0.
+// AwaitHistory waits briefly until the history contains the current records of its topics, and
+// returns how many are still missing. If flags name ClickHouse but no brokers, that is unknown and
+// it returns 0.
 func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, err error) {
 	if s.ClickHouse.DSN != "" && len(s.Kafka.Brokers) == 0 {
 		return 0, nil // the data folder's brokers belong to another history
@@ -286,21 +284,21 @@ func (s *Service) dsn(who func(*runfile.ClickHouse) runfile.Login) (string, erro
 		return "", err
 	}
 	if run.ClickHouse == nil {
-		return "", errors.New("the running service has no ClickHouse of its own, or not yet " +
-			"(its terminal says which): name the one it uses with --clickhouse-dsn")
+		return "", errors.New("the running service has not started its own ClickHouse (see its " +
+			"terminal); to use another server, set --clickhouse-dsn")
 	}
 	return run.ClickHouse.DSN(who(run.ClickHouse)), nil
 }
 
 const (
-	// processTimeout is longer than a process takes to check its parts.
+	// processTimeout is longer than a process's own health checks.
 	processTimeout = 10 * time.Second
-	// processMaxBytes bounds an answer; the health of all roles has 2 KB, and 32 sources of
-	// ledgers, each left for a reason, have 20 KB.
+	// processMaxBytes bounds a response. The health of all roles takes 2 KB, and 32 abandoned
+	// ledger sources take 20 KB.
 	processMaxBytes = 64 << 10
 )
 
-// Process is where a process of the service answers operators: at its --metrics-listen.
+// Process locates the metrics port of a process (--metrics-listen).
 type Process struct {
 	Service
 	listen  string
@@ -308,7 +306,7 @@ type Process struct {
 	flags   *pflag.FlagSet
 }
 
-// Register adds the flags. Their defaults are read from the files of `lumenhook serve`.
+// Register adds the flags. Their defaults come from the config files of `lumenhook serve`.
 func (p *Process) Register(f *pflag.FlagSet) {
 	p.Service.Register(f)
 	cli.ShareConfig(f)
@@ -320,21 +318,21 @@ func (p *Process) Register(f *pflag.FlagSet) {
 	p.flags = f
 }
 
-// said is the answer of a process.
+// said is the response of a process.
 type said struct {
-	url      string // that was requested
+	url      string // requested URL
 	status   int
 	body     []byte
-	byFolder bool // the data folder's service should answer, or one of lumenhook serve
+	byFolder bool // expected from the data folder's service
 }
 
-// strange is the error of an answer that no process of ours gives.
+// strange returns the error for a response that is not from Lumenhook.
 func (s said) strange() error {
-	return fmt.Errorf("what answers at %s is not lumenhook (HTTP %d %s): "+
-		"is it where the process has its --metrics-listen?", s.url, s.status, http.StatusText(s.status))
+	return fmt.Errorf("unexpected response from %s (HTTP %d %s); "+
+		"is it the process's --metrics-listen address?", s.url, s.status, http.StatusText(s.status))
 }
 
-// ask requests a path. It uses no proxy and follows no redirects: it asks the process itself.
+// ask requests a path. It bypasses proxies and follows no redirects, to reach the process itself.
 func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 	if p.timeout < time.Millisecond || p.timeout > time.Minute {
 		return s, cli.Usage(fmt.Errorf("--timeout %s: must be from 1ms to 1m", p.timeout))
@@ -353,8 +351,8 @@ func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	switch {
 	case noFolder != nil && errors.Is(err, syscall.ECONNREFUSED):
-		return s, fmt.Errorf("%w; and nothing listens at %s, where a process of lumenhook serve would: "+
-			"--metrics-listen names another address", noFolder, p.listen)
+		return s, fmt.Errorf("%w; and nothing listens at %s, the default of lumenhook serve; "+
+			"set --metrics-listen", noFolder, p.listen)
 	case err != nil:
 		return s, &url.Error{Op: http.MethodGet, URL: s.url, Err: err}
 	}
@@ -366,25 +364,25 @@ func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 	return s, nil
 }
 
-// base returns the process's address for operators: that of the data folder's service, or else the
-// usual one, and why it is not the folder's.
+// base returns the base URL of the process's metrics port: the data folder's or, if the folder has
+// no running service, the --metrics-listen address. noFolder then says why.
 func (p *Process) base() (address string, noFolder, err error) {
 	if !p.flags.Changed("metrics-listen") {
 		run, err := runfile.Read(p.DataDir)
 		switch {
 		case err == nil && run.MetricsURL == "":
-			return "", nil, fmt.Errorf("the service of %s answers no operator: "+
+			return "", nil, fmt.Errorf("the service of %s has no metrics port; "+
 				"start it with --metrics-listen", p.DataDir)
 		case err == nil:
 			return strings.TrimSuffix(run.MetricsURL, "/metrics"), nil, nil
 		case cli.OnCommandLine(p.flags, "data-dir") || runfile.HasRun(p.DataDir):
-			return "", nil, fmt.Errorf("%w; or name its address with --metrics-listen", err)
+			return "", nil, fmt.Errorf("%w; or set --metrics-listen", err)
 		}
 		noFolder = err
 	}
 	if p.listen == "" {
 		return "", nil, cli.Usage(fmt.Errorf("--metrics-listen %q: "+
-			"a process that listens nowhere cannot be asked", p.listen))
+			"must be the address of a running process", p.listen))
 	}
 	if err := cli.CheckAddress(p.listen); err != nil {
 		return "", nil, cli.Usage(fmt.Errorf("--metrics-listen %q: %w", p.listen, err))
@@ -392,12 +390,12 @@ func (p *Process) base() (address string, noFolder, err error) {
 	host, port, _ := net.SplitHostPort(p.listen) // checked
 	if port == "0" {
 		return "", nil, cli.Usage(fmt.Errorf("--metrics-listen %q: "+
-			"name the port that the process found, which its log says", p.listen))
+			"must be the actual port; see the process's log", p.listen))
 	}
 	return "http://" + net.JoinHostPort(reachable(host), port), noFolder, nil
 }
 
-// reachable returns a host's own address if a process listens on all of them.
+// reachable returns the loopback address if host stands for all addresses.
 func reachable(host string) string {
 	at, err := netip.ParseAddr(host)
 	switch {
@@ -409,29 +407,29 @@ func reachable(host string) string {
 	return "::1"
 }
 
-// HealthFlags select the process to check, and what.
+// HealthFlags selects the process to check and the kind of check.
 type HealthFlags struct {
 	Process
 	alive bool
 }
 
-// Register adds the flags. Their defaults are read from the files of `lumenhook serve`.
+// Register adds the flags. Their defaults come from the config files of `lumenhook serve`.
 func (h *HealthFlags) Register(f *pflag.FlagSet) {
 	h.Process.Register(f)
 	f.BoolVar(&h.alive, "alive", false,
 		"only check whether the process responds (/healthz), not whether its parts are healthy")
 }
 
-// Health is a process's report of its health.
+// Health is a process's health report.
 type Health struct {
-	URL     string       `json:"url"` // that was requested
+	URL     string       `json:"url"` // requested URL
 	Status  string       `json:"status"`
-	DataDir string       `json:"dataDir,omitempty"` // of a `lumenhook run`
+	DataDir string       `json:"dataDir,omitempty"` // of `lumenhook run`
 	Checks  []HealthPart `json:"checks"`
 	ok      bool
 }
 
-// HealthPart is the report of a part.
+// HealthPart is the health of one part of the process.
 type HealthPart struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -440,7 +438,7 @@ type HealthPart struct {
 
 const partOK = "ok"
 
-// Fault returns which parts are unhealthy, and why; nil if all are healthy.
+// Fault returns an error that lists the unhealthy parts, or nil if there are none.
 func (h Health) Fault() error {
 	if h.ok {
 		return nil
@@ -454,7 +452,7 @@ func (h Health) Fault() error {
 	return fmt.Errorf("the process is %s: %s", h.Status, strings.Join(parts, "; "))
 }
 
-// Ask requests the health. An error means that no process of ours answered.
+// Ask requests the health. An error means that no Lumenhook process responded.
 func (h *HealthFlags) Ask(ctx context.Context) (health Health, err error) {
 	path := "/readyz"
 	if h.alive {
@@ -471,8 +469,8 @@ func (h *HealthFlags) Ask(ctx context.Context) (health Health, err error) {
 	}
 	health.URL = said.url
 	if said.byFolder && health.DataDir != "" && !sameFolder(health.DataDir, h.DataDir) {
-		return health, fmt.Errorf("the service of %s does not run: %s is answered by the service of %s; "+
-			"name that folder with --data-dir, or the address with --metrics-listen",
+		return health, fmt.Errorf("the service of %s is not running: %s is answered by the service of "+
+			"%s; set  --data-dir to that folder, or set --metrics-listen",
 			h.DataDir, said.url, health.DataDir)
 	}
 	return health, nil
@@ -488,14 +486,14 @@ func sameFolder(a, b string) bool {
 }
 
 var (
-	errNoFollower = errors.New("the process has no follower, and so no sources of ledgers: ask one " +
-		"that runs with the role follower (--metrics-listen)")
-	errStandsBy = errors.New("the follower of this process stands by, and asks no source: ask the " +
-		"process whose lumenhook_ledger_sequence grows (--metrics-listen)")
+	errNoFollower = errors.New("the process has no follower, so it has no ledger sources; use " +
+		"--metrics-listen to select a process with the role follower")
+	errStandsBy = errors.New("the follower of this process is on standby and uses no source; use " +
+		"--metrics-listen to select the process whose lumenhook_ledger_sequence grows")
 )
 
-// LedgerSources returns the state of the sources of ledgers, as the process that follows them sees
-// it. A process that does not follow them is an error: its answer would be old.
+// LedgerSources returns the state of the ledger sources from the process that follows them. Any
+// other process is an error, because its state would be outdated.
 func (p *Process) LedgerSources(ctx context.Context) (sources node.LedgerSources, err error) {
 	said, err := p.ask(ctx, "/ledger-sources")
 	if err != nil {
