@@ -37,18 +37,18 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 		args        []string
 	}{
 		{
-			`unknown command "foo" for "lumenhook endpoints": there are create,`, cli.ExitUsage,
+			`unknown command "foo" for "lumenhook endpoints" (known: create,`, cli.ExitUsage,
 			nil, []string{"endpoints", "foo"},
 		},
 		{
-			`unknown command "foo" for "lumenhook topics": there are acls, cat,`, cli.ExitUsage,
+			`unknown command "foo" for "lumenhook topics" (known: acls, cat,`, cli.ExitUsage,
 			nil, []string{"topics", "foo"},
 		},
 		{"LUMENHOOK_RETRY_SHEDULE sets nothing; did you mean LUMENHOOK_RETRY_SCHEDULE?", cli.ExitUsage,
 			[]string{"LUMENHOOK_RETRY_SHEDULE=1s", "LUMENHOOK_MASTER_KEY=x", "LUMENHOOK_CACHE_DIR=x"},
 			[]string{"run", "--data-dir", t.TempDir()}},
 		{
-			`LUMENHOOK_ATTEMPT_TIMEOUT="soon": must be a time such as`, cli.ExitUsage,
+			`LUMENHOOK_ATTEMPT_TIMEOUT="soon": must be a duration such as`, cli.ExitUsage,
 			[]string{"LUMENHOOK_ATTEMPT_TIMEOUT=soon"},
 			[]string{"run", "--data-dir", t.TempDir()},
 		},
@@ -142,10 +142,10 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.must("endpoints", "list") // run.json knows the authority
 	s.must("endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey, "--ca-file",
 		s.file.CAFile)
-	s.refused("name the authority's file with --ca-file", "endpoints", "list", "--api-url",
+	s.refused("from an unknown authority; set --ca-file", "endpoints", "list", "--api-url",
 		s.file.APIURL, "--api-key", s.file.APIKey)
 	s.refused(`--ca-file "/nowhere"`, "endpoints", "list", "--ca-file", "/nowhere")
-	s.refused("it does not speak TLS", "endpoints", "list", "--api-url",
+	s.refused("the server doesn't use TLS", "endpoints", "list", "--api-url",
 		"https"+strings.TrimPrefix(s.file.Stellar.RPCURL, "http"), "--api-key", s.file.APIKey)
 	s.kill()
 	s.refused("has ended without being stopped", "endpoints", "list")

@@ -147,14 +147,14 @@ func (c *doctorsCluster) loginsAreWrong() {
 		flags []string
 		says  string
 	}{
-		"a wrong password": {[]string{"--kafka-password", "wrong"}, "the brokers refused the login"},
+		"a wrong password": {[]string{"--kafka-password", "wrong"}, "the brokers rejected the login"},
 		"a mechanism of which the brokers have no password": {
 			[]string{"--kafka-password", password, "--kafka-sasl", kafka.SASLScramSHA512},
-			"the brokers refused the login",
+			"the brokers rejected the login",
 		},
 		"no TLS": {
 			[]string{"--kafka-password", password, "--kafka-ca-file", ""},
-			"it speaks TLS: name its authorities with --kafka-ca-file",
+			"the broker requires TLS: set --kafka-ca-file",
 		},
 	} {
 		out := c.examined(doctorsUser, login.flags...)

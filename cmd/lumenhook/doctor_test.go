@@ -121,7 +121,7 @@ func TestDoctorTakesTheFilesOfServe(t *testing.T) {
 		t.Errorf("it ended with %d:\n%s%s", code, out, said)
 	}
 	for _, want := range []string{
-		"it hung up, as a broker does that refuses a login", "topics         unknown  no broker answers",
+		"the broker closed the connection", "topics         unknown  no broker answers",
 		"clickhouse     PROBLEM  ", "disk           ok",
 	} {
 		if !strings.Contains(out, want) {

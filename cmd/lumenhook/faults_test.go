@@ -98,7 +98,7 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--url", "https://10.0.0.1/"},
 		faults: [][]string{
-			{"--description has no value: --secret-out follows it", "--description", "--secret-out", "x"},
+			{"--description has no value and is followed by --secret-out", "--description", "--secret-out", "x"},
 			{`--header "x": must be Name: value`, "--header", "x"},
 			{"--url: must begin with https://", "--url", "http://x"},
 			{"--field and --secret-out: the secret is in the file alone", "--field", "secret",
@@ -485,7 +485,7 @@ func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
 	c.InheritedFlags() // has those of its parents among its own
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
 		if strings.HasPrefix(flag.Value.Type(), "string") {
-			says(t, cli.ExitUsage, "--"+flag.Name+" needs a value", line, "--"+flag.Name)
+			says(t, cli.ExitUsage, "--"+flag.Name+" requires a value", line, "--"+flag.Name)
 			return
 		}
 		says(t, cli.ExitUsage, "--"+flag.Name+` "x": must be `, line, "--"+flag.Name+"=x")
@@ -518,7 +518,7 @@ func (s *testService) missed(f faultsOf, line []string) {
 	case theAPI:
 		says(s.t, cli.ExitFailure, silent, line, "--api-url", "http://"+nobody, "--api-key", "x")
 		says(s.t, cli.ExitUsage, "--api-url", line, "--api-url", nobody, "--api-key", "x")
-		says(s.t, cli.ExitFailure, "the service refuses the API key of --api-key: ", line,
+		says(s.t, cli.ExitFailure, "the service rejected the API key from --api-key; ", line,
 			"--api-url", s.file.APIURL, "--api-key", "x")
 	}
 }

@@ -120,8 +120,8 @@ func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 	go func() { _ = server.Serve(other) }()
 	t.Cleanup(func() { _ = server.Close() })
 	for said, args := range map[string][]string{
-		"it did not answer in time": {"--metrics-listen", hangs.Addr().String(), "--timeout", "50ms"},
-		"unexpected response":       {"--metrics-listen", other.Addr().String()},
+		"timed out":           {"--metrics-listen", hangs.Addr().String(), "--timeout", "50ms"},
+		"unexpected response": {"--metrics-listen", other.Addr().String()},
 	} {
 		says(t, cli.ExitFailure, said, []string{"health"}, args...)
 	}

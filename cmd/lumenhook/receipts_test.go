@@ -98,7 +98,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	s.unproved(1, "not a receipt", keys, keys)
 	s.unproved(1, "no such file", file("missing.json"), file("missing-keys.json"))
 	if said := s.offline(2, "verify-receipt", file("missing.json")); !strings.Contains(said,
-		"--keys must be given") || !strings.Contains(said, "missing.json: no such file") {
+		"--keys is required") || !strings.Contains(said, "missing.json: no such file") {
 		t.Errorf("it says %q", said)
 	}
 }

@@ -658,7 +658,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		{"--muxed-id", pay("--muxed-id", "-1")},
 		{"--asset", []string{"devnet", "account", "--asset", "USD:" + seed}},
 		{
-			"--secret-file or --secret must be given",
+			"--secret-file or --secret is required",
 			[]string{"verify", "--timestamp", "1", "--signature", "v1=00"},
 		},
 		{
@@ -695,7 +695,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		},
 		{"--data-dir", []string{"devnet", "account", "--data-dir", file}},
 		{"--out", []string{"devnet", "cert", "--out", ""}},
-		{"--out must be given", []string{"devnet", "cert"}},
+		{"--out is required", []string{"devnet", "cert"}},
 		{"nonsense", []string{"devnet", "nonsense"}},
 		{"--secret", verify("--secret", "abc")},
 		{"--secret", []string{"verify", "--secret", "", "--timestamp", "1", "--signature", "v1=00"}},

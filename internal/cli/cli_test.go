@@ -86,13 +86,13 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		},
 		"help pets lits": {ExitUsage, []string{`did you mean prog pets list?`}},
 		"pets list rex": {
-			ExitUsage, []string{"prog: pets list takes no arguments, and got \"rex\"\n"},
+			ExitUsage, []string{"prog: pets list takes no arguments, got \"rex\"\n"},
 		},
 		"pets get": {
-			ExitUsage, []string{"prog: pets get needs one PET_ID, and got no argument\n"},
+			ExitUsage, []string{"prog: pets get requires one PET_ID, got no argument\n"},
 		},
 		"pets get a b": {
-			ExitUsage, []string{"prog: pets get needs one PET_ID, and got 2 arguments\n"},
+			ExitUsage, []string{"prog: pets get requires one PET_ID, got 2 arguments\n"},
 		},
 		"pets get EMPTY": {ExitUsage, []string{"PET_ID is empty"}},
 		"pets list --limits 3": {
@@ -115,13 +115,13 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 			ExitUsage, []string{`--limit "two": must be a whole number`},
 		},
 		"pets list --wait 3": {
-			ExitUsage, []string{`--wait "3": must be a time such as`},
+			ExitUsage, []string{`--wait "3": must be a duration such as`},
 		},
 		"pets adopt": {
 			ExitUsage,
 			[]string{
-				"--name must be given: what it is called", "--kind must be given: what it is",
-				"--food or --drink must be given",
+				"--name is required: what it is called", "--kind is required: what it is",
+				"--food or --drink is required",
 			},
 		},
 		"pets adopt --name x --kind y --drink z": {0, nil},
@@ -190,8 +190,8 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		"LUMENHOOK_LIMTI sets nothing; did you mean LUMENHOOK_LIMIT?",
-		"LUMENHOOK_API_PORTS sets nothing: unset it",
-		`LUMENHOOK_WAIT="long": must be a time`,
+		"LUMENHOOK_API_PORTS sets nothing; unset it",
+		`LUMENHOOK_WAIT="long": must be a duration`,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not told: %s\n%s", want, said)
@@ -293,7 +293,7 @@ func TestAnUnknownEndpointOfAFlagIsNamed(t *testing.T) {
 		"/endpointId": "endpoint", "/noticesTo": "notices-to",
 	} {
 		for id, after := range map[string]string{
-			unknown: "; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` makes one",
+			unknown: "; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` creates one",
 			watch:   " is the id of a watch; an endpoint's begins with ep_",
 			"ep_1":  " (must be an id: ep_ and 26 characters)",
 		} {
@@ -329,9 +329,9 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		{keyless, "", []string{"--api-key", "k"}, "the service refuses the API key of --api-key: "},
-		{keyless, "k", nil, "the service refuses the API key of LUMENHOOK_API_KEY: "},
-		{keyless, "", nil, "the service refuses the API key of the data folder .zoo: "},
+		{keyless, "", []string{"--api-key", "k"}, "the service rejected the API key from --api-key; "},
+		{keyless, "k", nil, "the service rejected the API key from LUMENHOOK_API_KEY; "},
+		{keyless, "", nil, "the service rejected the API key of the data folder .zoo; "},
 		{gone, "", []string{"pet_1"}, "There is no such pet: pet_1"},
 		{away, "", []string{"--watch", "wat_1"}, "There is no such watch: wat_1"},
 		{away, "", []string{"--endpoint", "ep_1"}, "There is no such watch."},
@@ -384,7 +384,7 @@ func TestAnInterruptionIsToldAsSuch(t *testing.T) {
 	_, asking := c.GetEvent(ctx, "evt_1")
 	for _, err := range []error{asking, errorf("asking ClickHouse: ", context.Canceled)} {
 		got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError))
-		if !strings.HasSuffix(got, "it was interrupted") || strings.Contains(got, "nothing can be") {
+		if !strings.HasSuffix(got, ": interrupted") || strings.Contains(got, "nothing can be") {
 			t.Errorf("%v is told as %q", err, got)
 		}
 	}
@@ -486,7 +486,7 @@ func TestAnInvalidValueEndsWith2WhoeverFindsIt(t *testing.T) {
 func TestANameThatDoesNotResolveIsToldPlainly(t *testing.T) {
 	_, err := net.Dial("tcp", "no-such-host.invalid:9092")
 	got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError))
-	if got != "the name no-such-host.invalid does not resolve: is it the right one?" {
+	if got != "the host name no-such-host.invalid does not resolve; is it correct?" {
 		t.Error(got)
 	}
 }
@@ -522,11 +522,11 @@ func TestADeadConnectionIsToldByWhatToDo(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://" + nobody: "cannot connect to http://" + nobody +
 			": connection refused; is the service running",
-		"https" + strings.TrimPrefix(plain.URL, "http"): "it does not speak TLS: " +
-			"the address begins with http://",
-		secure.URL:                         "name the authority's file with --ca-file",
-		"http://no-such-host.invalid:1":    "the name no-such-host.invalid",
-		"http://" + silent.Addr().String(): "it did not answer in time",
+		"https" + strings.TrimPrefix(plain.URL, "http"): "the server doesn't use TLS; " +
+			"use an http:// address",
+		secure.URL:                         "from an unknown authority; set --ca-file",
+		"http://no-such-host.invalid:1":    "the host name no-such-host.invalid",
+		"http://" + silent.Addr().String(): "timed out",
 	} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 		c, err := client.New(address, "k",
@@ -582,7 +582,7 @@ func TestAChangeIsPrintedWholeWithoutItsMember(t *testing.T) {
 	for _, field := range []string{"secret", "ids", "id.x"} {
 		code, out, said := answers(t, answer{ID: "x"}, field)
 		if code != ExitFailure || !strings.Contains(out, `"id": "x"`) ||
-			!strings.Contains(said, "what you asked for was done") {
+			!strings.Contains(said, "the command succeeded") {
 			t.Errorf("%s: ends with %d, prints %q: %s", field, code, out, said)
 		}
 	}

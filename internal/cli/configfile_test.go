@@ -132,8 +132,8 @@ func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 	for _, want := range []string{
 		file + ":2: gate-nams sets nothing; did you mean gate-names?",
 		file + ":3: gate-password: must be one value",
-		file + ":5: animals was set in line 4 already", file + ":7: animals-kind: must be one value",
-		file + ":8: config sets nothing", empty + " holds nothing",
+		file + ":5: animals was already set on line 4", file + ":7: animals-kind: must be one value",
+		file + ":8: config sets nothing", empty + " is empty",
 		unknown + " sets nothing; did you mean gate-password?",
 		"--animals: too many",
 	} {

@@ -17,20 +17,19 @@ import (
 // Exit codes of the program, other than 0.
 const (
 	ExitFailure = 1 // the command failed
-	ExitUsage   = 2 // the command line is invalid, and nothing was done
+	ExitUsage   = 2 // the command line is invalid; nothing was done
 	ExitDiffers = 3 // a comparison found differences
 )
 
-// Line is a command line.
 type Line struct {
 	Root *cobra.Command
 	Args []string // without the program's name
-	// Elsewhere names variables with the program's prefix that are no flag's.
+	// Elsewhere lists variables with the program's prefix that belong to no flag.
 	Elsewhere []string
 	Stderr    io.Writer
 }
 
-// Usage marks a usage fault that a command finds itself.
+// Usage marks an error that a command finds itself as a usage error.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -42,26 +41,26 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Differs marks that a comparison found differences, which is no failure of the command.
+// Differs marks an error that reports the differences found by a comparison.
 func Differs(err error) error { return differsError{err} }
 
 type differsError struct{ error }
 
 func (e differsError) Unwrap() error { return e.error }
 
-// EndsWith makes a command end with an exit code of its own, after it has printed why.
+// EndsWith returns an error that sets the exit code and prints nothing.
 func EndsWith(code int) error { return endsWith(code) }
 
 type endsWith int
 
 func (e endsWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
-// Execute executes a command line, prints its error, and returns the exit code.
+// Execute runs a command line, prints its error and returns the exit code.
 func Execute(ctx context.Context, line Line) int {
 	line.Root.SetOut(Plain(line.Root.OutOrStdout()))
 	line.Root.SetErr(Plain(line.Root.ErrOrStderr()))
 	line.Stderr = Plain(line.Stderr)
-	began := false // an error before that is one of the command line
+	began := false // an error before this point is a fault of the command line
 	line.prepare(&began)
 	command, err := line.Root.ExecuteContextC(ctx)
 	if err == nil {
@@ -81,7 +80,7 @@ func Execute(ctx context.Context, line Line) int {
 	return ExitUsage
 }
 
-// prepare applies the same rules to every command of the tree.
+// prepare sets up every command of the tree.
 func (l Line) prepare(began *bool) {
 	root := l.Root
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -116,12 +115,11 @@ func (l Line) prepare(began *bool) {
 	})
 }
 
-// settle sets flags that were not given from variables, secrets and a file, and checks the
-// result against what the command requires. What a command checks itself before it runs
-// (PreRunE) is reported with the rest.
+// settle sets the flags that are not on the command line from variables, secrets and the config
+// file. It then reports all faults together, including those of the command's PreRunE.
 func (l Line) settle(c *cobra.Command, args []string) error {
 	if c.HasSubCommands() {
-		return nil // it only prints its help
+		return nil // only prints its help
 	}
 	faults := unknownVariables(l.Root, l.Elsewhere, os.Environ())
 	faults = append(faults, fromEnvironment(c.Flags())...)
@@ -134,45 +132,44 @@ func (l Line) settle(c *cobra.Command, args []string) error {
 	return errors.Join(faults...)
 }
 
-// valueless returns the fault of a flag whose value is the next flag: that of a variable which is
-// not set, and therefore no word of the command line.
+// valueless detects a flag that took the next flag as its value, which happens if a shell variable
+// is unset.
 func valueless(c *cobra.Command) (fault error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		next, is := strings.CutPrefix(f.Value.String(), "--")
 		name, _, _ := strings.Cut(next, "=")
 		if is && fault == nil && c.Flags().Lookup(name) != nil {
-			fault = fmt.Errorf("--%s has no value: --%s follows it; is the variable that it was to come "+
-				"from set?", f.Name, name)
+			fault = fmt.Errorf("--%s has no value and is followed by --%s; is the shell variable for its "+
+				"value set?", f.Name, name)
 		}
 	})
 	return fault
 }
 
-// Require marks flags that a command line must give.
+// Require marks flags as required.
 func Require(c *cobra.Command, names ...string) {
 	for _, name := range names {
 		annotate(c.Flags().Lookup(name), cobra.BashCompOneRequiredFlag, "true")
 	}
 }
 
-// oneOf is the annotation of a flag that another flag can replace.
 const oneOf = "lumenhook_one_of"
 
-// RequireOneOf requires one of two flags of a command.
+// RequireOneOf requires at least one of two flags.
 func RequireOneOf(c *cobra.Command, name, other string) {
 	annotate(c.Flags().Lookup(name), oneOf, other)
 }
 
-// missing returns a fault for every required flag that is missing.
+// missing returns an error for every required flag that is missing.
 func missing(c *cobra.Command) (faults []error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		for _, other := range f.Annotations[oneOf] {
 			if !f.Changed && !c.Flags().Changed(other) {
-				faults = append(faults, fmt.Errorf("--%s or --%s must be given: %s", f.Name, other, f.Usage))
+				faults = append(faults, fmt.Errorf("--%s or --%s is required: %s", f.Name, other, f.Usage))
 			}
 		}
 		if isRequired(f) && !f.Changed {
-			faults = append(faults, fmt.Errorf("--%s must be given: %s", f.Name, f.Usage))
+			faults = append(faults, fmt.Errorf("--%s is required: %s", f.Name, f.Usage))
 		}
 	})
 	return faults
@@ -182,7 +179,7 @@ func isRequired(f *pflag.Flag) bool {
 	return slices.Equal(f.Annotations[cobra.BashCompOneRequiredFlag], []string{"true"})
 }
 
-// flagFault rewords pflag's error.
+// flagFault rewords pflag's errors.
 func (l Line) flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -191,7 +188,7 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		if at, rest, findErr := l.Root.Find(l.Args); findErr == nil && at.HasSubCommands() &&
 			len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-			return oneSubcommand(at, rest) // the flag belongs to a command whose name is wrong
+			return oneSubcommand(at, rest) // the flag belongs to a misspelled command
 		}
 		if unknown.GetSpecifiedShortnames() != "" {
 			return fmt.Errorf("unknown flag -%s for %q", unknown.GetSpecifiedName(), c.CommandPath())
@@ -203,12 +200,12 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), Form(value.GetFlag()))
 	case errors.As(err, &bare):
-		return fmt.Errorf("--%s needs a value: %s", bare.GetSpecifiedName(), bare.GetFlag().Usage)
+		return fmt.Errorf("--%s requires a value: %s", bare.GetSpecifiedName(), bare.GetFlag().Usage)
 	}
 	return err
 }
 
-// Form says what the value of a flag must be.
+// Form describes the valid values of a flag, such as "must be true or false".
 func Form(f *pflag.Flag) string {
 	if v, is := f.Value.(*value); is {
 		return v.form
@@ -217,11 +214,11 @@ func Form(f *pflag.Flag) string {
 	case "bool":
 		return "must be true or false"
 	case "duration":
-		return "must be a time such as 500ms, 30s, 10m or 24h"
+		return "must be a duration such as 500ms, 30s, 10m or 24h"
 	case "int", "int32", "int64":
 		return "must be a whole number"
 	case "int32Slice":
-		return "must be a whole number, or several with commas between them"
+		return "must be a whole number or a comma-separated list of them"
 	case "stringSlice", "stringArray":
 		return "must be a list"
 	case "string":
@@ -232,7 +229,7 @@ func Form(f *pflag.Flag) string {
 	return "must be of the form " + f.Value.Type()
 }
 
-// helpCommand is cobra's, except that an unknown topic is a fault.
+// helpCommand is like cobra's, except that an unknown topic is an error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -252,7 +249,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// nameOf returns the name of a command without the program's, which begins every message.
+// nameOf returns the name of a command without the program's name, which starts every message.
 func nameOf(c *cobra.Command) string {
 	if !c.HasParent() {
 		return "the program"
@@ -260,7 +257,7 @@ func nameOf(c *cobra.Command) string {
 	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
-// argumentsOf returns the arguments that a command's use line names: none, ID, or [ID].
+// argumentsOf derives the check of the arguments from the use line: none, ID, or [ID].
 func argumentsOf(c *cobra.Command) cobra.PositionalArgs {
 	words := strings.Fields(c.Use + " --")
 	switch {
@@ -272,23 +269,22 @@ func argumentsOf(c *cobra.Command) cobra.PositionalArgs {
 	return OneArgument
 }
 
-// noArguments accepts flags only.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments, and got %q", nameOf(c), strings.Join(args, " "))
+		return fmt.Errorf("%s takes no arguments, got %q", nameOf(c), strings.Join(args, " "))
 	}
 	return nil
 }
 
-// OneArgument requires exactly the argument that the command's use line names.
+// OneArgument requires exactly the one argument in the command's use line.
 func OneArgument(c *cobra.Command, args []string) error {
 	name := strings.Fields(c.Use)[1]
 	switch len(args) {
 	case 0:
-		return fmt.Errorf("%s needs one %s, and got no argument", nameOf(c), name)
+		return fmt.Errorf("%s requires one %s, got no argument", nameOf(c), name)
 	case 1:
 	default:
-		return fmt.Errorf("%s needs one %s, and got %d arguments", nameOf(c), name, len(args))
+		return fmt.Errorf("%s requires one %s, got %d arguments", nameOf(c), name, len(args))
 	}
 	if args[0] == "" {
 		return isEmpty(name)
@@ -296,10 +292,9 @@ func OneArgument(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// optionalArgument accepts one argument at most.
 func optionalArgument(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return fmt.Errorf("%s takes at most one argument, and got %d: put one with spaces in it "+
+		return fmt.Errorf("%s takes at most one argument, got %d; put an argument with spaces "+
 			"in quotes", nameOf(c), len(args))
 	}
 	if len(args) == 1 && args[0] == "" {
@@ -308,12 +303,11 @@ func optionalArgument(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// isEmpty is the fault of an argument that has no characters.
 func isEmpty(name string) error {
-	return fmt.Errorf("%s is empty: is the variable that it came from set?", name)
+	return fmt.Errorf("%s is empty; is the shell variable for its value set?", name)
 }
 
-// oneSubcommand returns the fault of a command line that lacks a subcommand.
+// oneSubcommand returns an error for an unknown subcommand.
 func oneSubcommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -326,13 +320,13 @@ func oneSubcommand(c *cobra.Command, args []string) error {
 	}
 	said := DidYouMean(args[0], names, c.CommandPath()+" ")
 	if said == "" {
-		said = ": there are " + strings.Join(names, ", ")
+		said = " (known: " + strings.Join(names, ", ") + ")"
 	}
 	return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), said)
 }
 
-// Nearest returns the names that cobra suggests for a word: those that begin with it, or differ by
-// at most two letters, and at most half. A name that is given twice is suggested once.
+// Nearest returns the names that cobra suggests for a word: those that start with it or differ in
+// at most two letters, and in at most half of its letters. It removes duplicates.
 func Nearest(word string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(word)/2))}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
@@ -341,7 +335,7 @@ func Nearest(word string, names []string) []string {
 	return c.SuggestionsFor(word)
 }
 
-// DidYouMean returns the end of a sentence about an unknown word.
+// DidYouMean returns a suggestion to append to an error about an unknown word.
 func DidYouMean(word string, names []string, before string) string {
 	nearest := Nearest(word, names)
 	if len(nearest) == 0 {
@@ -350,12 +344,12 @@ func DidYouMean(word string, names []string, before string) string {
 	return "; did you mean " + before + strings.Join(nearest, " or "+before) + "?"
 }
 
-// flagsToldMost bounds how many flags are told for one that there is not.
+// flagsToldMost bounds the flags suggested for an unknown flag.
 const flagsToldMost = 4
 
-// didYouMeanFlag returns the end of a sentence about an unknown flag. Some commands have one flag
-// where others have several: --memo, and --memo-text, --memo-id and --memo-hash. Who gives the one
-// is told all of the several, and who gives one of the several is told the one.
+// didYouMeanFlag returns a suggestion to append to an error about an unknown flag. Some commands
+// have one flag (--memo) where others have several (--memo-text, --memo-id, --memo-hash), so each
+// form suggests the other.
 func didYouMeanFlag(word string, names []string) string {
 	var several []string
 	one := ""

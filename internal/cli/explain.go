@@ -25,8 +25,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// Explain formats an error for the terminal: a refusal of the API by the flags that its
-// fields came from, and a dead connection by its address, one cause and what to do.
+// Explain formats an error for the terminal. It names the flags that caused an API error. For a
+// connection failure it shows the address, the cause and what to do.
 func Explain(err error, flags *pflag.FlagSet) string {
 	text := withoutPackages(err)
 	var refused *client.Problem
@@ -37,7 +37,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	case errors.As(err, &refused):
 		return strings.Replace(text, refused.Error(), refusal(refused, flags), 1)
 	case errors.As(err, &asking) && errors.Is(asking, context.Canceled):
-		return strings.Replace(text, asking.Error(), "it was interrupted", 1)
+		return strings.Replace(text, asking.Error(), "interrupted", 1)
 	case errors.As(err, &asking):
 		said := "cannot connect to " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
 		return strings.Replace(strings.Replace(text, "calling the API: ", "", 1), asking.Error(), said, 1)
@@ -53,18 +53,18 @@ func Explain(err error, flags *pflag.FlagSet) string {
 		}
 		return replace(text, dialing, said)
 	case errors.Is(err, context.Canceled):
-		return strings.Replace(text, context.Canceled.Error(), "it was interrupted", 1)
+		return strings.Replace(text, context.Canceled.Error(), "interrupted", 1)
 	}
 	return text
 }
 
-// requests are what the Kafka client and ours say of the request that failed, which is of
-// no use to who cannot reach a broker.
+// requests matches what Kafka errors say about the failed request. That doesn't help a user who
+// cannot reach a broker.
 var requests = regexp.MustCompile(`asking for the (offsets of topic [^ :]+|brokers): |` +
 	`no answer that counts: |context deadline exceeded; the last try: |unable to dial: `)
 
-// replace replaces an inner error in the text of the one that wraps it, and leaves out which
-// request met it. What the failure means to the command stays.
+// replace replaces the text of an inner error and removes the failed request before it. The context
+// of the command stays.
 func replace(text string, inner error, said string) string {
 	before, after, found := strings.Cut(text, withoutPackages(inner))
 	if !found {
@@ -73,14 +73,13 @@ func replace(text string, inner error, said string) string {
 	return requests.ReplaceAllString(before, "") + said + after
 }
 
-// unreachedError is an error of brokers, none of which can be reached; it has one cause for
-// each.
+// unreachedError reports that none of the brokers could be reached, with a cause per broker.
 type unreachedError interface {
 	error
 	Unreached() (brokers []string, causes []error)
 }
 
-// noBroker lists the addresses of brokers, those with the same cause together.
+// noBroker lists the unreachable brokers, grouped by cause.
 func noBroker(e unreachedError) string {
 	brokers, faults := e.Unreached()
 	var causes []string
@@ -102,7 +101,7 @@ func noBroker(e unreachedError) string {
 	return said
 }
 
-// brokerCause returns why one broker cannot be reached, and what to do.
+// brokerCause explains why a broker cannot be reached, and what to do.
 func brokerCause(err error, address string) string {
 	var dialing *net.OpError
 	var name *net.DNSError
@@ -111,20 +110,20 @@ func brokerCause(err error, address string) string {
 		errors.As(err, &dialing) && dialing.Op == "dial":
 		return cause(err, address)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return "something listens there, and does not answer as a broker does; " +
+		return "a server listens there but doesn't respond like a Kafka broker; " +
 			"is this a broker's address?"
 	case errors.Is(err, io.EOF):
-		return "it hung up, as a broker does that refuses a login, or expects TLS: are --kafka-user, " +
-			"its password, --kafka-sasl and --kafka-tls right?"
-	case strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
-		return "it speaks TLS: name its authorities with --kafka-ca-file, or give --kafka-tls where " +
-			"this machine trusts them"
+		return "the broker closed the connection, which means a failed login or missing TLS; check " +
+			"--kafka-user, its password, --kafka-sasl and --kafka-tls"
+	case strings.Contains(err.Error(), "tls alert record"): // kgo has no error type for this
+		return "the broker requires TLS: set --kafka-ca-file, or --kafka-tls if this machine " +
+			"trusts its certificate authority"
 	}
 	return cause(errors.New(strings.TrimPrefix(withoutPackages(err), "unable to dial: ")), address)
 }
 
-// packages are those whose errors begin with their name, which is for logs and is removed
-// for people.
+// packages lists the packages whose errors start with the package's name. The name is only useful
+// in logs, so it is removed for users.
 var packages = []string{
 	"api", "broker", "client", "commands", "console", "directory", "domain", "egress",
 	"engine", "follower", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
@@ -132,8 +131,8 @@ var packages = []string{
 	"streams", "telemetry", "topology", "transfer", "trial",
 }
 
-// withoutPackages returns the text of an error without the names of packages that it, or
-// any error that it wraps, begins with.
+// withoutPackages returns the text of an error without the package names at its start or at the
+// start of the errors that it wraps.
 func withoutPackages(err error) string {
 	text := err.Error()
 	var strip func(error)
@@ -142,7 +141,7 @@ func withoutPackages(err error) string {
 		if name, rest, is := strings.Cut(said, ": "); is && slices.Contains(packages, name) {
 			text = strings.Replace(text, said, rest, 1)
 		}
-		switch e := err.(type) { //nolint:errorlint // the levels are walked one by one
+		switch e := err.(type) { //nolint:errorlint // visits every level
 		case interface{ Unwrap() error }:
 			if next := e.Unwrap(); next != nil {
 				strip(next)
@@ -157,15 +156,15 @@ func withoutPackages(err error) string {
 	return text
 }
 
-// isLoginFault reports whether brokers refused a login, or closed the connection: they do
-// that if a login is missing, if TLS is missing, and if TLS is not expected.
+// isLoginFault reports whether brokers rejected a login or closed the connection. They close it if
+// a login or TLS is missing, or if they don't support TLS.
 func isLoginFault(err error) bool {
 	return errors.As(err, new(*kgo.ErrFirstReadEOF)) ||
 		errors.Is(err, kerr.SaslAuthenticationFailed) ||
 		errors.Is(err, kerr.IllegalSaslState) || errors.Is(err, kerr.UnsupportedSaslMechanism)
 }
 
-// loginFault returns the inner error that describes a refused login.
+// loginFault returns the inner error that describes the rejected login.
 func loginFault(err error) error {
 	var unreachable unreachedError
 	var hungUp *kgo.ErrFirstReadEOF
@@ -181,34 +180,34 @@ func loginFault(err error) error {
 	return err
 }
 
-// loginAdvice returns what the brokers did, and what to do, depending on the flags.
+// loginAdvice explains a rejected login and what to do, depending on the flags.
 func loginAdvice(err error, flags *pflag.FlagSet) string {
 	given := func(name string) bool { return flags.Changed(name) }
-	advice := "the brokers refused the login: "
+	advice := "the brokers rejected the login: "
 	if errors.As(err, new(*kgo.ErrFirstReadEOF)) {
-		advice = "the brokers hung up: "
+		advice = "the brokers closed the connection: "
 	}
 	switch {
 	case given("kafka-user"):
-		advice += "are --kafka-user, its password and --kafka-sasl right"
+		advice += "check --kafka-user, its password and --kafka-sasl"
 	case given("kafka-token-file"):
-		advice += "is the token of --kafka-token-file right, and not expired"
+		advice += "check that the token in --kafka-token-file is valid and has not expired"
 	case given("kafka-cert-file"):
-		advice += "is the certificate of --kafka-cert-file one that they take"
+		advice += "check that they accept the certificate in --kafka-cert-file"
 	default:
-		advice += "if they want a login, give --kafka-user and --kafka-password-file " +
-			"(--kafka-sasl names the mechanism)"
+		advice += "if they require a login, set --kafka-user and --kafka-password-file " +
+			"(and --kafka-sasl for another mechanism)"
 	}
 	for _, name := range []string{"kafka-tls", "kafka-ca-file", "kafka-cert-file"} {
 		if given(name) {
-			return advice + "; is this their address for TLS?"
+			return advice + "; is this their TLS port?"
 		}
 	}
 	return advice +
-		"; if they speak TLS, give --kafka-tls, or --kafka-ca-file with the file of their authority"
+		"; if they require TLS, set --kafka-tls, or --kafka-ca-file for a private certificate authority"
 }
 
-// base returns the part of an address that was given as a flag.
+// base returns the scheme and host of an address.
 func base(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -217,7 +216,7 @@ func base(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// cause returns why a connection failed, and what to do.
+// cause explains why a connection failed, and what to do.
 func cause(err error, address string) string {
 	var name *net.DNSError
 	var record tls.RecordHeaderError
@@ -228,21 +227,21 @@ func cause(err error, address string) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused; is the service running, and is this its address?"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return "it does not speak TLS: the address begins with http://"
+		return "the server doesn't use TLS; use an http:// address"
 	case errors.As(err, &unknown):
-		return "its certificate is of an authority that is not trusted here: name the authority's file " +
-			"with --ca-file"
+		return "the server's certificate is from an unknown authority; set --ca-file to the " +
+			"authority's certificate"
 	case errors.As(err, &host), errors.As(err, &invalid):
-		return err.Error() + ": give the name that the certificate is for"
+		return err.Error() + "; use the host name in the certificate"
 	case errors.As(err, &name):
-		return fmt.Sprintf("the name %s does not resolve: is it the right one?", name.Name)
+		return fmt.Sprintf("the host name %s does not resolve; is it correct?", name.Name)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return "it did not answer in time"
+		return "timed out"
 	}
 	return strings.ReplaceAll(err.Error(), address, "it")
 }
 
-// refusal formats each fault with its flag.
+// refusal formats an API error, and names the flag of each fault.
 func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	var lines []string
 	for _, f := range p.Errors {
@@ -266,21 +265,21 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	return p.Detail
 }
 
-// keyRefused returns where the refused key came from, and what to do.
+// keyRefused explains where the rejected key came from, and what to do.
 func keyRefused(flags *pflag.FlagSet) string {
 	key, dir := flags.Lookup("api-key"), flags.Lookup("data-dir")
 	switch {
 	case key != nil && key.Changed:
-		return "the service refuses the API key of " + originOf(key) + ": is it complete, of this " +
-			"service, and neither revoked nor expired? `lumenhook keys create` makes another"
+		return "the service rejected the API key from " + originOf(key) + "; is it complete, for this " +
+			"service, and neither revoked nor expired? To create another, use `lumenhook keys create`"
 	case dir != nil:
-		return "the service refuses the API key of the data folder " + dir.Value.String() +
-			": was that key revoked? give another with --api-key or " + Variable("api-key")
+		return "the service rejected the API key of the data folder " + dir.Value.String() +
+			"; was it revoked? To use another key, set " + Variable("api-key")
 	}
-	return "the service refuses the API key"
+	return "the service rejected the API key"
 }
 
-// prefixes are how ids begin, by what a refusal calls those that have them.
+// prefixes maps the kinds of objects in API errors to their id prefixes.
 var prefixes = map[string]string{
 	"endpoint": "ep_",
 	"watch":    "wat_",
@@ -288,8 +287,8 @@ var prefixes = map[string]string{
 	"key":      "key_",
 }
 
-// otherKind says what ids are like of what the API does not find, where one is not: it is of
-// something else, or cut off.
+// otherKind explains why an id cannot be found: it belongs to another kind of object, or is
+// truncated.
 func otherKind(detail, id string) string {
 	for _, word := range words.FindAllString(detail, -1) {
 		prefix := prefixes[word]
@@ -306,14 +305,14 @@ func otherKind(detail, id string) string {
 	return ""
 }
 
-// noEndpoint says that an id is of no endpoint, and what to do on a command line: the API names its
-// own requests.
+// noEndpoint explains that the endpoint doesn't exist, and which command to use. The API's own text
+// names requests instead.
 func noEndpoint(id string) string {
 	return "names no endpoint of your account: " + id + cmp.Or(otherKind("endpoint", id),
-		"; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` makes one")
+		"; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` creates one")
 }
 
-// one returns a noun with its article.
+// one adds the indefinite article to a noun.
 func one(noun string) string {
 	if strings.ContainsAny(noun[:1], "aeiou") {
 		return "an " + noun
@@ -321,13 +320,13 @@ func one(noun string) string {
 	return "a " + noun
 }
 
-// isID reports whether an id begins so, and is as long as one must be.
+// isID reports whether an id has this prefix and the right length.
 func isID(prefix, id string) bool {
 	return strings.HasPrefix(id, prefix) && len(id) == len(prefix)+26
 }
 
-// named returns the id on a command line that the API does not find: the argument, or that of
-// the flag whose name the refusal has.
+// named returns the id that the API did not find: the argument, or the value of the flag that the
+// error mentions.
 func named(p *client.Problem, flags *pflag.FlagSet) string {
 	if flags.NArg() == 1 {
 		return flags.Arg(0)
@@ -342,8 +341,7 @@ func named(p *client.Problem, flags *pflag.FlagSet) string {
 
 var words = regexp.MustCompile(`\w+`)
 
-// withFlags replaces the other end of a range in the detail of a fault by its flag: the API names
-// the field or the parameter.
+// withFlags replaces the API's name for the other end of a range with its flag.
 func withFlags(f client.Fault, detail string, flags *pflag.FlagSet) string {
 	if f.Code != problem.FaultRangeIsEmpty {
 		return detail
@@ -356,8 +354,8 @@ func withFlags(f client.Fault, detail string, flags *pflag.FlagSet) string {
 	})
 }
 
-// isInvalid reports whether the API refused a flag's value that is invalid by itself,
-// whatever the service holds.
+// isInvalid reports whether the API rejected a flag's value that is invalid regardless of the
+// service's state.
 func isInvalid(err error, flags *pflag.FlagSet) bool {
 	var refused *client.Problem
 	if !errors.As(err, &refused) {
@@ -370,7 +368,7 @@ func isInvalid(err error, flags *pflag.FlagSet) bool {
 	})
 }
 
-// place returns the flag of a fault, or the field without one.
+// place returns the flag of a fault, or the field if there is no flag.
 func place(f client.Fault, flags *pflag.FlagSet) string {
 	field, inside := fieldOf(f)
 	if field == "" {
@@ -387,7 +385,7 @@ func place(f client.Fault, flags *pflag.FlagSet) string {
 	return given + ": "
 }
 
-// fieldOf returns the parameter or the field of a fault, and the place inside it.
+// fieldOf returns the parameter or field of a fault, and the position inside it.
 func fieldOf(f client.Fault) (field, inside string) {
 	if f.Parameter != "" {
 		return f.Parameter, ""
@@ -396,18 +394,17 @@ func fieldOf(f client.Fault) (field, inside string) {
 	return field, inside
 }
 
-// flagOf returns the flag of a fault's field, or nil.
 func flagOf(f client.Fault, flags *pflag.FlagSet) *pflag.Flag {
 	field, _ := fieldOf(f)
 	return flagFor(field, flags)
 }
 
-// flagFor returns the flag of a field or a parameter, or nil.
+// flagFor returns the flag for a field or parameter, or nil.
 func flagFor(field string, flags *pflag.FlagSet) *pflag.Flag {
 	return flags.Lookup(cmp.Or(flagNames[field], flagOfName(field)))
 }
 
-// nth returns the one of several values that a fault is in.
+// nth returns the element of a list that a fault refers to.
 func nth(values []string, inside string) string {
 	index, _, _ := strings.Cut(inside, "/")
 	for i, value := range values {

@@ -111,9 +111,9 @@ func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
 			Causes:  []error{fmt.Errorf("unable to dial: %w", refused)},
 		},
 		"opening the account: no broker can be reached at a:1, b:1: connection refused; is the service running, " +
-			"and is this its address?;\nnor at kafka.invalid:9092: the name kafka.invalid does not " +
-			"resolve: is it the right one?;\nnor at c:1: something listens there, and does not " +
-			"answer as a broker does; is this a broker's address?": &kafka.UnreachableError{
+			"and is this its address?;\nnor at kafka.invalid:9092: the host name kafka.invalid does not " +
+			"resolve; is it correct?;\nnor at c:1: a server listens there but doesn't " +
+			"respond like a Kafka broker; is this a broker's address?": &kafka.UnreachableError{
 			Brokers: []string{"a:1", "kafka.invalid:9092", "b:1", "c:1"},
 			Causes:  []error{refused, unknown, refused, context.DeadlineExceeded},
 		},
@@ -121,9 +121,9 @@ func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
 			"service running, and is this its address?": fmt.Errorf(
 			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
 				"no answer that counts: unable to dial: %w", refused),
-		"opening the account: the brokers hung up: if they want a login, give --kafka-user and " +
-			"--kafka-password-file (--kafka-sasl names the mechanism); if they speak TLS, give " +
-			"--kafka-tls, or --kafka-ca-file with the file of their authority": fmt.Errorf(
+		"opening the account: the brokers closed the connection: if they require a login, set --kafka-user and " +
+			"--kafka-password-file (and --kafka-sasl for another mechanism); if they require TLS, set " +
+			"--kafka-tls, or --kafka-ca-file for a private certificate authority": fmt.Errorf(
 			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
 				"no answer that counts: %w", &kgo.ErrFirstReadEOF{}),
 	} {

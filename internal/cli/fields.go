@@ -15,12 +15,12 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// A struct of the API's client describes each of its fields once, by tags: json is the field's name
-// in the API, help says what it is, values what it may be, and flag is the name of its flag where
-// that does not follow from json (minAmount is --min-amount, watchId is --watch).
+// The tags of the API client's structs describe their fields: json is the name in the API, help is
+// the description, and values lists the valid values. flag is the name of the flag, unless it
+// follows from json (minAmount becomes --min-amount, watchId becomes --watch).
 
-// AddFields adds a flag for each field of a struct that has a help, except for those named by their
-// flags. What a field holds is the default.
+// AddFields adds a flag for each field with a help tag, except for the flags in except. The field's
+// current value is the default.
 func AddFields(f *pflag.FlagSet, of any, except ...string) {
 	for _, one := range fieldsOf(of) {
 		if !slices.Contains(except, one.flag) {
@@ -29,15 +29,15 @@ func AddFields(f *pflag.FlagSet, of any, except ...string) {
 	}
 }
 
-// AddArguments is AddFields for a program, which names fields as the API does.
+// AddArguments is like AddFields, but uses the API's field names, for MCP clients.
 func AddArguments(f *pflag.FlagSet, of any) {
 	for _, one := range fieldsOf(of) {
 		one.add(f, one.json)
 	}
 }
 
-// ChangedFields returns the fields of a struct whose flags were given, as a merge patch: an empty
-// one is null, which restores its default.
+// ChangedFields returns the fields whose flags were given as a merge patch. An empty value becomes
+// null, which restores the default.
 func ChangedFields(f *pflag.FlagSet, of any) client.Patch {
 	patch := client.Patch{}
 	for _, one := range fieldsOf(of) {
@@ -64,10 +64,10 @@ func ChangedFields(f *pflag.FlagSet, of any) client.Patch {
 	return patch
 }
 
-// field is one of a struct.
+// field describes a field of a struct.
 type field struct {
 	json, flag, help string
-	values           []string // empty: any
+	values           []string // empty: any value
 	required         bool
 	to               any
 }
@@ -94,7 +94,6 @@ func fieldsOf(of any) (all []field) {
 
 var capitals = regexp.MustCompile(`[A-Z]`)
 
-// flagName returns the name of a field's flag.
 func flagName(f reflect.StructField) string {
 	if name := f.Tag.Get("flag"); name != "" {
 		return name
@@ -110,7 +109,7 @@ func flagOfName(name string) string {
 	return strings.TrimSuffix(kebab, "-id")
 }
 
-// flagNames are the flags of fields whose names do not follow from the fields'.
+// flagNames maps field names to flags that have a different name.
 var flagNames = func() map[string]string {
 	names := make(map[string]string)
 	for _, t := range []reflect.Type{
@@ -128,9 +127,9 @@ var flagNames = func() map[string]string {
 	return names
 }()
 
-// Annotations of the flags of fields.
+// Annotations of field flags.
 const (
-	requiredKey = "lumenhook_required" // of a program's arguments
+	requiredKey = "lumenhook_required" // of an MCP tool's arguments
 	valuesKey   = "lumenhook_values"
 )
 
@@ -162,7 +161,7 @@ func (one field) add(f *pflag.FlagSet, name string) {
 	}
 }
 
-// Offer says what the value of a flag may be, for completion.
+// Offer sets the values that completion offers for a flag.
 func Offer(f *pflag.FlagSet, name string, values ...string) {
 	if len(values) > 0 {
 		annotate(f.Lookup(name), valuesKey, "")
@@ -170,13 +169,13 @@ func Offer(f *pflag.FlagSet, name string, values ...string) {
 	}
 }
 
-// Values returns what the value of a flag may be; none: anything.
+// Values returns the values that completion offers, or none if any value is valid.
 func Values(f *pflag.Flag) []string { return f.Annotations[valuesKey] }
 
-// IsRequiredArgument reports whether a program must give an argument.
+// IsRequiredArgument reports whether an MCP client must set an argument.
 func IsRequiredArgument(f *pflag.Flag) bool { return len(f.Annotations[requiredKey]) > 0 }
 
-// value is a flag's value, with the form that is named in the error for an invalid text.
+// value is a flag's value. form describes the valid values for errors.
 type value struct {
 	set        func(string) error
 	text       func() string
@@ -186,7 +185,7 @@ type value struct {
 func (v *value) Set(text string) error { return v.set(text) }
 
 func (v *value) String() string {
-	if v.text == nil { // pflag asks for the text of the zero value
+	if v.text == nil { // pflag calls String on the zero value
 		return ""
 	}
 	return v.text()
@@ -194,9 +193,9 @@ func (v *value) String() string {
 
 func (v *value) Type() string { return v.kind }
 
-var errForm = errors.New("is of another form") // what is said is the flag's form
+var errForm = errors.New("is of another form") // users see the flag's form instead
 
-// choiceOf is a text, or one of several, in upper or lower case.
+// choiceOf is a string flag. If values is not empty, it accepts only those, in any case.
 func choiceOf(to *string, values []string) *value {
 	return &value{
 		kind: "string",
@@ -216,7 +215,7 @@ func choiceOf(to *string, values []string) *value {
 	}
 }
 
-// headersOf are given one by one.
+// headersOf is a flag that can be repeated, once per header.
 func headersOf(to *map[string]string) *value {
 	return &value{
 		kind: "stringArray",
@@ -238,14 +237,14 @@ func headersOf(to *map[string]string) *value {
 
 const instantForm = "a time such as 2026-11-21T10:15:30Z, or how long ago, such as 24h"
 
-// InstantVar adds a flag for a time, which may also be given as how long ago it was.
+// InstantVar adds a flag for a time, which users can also give as a duration before now.
 func InstantVar(f *pflag.FlagSet, to *time.Time, name, usage string) {
 	f.Var(boundOf(nil, to, "must be "+instantForm), name, usage)
 }
 
 var ledgerForm = regexp.MustCompile(`^[0-9]+$`)
 
-// boundOf is a time or, unless ledger is nil, a ledger.
+// boundOf is a flag for a time or, if ledger is not nil, for a ledger.
 func boundOf(ledger *uint32, at *time.Time, form string) *value {
 	return &value{
 		kind: "time",
@@ -279,12 +278,12 @@ func boundOf(ledger *uint32, at *time.Time, form string) *value {
 // aheadMost is how far another machine's clock may be ahead of this one's.
 const aheadMost = time.Minute
 
-// CheckPast refuses a time in the future as the value of a flag, for a command that waits for what
-// happens from then on: it would wait in silence.
+// CheckPast returns an error if a flag's time is in the future. A command that waits for events
+// from that time on would wait silently.
 func CheckPast(name string, at time.Time) error {
 	if time.Until(at) <= aheadMost {
 		return nil
 	}
-	return Usage(fmt.Errorf("--%s %q: is in the future: must be a time that has passed, or how long "+
-		"ago, such as 24h; without --%s it begins now", name, at.Format(time.RFC3339), name))
+	return Usage(fmt.Errorf("--%s %q: is in the future; use a past time, or how long "+
+		"ago, such as 24h; without --%s the command starts now", name, at.Format(time.RFC3339), name))
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// helpWidth is the width in which the flags of a help are printed.
+// helpWidth is the line width of the flags in help texts.
 const helpWidth = 100
 
-// helpAll is the flag that a command with many flags has in addition to --help, which shows the
-// important ones.
+// helpAll is the flag that shows all flags. Commands with many flags show only the important ones
+// for --help.
 const helpAll = "help-all"
 
-// Describe puts a flag under a heading of the help, and says which roles use it (none: all) and
-// whether its value is not shown.
+// Describe sets a flag's heading in the help, the roles that use it ("" means all), and whether its
+// value is secret.
 func Describe(f *pflag.Flag, heading, roles string, secret bool) {
 	if heading != "" {
 		annotate(f, headingKey, heading)
@@ -32,8 +32,7 @@ func Describe(f *pflag.Flag, heading, roles string, secret bool) {
 	}
 }
 
-// Group puts the flags that register adds under a heading of the help, unless they have
-// one.
+// Group puts the flags that register adds under a heading, unless they already have one.
 func Group(f *pflag.FlagSet, heading string, register func(*pflag.FlagSet)) {
 	before := make(map[string]bool)
 	f.VisitAll(func(flag *pflag.Flag) { before[flag.Name] = true })
@@ -45,8 +44,8 @@ func Group(f *pflag.FlagSet, heading string, register func(*pflag.FlagSet)) {
 	})
 }
 
-// Brief makes --help show, of the flags that were added so far, only those that are named, and
-// --help-all show all of them.
+// Brief makes --help show only the important flags of those added so far, and adds --help-all,
+// which shows all flags.
 func Brief(f *pflag.FlagSet, important ...string) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		if !slices.Contains(important, flag.Name) {
@@ -58,7 +57,7 @@ func Brief(f *pflag.FlagSet, important ...string) {
 	annotate(f.Lookup(helpAll), answerKey, "true")
 }
 
-// allHelp is the value of --help-all, which sets --help too.
+// allHelp is the value of --help-all. Setting it also sets --help.
 type allHelp pflag.FlagSet
 
 func (a *allHelp) Set(text string) error {
@@ -71,17 +70,16 @@ func (*allHelp) String() string { return "" }
 
 func (*allHelp) Type() string { return "bool" }
 
-// isHelp reports whether a flag only shows the help.
+// isHelp reports whether a flag only shows help.
 func isHelp(f *pflag.Flag) bool { return f.Name == "help" || f.Name == helpAll }
 
-// isBrief reports whether the help of a command shows its important flags only.
+// isBrief reports whether a command's help shows only the important flags.
 func isBrief(c *cobra.Command) bool {
 	f := c.Flags().Lookup(helpAll)
 	return f != nil && !slices.Contains(f.Annotations[shownKey], "true")
 }
 
-// usage is cobra's own, but that flags stand under their headings, lines are wrapped, and
-// required flags are marked.
+// usage is like cobra's, but groups flags under headings, wraps lines and marks required flags.
 func usage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n  " + c.UseLine())
@@ -114,8 +112,7 @@ func usage(c *cobra.Command) error {
 	return err
 }
 
-// flagUsages lists flags by their headings: first those without one, under a general
-// heading.
+// flagUsages lists flags by heading. Flags without one come first, under a general heading.
 func flagUsages(general string, flags *pflag.FlagSet, brief bool) string {
 	groups := make(map[string]*pflag.FlagSet)
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -144,7 +141,7 @@ func flagUsages(general string, flags *pflag.FlagSet, brief bool) string {
 	return text
 }
 
-// headingOf returns the heading under which a flag stands, with the roles that use it.
+// headingOf returns a flag's heading, with the roles that use it.
 func headingOf(f *pflag.Flag, withRoles bool) string {
 	heading := strings.Join(f.Annotations[headingKey], "")
 	roles := strings.Join(f.Annotations[rolesKey], "")
@@ -154,7 +151,7 @@ func headingOf(f *pflag.Flag, withRoles bool) string {
 	return heading + " (" + roles + ")"
 }
 
-// requirement returns how a flag's usage says that it must be given.
+// requirement returns the mark of a required flag.
 func requirement(f *pflag.Flag) string {
 	if isRequired(f) {
 		return " (required)"

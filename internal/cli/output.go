@@ -21,16 +21,15 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// Output is how a command prints its answer: for people, as JSON, or one member of
-// it for a script.
+// Output selects how a command prints its result: as a table, as JSON, or only one field of the
+// JSON for a script.
 type Output struct {
 	JSON  bool
 	Field string
 
-	changes bool // of the command that runs, which says so
+	changes bool // the running command changes something
 }
 
-// Register adds the flags.
 func (o *Output) Register(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.StringVar(&o.Field, "field", "", "print a single field of the JSON, such as id or data.0.id")
@@ -39,8 +38,8 @@ func (o *Output) Register(f *pflag.FlagSet) {
 	}
 }
 
-// Changes marks a command that changes something. Should its answer lack the member of --field, the
-// whole answer is printed: what it shows may be shown only once.
+// Changes marks a command that changes something. If its result lacks the --field member, the
+// complete result is printed, because it may contain something that is shown only once.
 func (o *Output) Changes(c *cobra.Command) {
 	Before(c, func() error {
 		o.changes = true
@@ -48,7 +47,7 @@ func (o *Output) Changes(c *cobra.Command) {
 	})
 }
 
-// Before adds a check to those that a command makes before it runs.
+// Before adds a check to a command's PreRunE.
 func Before(c *cobra.Command, check func() error) {
 	former := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
@@ -59,7 +58,7 @@ func Before(c *cobra.Command, check func() error) {
 	}
 }
 
-// Print prints an answer. show prints it in columns, for people.
+// Print prints a result. show prints it as a table.
 func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 	switch {
 	case o.Field != "":
@@ -68,7 +67,7 @@ func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 			return err
 		}
 		whole := Output{JSON: true}
-		return errors.Join(fmt.Errorf("what you asked for was done, and this is its whole answer, "+
+		return errors.Join(fmt.Errorf("the command succeeded (complete result below), "+
 			"but %w", err), whole.Print(w, answer, nil))
 	case o.JSON:
 		e := json.NewEncoder(w)
@@ -81,8 +80,8 @@ func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 	return columns.Flush()
 }
 
-// member prints the value at a path such as data.0.id: a text as it is, anything else as
-// JSON.
+// member prints the value at a path such as data.0.id. It prints a string as is and any other value
+// as JSON.
 func (o *Output) member(w io.Writer, answer any) error {
 	text, err := json.Marshal(answer)
 	if err != nil {
@@ -122,7 +121,7 @@ func step(at any, name string) (inside any, there bool) {
 	return inside, there
 }
 
-// lacks returns why what was reached has no member of a name.
+// lacks explains why the value reached so far has no member with this name.
 func lacks(reached, name string, at any) string {
 	switch at := at.(type) {
 	case map[string]any:
@@ -141,13 +140,13 @@ func lacks(reached, name string, at any) string {
 	return reached + " has no members"
 }
 
-// PageFlags are the flags of every list.
+// PageFlags holds the flags of list commands.
 type PageFlags struct{ client.Page }
 
-// Register adds the flags.
+// Register adds the flags, for pages of up to 250 items.
 func (p *PageFlags) Register(c *cobra.Command) { p.RegisterWithin(c, 50, 250) }
 
-// RegisterWithin adds the flags, for a list with bounds of its own.
+// RegisterWithin adds the flags with another default and maximum.
 func (p *PageFlags) RegisterWithin(c *cobra.Command, unlessGiven, most int) {
 	c.Flags().IntVar(&p.Limit, "limit", unlessGiven, fmt.Sprintf(
 		"maximum number of items to list, 1 to %d", most))
@@ -160,26 +159,26 @@ func (p *PageFlags) RegisterWithin(c *cobra.Command, unlessGiven, most int) {
 	})
 }
 
-// More prints how to continue a list.
+// More prints how to get the next page.
 func More(w io.Writer, next *string) {
 	if next != nil {
 		_, _ = fmt.Fprintf(w, "\nmore: --cursor %s\n", *next)
 	}
 }
 
-// Row writes one line of a table.
+// Row writes one row of a table.
 func Row(w io.Writer, cells ...any) {
 	for i, cell := range cells {
 		if i > 0 {
-			_, _ = io.WriteString(w, "\t") // an error shows at the table's Flush
+			_, _ = io.WriteString(w, "\t") // Flush reports errors
 		}
 		_, _ = fmt.Fprint(w, OneLine(cell))
 	}
 	_, _ = io.WriteString(w, "\n")
 }
 
-// ShowFields prints the fields of a struct, one per line, each by its JSON name in words. It leaves
-// out what JSON leaves out, and the fields that are named.
+// ShowFields prints the fields of a struct, one per line, labeled with their JSON names as words.
+// It omits the fields in except and those that JSON omits.
 func ShowFields(w io.Writer, of any, except ...string) {
 	v := reflect.ValueOf(of)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -198,8 +197,8 @@ func ShowFields(w io.Writer, of any, except ...string) {
 	}
 }
 
-// OneLine formats a value as a cell: a pointer as what it points to, nil as a
-// dash, on one line, and with [printable.Text].
+// OneLine formats a value as a table cell, on one line and with [printable.Text]. It dereferences
+// pointers and formats nil as a dash.
 func OneLine(v any) string {
 	if v == nil {
 		return "-"
@@ -238,14 +237,14 @@ func OneLine(v any) string {
 	}, text))
 }
 
-// Plain returns a writer that sends no control sequences to a terminal: it escapes the characters
-// that [printable.Text] escapes. Every command writes its output and its errors through one. JSON
-// stays the same value.
+// Plain returns a writer that escapes the characters that [printable.Text] escapes, so that no
+// control sequences reach a terminal. Every command's output and errors go through it. Escaped JSON
+// still has the same value.
 func Plain(w io.Writer) io.Writer { return &plain{below: w} }
 
 type plain struct {
 	below io.Writer
-	part  []byte // the beginning of a character, whose rest is still to be written
+	part  []byte // the start of an incomplete character
 }
 
 func (p *plain) Write(text []byte) (int, error) {
@@ -266,8 +265,8 @@ func (p *plain) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Exact returns the writer below a plain one, for output whose bytes a program needs, such as
-// CSV; on a terminal the plain one.
+// Exact returns the writer below a Plain writer, for output that programs read byte by byte, such
+// as CSV. On a terminal it returns the Plain writer.
 func Exact(w io.Writer) io.Writer {
 	if p, is := w.(*plain); is && !IsTerminal(p.below) {
 		return p.below

@@ -27,12 +27,11 @@ func IsTerminal(stream any) bool {
 const (
 	barWidth      = 24               // of Bar
 	barCells      = 30               // of Progress
-	linesInterval = 10 * time.Second // between two lines where there is no terminal
+	linesInterval = 10 * time.Second // between lines outside a terminal
 )
 
-// Progress shows the progress of long work, with its rate and the remaining time: on a
-// terminal in one line that changes; else, as in a log, in plain lines at the start,
-// periodically, and at the end.
+// Progress shows the progress of a long operation, its rate and the remaining time. On a terminal
+// it updates a single line. Otherwise it prints lines at the start, periodically and at the end.
 type Progress struct {
 	Unit     string // "": records
 	out      io.Writer
@@ -40,23 +39,23 @@ type Progress struct {
 	now      func() time.Time
 
 	mu          sync.Mutex
-	began       time.Time // of the first Show
-	first       int64     // done before it
-	done, total int64     // as last reported
-	last        time.Time // when that was shown
+	began       time.Time // time of the first Show
+	first       int64     // done before that
+	done, total int64     // of the last report
+	last        time.Time // when a report was last shown
 	shown       bool      // the last report was shown
 }
 
-// NewProgress shows it on out. Its time begins with the first Show.
+// NewProgress returns a Progress that writes to out. Its time starts with the first Show.
 func NewProgress(out io.Writer) *Progress {
 	b := &Progress{out: out, terminal: IsTerminal(out), now: time.Now}
 	if p, is := out.(*plain); is {
-		b.out = p.below // the line begins again by a control character
+		b.out = p.below // updating a line needs a control character
 	}
 	return b
 }
 
-// Show reports how many records are done, of how many. Both may grow.
+// Show reports how many of total records are done. Both may grow.
 func (b *Progress) Show(done, total int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +97,7 @@ func (b *Progress) line(done, total int64, took time.Duration) string {
 	return line
 }
 
-// End ends the line, with the last report.
+// End finishes the line after the last report.
 func (b *Progress) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +110,7 @@ func (b *Progress) End() {
 	}
 }
 
-// Bar draws the done part of all work.
+// Bar draws the completed share of the work.
 func Bar(done, remaining uint32) string {
 	share := float64(done) / float64(uint64(done)+uint64(remaining))
 	full := int(share * barWidth)

@@ -19,16 +19,14 @@ import (
 )
 
 const (
-	configFlag  = "config"
-	secretsFlag = "secrets-dir"
-	// configMaxBytes bounds a configuration file, secretMaxBytes a secret.
+	configFlag     = "config"
+	secretsFlag    = "secrets-dir"
 	configMaxBytes = 1 << 20
 	secretMaxBytes = 64 << 10
 )
 
-// RegisterConfig adds the flags of a command that is configured by files as well: its
-// other flags can be set by a YAML file, and by a folder of secrets. A flag wins over
-// its variable, that over the folder, and that over the file.
+// RegisterConfig adds --config and --secrets-dir, which let a YAML file and a folder of secrets set
+// the command's other flags.
 func RegisterConfig(flags *pflag.FlagSet) {
 	flags.String(configFlag, "",
 		"YAML file with settings, named like flags: kafka-brokers, or brokers under kafka")
@@ -36,8 +34,8 @@ func RegisterConfig(flags *pflag.FlagSet) {
 		"folder that contains one secret per file, named like flags: kafka-password, master-key")
 }
 
-// fromFiles sets flags that were not set yet from the folder of secrets and from the
-// configuration file, and returns every fault.
+// fromFiles sets the remaining flags from the secret folder, then from the config file. It returns
+// all faults.
 func fromFiles(flags settings) (faults []error) {
 	if dir := flags.Lookup(secretsFlag); dir != nil && dir.Value.String() != "" {
 		faults = append(faults, fromSecrets(flags, dir.Value.String())...)
@@ -48,8 +46,8 @@ func fromFiles(flags settings) (faults []error) {
 	return faults
 }
 
-// fromSecrets reads every file of a folder as a secret. It skips the hidden ones, with
-// which Kubernetes replaces all of them at once.
+// fromSecrets reads each file of a folder as a secret. It skips hidden files, which Kubernetes uses
+// to replace all secrets atomically.
 func fromSecrets(flags settings, dir string) (faults []error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -66,8 +64,8 @@ func fromSecrets(flags settings, dir string) (faults []error) {
 	return faults
 }
 
-// fromSecret sets the flag for the file's path if there is one, so that the file is reread
-// when it changes; else the secret's own flag.
+// fromSecret sets the flag for the file's path if there is one, so that changes of the file are
+// picked up. Otherwise it sets the secret's own flag.
 func fromSecret(flags settings, name, path string) error {
 	f, knownText := flags.find(name)
 	file, knownFile := flags.find(name + "-file")
@@ -87,7 +85,7 @@ func fromSecret(flags settings, name, path string) error {
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" {
-		return fmt.Errorf("%s holds nothing: write the secret into it", path)
+		return fmt.Errorf("%s is empty; write the secret into it", path)
 	}
 	if setFrom(flags.FlagSet, f, text, path) != nil {
 		return fmt.Errorf("%s: %s", path, Form(f))
@@ -119,11 +117,11 @@ func readBounded(path string, sizeMaxBytes int64) ([]byte, error) {
 	return data, err
 }
 
-// configFile is a file that is being applied.
+// configFile is a config file being applied.
 type configFile struct {
 	path   string
 	flags  settings
-	seen   map[string]int // the line of each setting
+	seen   map[string]int // line of each setting
 	faults []error
 }
 
@@ -152,7 +150,7 @@ func (c *configFile) fault(at *yaml.Node, format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf(where+format, args...))
 }
 
-// mapping applies settings: what is below kafka is named kafka-…
+// mapping applies the settings of a mapping. Settings below kafka are named kafka-…
 func (c *configFile) mapping(before string, m *yaml.Node) {
 	if m.Kind != yaml.MappingNode {
 		c.fault(m, "must be settings, such as log-level: info")
@@ -167,7 +165,7 @@ func (c *configFile) mapping(before string, m *yaml.Node) {
 		case !known || name == configFlag || name == "help" || name == helpAll:
 			c.fault(key, "%s sets nothing%s", name, c.meant(name))
 		case c.seen[name] > 0:
-			c.fault(key, "%s was set in line %d already", name, c.seen[name])
+			c.fault(key, "%s was already set on line %d", name, c.seen[name])
 		default:
 			c.seen[name] = key.Line
 			if f != nil {
@@ -183,7 +181,7 @@ func (c *configFile) meant(name string) string {
 	return DidYouMean(name, names, "")
 }
 
-// set sets a flag's value, unless it has one that takes precedence.
+// set sets a flag, unless a source with precedence has set it.
 func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 	if f.Changed {
 		return
@@ -209,9 +207,9 @@ func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 	}
 }
 
-// ShareConfig adds the same flags to a command that uses the files of those with
-// RegisterConfig: it uses the settings that it has flags for, and ignores the others. If
-// the flags exist already it does nothing.
+// ShareConfig adds the flags of RegisterConfig to a command that shares another command's files. It
+// uses the settings for its own flags and ignores the others. If the flags exist already, it does
+// nothing.
 func ShareConfig(flags *pflag.FlagSet) {
 	if flags.Lookup(configFlag) != nil {
 		return
@@ -223,22 +221,21 @@ func ShareConfig(flags *pflag.FlagSet) {
 	annotate(flags.Lookup(configFlag), sharedKey, "true")
 }
 
-// NotShared prevents a shared file from setting a flag that means something else than the
-// file's setting of its name.
+// NotShared prevents shared files from setting a flag whose meaning differs from the files' setting
+// with the same name.
 func NotShared(flags *pflag.FlagSet, name string) {
 	annotate(flags.Lookup(name), notSharedKey, "true")
 }
 
-// settings are the flags of a command that files may set.
+// settings are the flags of a command that files can set.
 type settings struct {
 	*pflag.FlagSet
 	shared bool
-	// owners are the flags of the commands whose files are shared.
+	// owners are the flags of the commands that share their files.
 	owners []*pflag.FlagSet
 }
 
-// settingsOf returns the settings of a command; root has the commands whose files it may
-// share.
+// settingsOf returns the settings of c. root contains the commands that share their files.
 func settingsOf(c, root *cobra.Command) settings {
 	s := settings{FlagSet: c.Flags()}
 	s.shared = isShared(s.Lookup(configFlag))
@@ -252,8 +249,8 @@ func settingsOf(c, root *cobra.Command) settings {
 
 func isShared(f *pflag.Flag) bool { return f != nil && len(f.Annotations[sharedKey]) > 0 }
 
-// find returns the flag of a setting, nil if it is not the command's, and reports whether
-// the setting exists at all.
+// find returns the flag for a setting, or nil if the command does not have it, and reports whether
+// the setting exists.
 func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	f = s.Lookup(name)
 	if !s.shared {
@@ -270,7 +267,7 @@ func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	return f, known
 }
 
-// visit calls a function with each flag that a file may set.
+// visit calls each for every flag that a file can set.
 func (s settings) visit(each func(*pflag.Flag)) {
 	named := s.owners
 	if !s.shared {
@@ -286,22 +283,22 @@ func (s settings) visit(each func(*pflag.Flag)) {
 }
 
 const (
-	// VariablePrefix is the prefix of every variable of the program.
+	// VariablePrefix is the prefix of the program's environment variables.
 	VariablePrefix = "LUMENHOOK_"
-	// TestVariables is the prefix of those of its tests, which are ignored.
+	// TestVariables is the prefix of its tests' variables, which the program ignores.
 	TestVariables = VariablePrefix + "TEST_"
-	// activeHelp is set by cobra's completion scripts of fish and PowerShell whenever they ask
-	// the program. It sets nothing here, and is no mistake of a person.
+	// activeHelp is set by cobra's completion scripts for fish and PowerShell. It has no effect
+	// here, but must not be reported as unknown.
 	activeHelp = VariablePrefix + "ACTIVE_HELP"
 )
 
-// Variable returns the name of the variable that sets a flag.
+// Variable returns the name of the environment variable for a flag.
 func Variable(flag string) string {
 	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets flags that were not given from their variables, and returns a fault
-// for every invalid value.
+// fromEnvironment sets the remaining flags from environment variables, and returns an error for
+// every invalid value.
 func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(Variable(f.Name))
@@ -315,13 +312,13 @@ func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 	return faults
 }
 
-// FromEnvironment sets flags that were not given from their variables, as a command line does.
+// FromEnvironment sets the flags that were not given from environment variables.
 func FromEnvironment(flags *pflag.FlagSet) error {
 	return errors.Join(fromEnvironment(flags)...)
 }
 
-// unknownVariables returns a fault for every variable with the program's prefix that is
-// neither of a flag of any subcommand nor read elsewhere.
+// unknownVariables returns an error for every variable with the program's prefix that belongs to no
+// flag of any subcommand and is not in elsewhere.
 func unknownVariables(root *cobra.Command, elsewhere, environment []string) (faults []error) {
 	known := append(slices.Clone(elsewhere), activeHelp)
 	walk(root, func(c *cobra.Command) {
@@ -342,13 +339,13 @@ func unknownVariables(root *cobra.Command, elsewhere, environment []string) (fau
 
 func orUnset(said string) string {
 	if said == "" {
-		return ": unset it, or see the flags of the command with --help"
+		return "; unset it, or list the command's flags with --help"
 	}
 	return said
 }
 
-// Kubernetes returns every container variables for each service of its namespace. A
-// service that is named lumenhook, or lumenhook-api, has the program's prefix.
+// Kubernetes sets variables for each service of the namespace in every container. A service named
+// lumenhook or lumenhook-api produces variables with the program's prefix.
 var (
 	serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|` +
 		`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
@@ -370,30 +367,30 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 
 // Annotations of flags.
 const (
-	originKey = "lumenhook_origin" // origin of a value, unless it is the command line
-	answerKey = "lumenhook_answer" // it controls how an answer is printed
-	secretKey = "lumenhook_secret" // the value is not to be shown
-	// headingKey has the heading of the help under which the flag stands.
+	originKey = "lumenhook_origin" // where the value came from; missing for the command line
+	answerKey = "lumenhook_answer" // the flag only controls the output
+	secretKey = "lumenhook_secret" // the value must not be shown
+	// headingKey is the flag's heading in the help.
 	headingKey = "lumenhook_heading"
-	// rolesKey has the roles that use the flag; empty: all.
+	// rolesKey lists the roles that use the flag; empty: all.
 	rolesKey = "lumenhook_roles"
-	// furtherKey marks a flag that --help leaves out, shownKey that --help-all was given.
+	// furtherKey marks a flag that --help omits. shownKey records that --help-all was given.
 	furtherKey = "lumenhook_further"
 	shownKey   = "lumenhook_shown"
-	// sharedKey marks --config of a command that uses the file of another, notSharedKey a
-	// flag that such a file does not set.
+	// sharedKey marks --config of a command that shares another command's file. notSharedKey marks
+	// a flag that such a file does not set.
 	sharedKey    = "lumenhook_shared"
 	notSharedKey = "lumenhook_not_shared"
 )
 
-// Secret marks flags whose values are not shown.
+// Secret marks flags whose values must not be shown.
 func Secret(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		annotate(flags.Lookup(name), secretKey, "true")
 	}
 }
 
-// isSetting reports whether a flag says what to do, rather than how to print the answer.
+// isSetting reports whether a flag controls what the command does, not how it prints the result.
 func isSetting(f *pflag.Flag) bool { return len(f.Annotations[answerKey]) == 0 }
 
 func isSecret(f *pflag.Flag) bool { return len(f.Annotations[secretKey]) > 0 }
@@ -405,14 +402,14 @@ func annotate(f *pflag.Flag, key, value string) {
 	f.Annotations[key] = []string{value}
 }
 
-// OnCommandLine reports whether a flag was given on the command line, and not by a variable
-// or a file that others read too.
+// OnCommandLine reports whether a flag was given on the command line, and not by a variable or a
+// file, which other commands also read.
 func OnCommandLine(flags *pflag.FlagSet, name string) bool {
 	f := flags.Lookup(name)
 	return f.Changed && len(f.Annotations[originKey]) == 0
 }
 
-// setFrom sets a flag from another origin than the command line.
+// setFrom sets a flag and records the value's origin.
 func setFrom(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	if err := flags.Set(f.Name, value); err != nil {
 		return err
@@ -428,7 +425,7 @@ type Setting struct {
 	From  string `json:"from"` // "default", a variable, a file, or a flag
 }
 
-// originOf returns where a value was given: a variable, a file, or the flag itself.
+// originOf returns where a value was set: the name of a variable, a file, or the flag.
 func originOf(f *pflag.Flag) string {
 	if from := f.Annotations[originKey]; len(from) > 0 {
 		return cmp.Or(from[0], "--"+f.Name)
@@ -438,7 +435,7 @@ func originOf(f *pflag.Flag) string {
 
 const masked = "********"
 
-// Effective lists the values of flags, with their origins. Secrets are masked.
+// Effective lists the values of flags and their origins. Secrets are masked.
 func Effective(flags *pflag.FlagSet) (settings []Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || isHelp(f) || !isSetting(f) {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CheckAddress checks that an address to listen on is of the form host:port.
+// CheckAddress checks that a listen address has the form host:port.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -30,7 +30,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// ParseDays parses a duration that may be in days.
+// ParseDays parses a duration, which may be in days.
 func ParseDays(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
@@ -46,8 +46,8 @@ func ParseDays(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// DurationWithin adds a flag of a duration from least to most. Another one is a fault of the
-// command line that names both.
+// DurationWithin adds a flag for a duration between least and most. Its help and its errors show
+// both.
 func DurationWithin(
 	f *pflag.FlagSet, to *time.Duration, name string, unlessGiven, least, most time.Duration,
 	usage string,
@@ -69,7 +69,7 @@ func DurationWithin(
 	}, name, usage+", "+span)
 }
 
-// ShortDuration is the text of a duration as people write it: 24h, and not 24h0m0s.
+// ShortDuration formats a duration without zero units: 24h instead of 24h0m0s.
 func ShortDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -80,14 +80,14 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// Faults joins all faults of a command line to one error, in a fixed order; nil without faults.
+// Faults joins all faults of a command line in a fixed order. It returns nil if there are none.
 func Faults(faults []error) error {
 	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
 
-// ReadInput reads a file, or standard input for -, up to a limit.
+// ReadInput reads at most most bytes from a file, or from standard input if file is "-".
 func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
@@ -99,7 +99,7 @@ func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("holds more than %d bytes", most)
+		err = fmt.Errorf("is larger than %d bytes", most)
 	}
 	return data, err
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Set by the linker (Makefile: -ldflags "-X …"). Otherwise the compiler's build information
-// is used.
+// Set by the linker (Makefile: -ldflags "-X …"). If empty, the compiler's build information is
+// used.
 var version, commit, date, modified string
 
 // Build is the program's build information.
 type Build struct {
-	Version  string `json:"version"`  // of a release its tag; "devel" without one
-	Commit   string `json:"commit"`   // "unknown" where it was not built in a checkout
+	Version  string `json:"version"`  // the release's tag, or "devel"
+	Commit   string `json:"commit"`   // "unknown" if not built in a checkout
 	Date     string `json:"date"`     // of the commit, RFC 3339
-	Modified bool   `json:"modified"` // there were uncommitted changes
+	Modified bool   `json:"modified"` // built with uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// ThisBuild returns that of the running program.
+// ThisBuild returns the running program's build information.
 func ThisBuild() Build {
 	b := Build{
 		Version:  "devel",
@@ -54,7 +54,6 @@ func ThisBuild() Build {
 	return b
 }
 
-// String returns the build in one line.
 func (b Build) String() string {
 	changed := ""
 	if b.Modified {
@@ -64,13 +63,13 @@ func (b Build) String() string {
 		b.Date, changed, b.Go, b.Platform)
 }
 
-// NewVersion returns the command that prints the build.
+// NewVersion returns the version command.
 func NewVersion() *cobra.Command {
 	var o Output
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Show version and build information",
-		Example: `  # For a report of a fault
+		Example: `  # For a bug report
   lumenhook version
 
   # For a script
