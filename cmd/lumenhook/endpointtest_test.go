@@ -21,9 +21,9 @@ func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
 	s.cli(&e, "endpoints", "create", "--url", h.url)
 	s.cli(&nobody, "endpoints", "create", "--url", "https://127.0.0.1:1025/nobody")
 	h.trust("whsec_of_another_endpoint")
-	s.tests(e.ID, cli.ExitFailure, 401, "the receiver did not take the test: HTTP 401: ")
-	s.tests(e.ID, cli.ExitFailure, 401, "This test is tried again, as every event is")
-	s.tests(nobody.ID, cli.ExitFailure, 0, "the receiver did not take the test: no answer, "+
+	s.tests(e.ID, cli.ExitFailure, 401, "the receiver did not accept the test: HTTP 401: ")
+	s.tests(e.ID, cli.ExitFailure, 401, "The test is retried like any event")
+	s.tests(nobody.ID, cli.ExitFailure, 0, "the receiver did not accept the test: no answer, "+
 		"CONN_REFUSED (connect: connection refused): ")
 	stranger := httptest.NewTLSServer(nil)
 	defer stranger.Close()

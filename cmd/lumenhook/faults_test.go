@@ -101,7 +101,7 @@ var commandFaults = map[string]faultsOf{
 			{"--description has no value and is followed by --secret-out", "--description", "--secret-out", "x"},
 			{`--header "x": must be Name: value`, "--header", "x"},
 			{"--url: must begin with https://", "--url", "http://x"},
-			{"--field and --secret-out: the secret is in the file alone", "--field", "secret",
+			{"--field secret and --secret-out exclude each other", "--field", "secret",
 				"--secret-out", "/nowhere/secret"},
 		},
 		refused: "--url: ",

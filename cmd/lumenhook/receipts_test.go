@@ -69,7 +69,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	said := s.offline(0, "verify-receipt", file("rebuilt.json"), "--keys", keys, "--body", body,
 		"--earlier", file("failed.json"))
 	for _, want := range []string{
-		"is right", "attempt 1 at", "attempt 2 at", "2 attempts when the key",
+		"is valid", "attempt 1 at", "attempt 2 at", "2 attempts when the key",
 		"each attempt was sent with the body in " + body,
 		"the log of " + endpoint + " continues from its first 1 attempts",
 	} {

@@ -79,7 +79,7 @@ func TestATailRefusesAFilterOfNothing(t *testing.T) {
 	for want, filter := range map[string][]string{
 		"no endpoint with this id: " + noEndpoint: {"--endpoint", noEndpoint},
 		"no watch with this id: " + noWatch:       {"--endpoint", endpoint, "--watch", noWatch},
-		"--wallet: no watch of your account":      {"--wallet", aWallet},
+		"--wallet: none of your watches":          {"--wallet", aWallet},
 		"--wallet: must be an account's address":  {"--wallet", "GXXX"},
 	} {
 		args := append([]string{"events", "tail", "--data-dir", s.dir}, filter...)
@@ -179,10 +179,10 @@ func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
 	tells := func(what string) func() bool {
 		return func() bool { return strings.Contains(told.String(), what) }
 	}
-	s.eventually("it tells of what was there before", tells("more than 10 events are QUEUED already"))
+	s.eventually("it tells of what was there before", tells("more than 10 events are already QUEUED"))
 	s.must("devnet", "pay", "--to", flooded, "--amount", "2")
 	s.eventually("it tells of what it does not show", tells("more than 10 events came at once"))
-	s.eventually("it tells of what it forgets", tells("are followed no more"))
+	s.eventually("it tells of what it forgets", tells("too many pending events"))
 	s.must("endpoints", "enable", endpoint)
 	s.eventually("attempts of more than one round reads", func() bool {
 		read := make(map[string]bool)

@@ -1,16 +1,16 @@
-// Package apicli is the common part of the commands that use the API: how each kind of object is
-// read, and how the API's answers are printed for people.
+// Package apicli contains what the commands that use the API share: reading each kind of object and
+// printing the API's responses.
 //
-// It hides how flags become the bodies of requests, and which columns a table has.
+// It hides how flags become request bodies, and which columns a table has.
 //
 // File map:
 //
-//	resource.go   the kinds of objects that have lists; accounts, keys, portal links
-//	endpoint.go   endpoints, and how a new secret stays off the terminal
-//	watch.go      watches, their flags, and how a backfill is followed to its end
-//	event.go      events, replays, resends, and facts
-//	pull.go       an endpoint's events as lines, appended to a file
+//	resource.go   kinds of objects that have lists; accounts, keys, portal links
+//	endpoint.go   endpoints, and keeping a new secret off the terminal
+//	watch.go      watches and their flags, and waiting for a backfill
+//	event.go      events, replays, resends and facts
+//	pull.go       writing an endpoint's events as lines, also to a file
 //	tail.go       events and attempts as they happen
 //	receipt.go    receipts of attempts, and what they prove
-//	statement.go  what moved a wallet's balances, and which ledgers were read
+//	statement.go  changes of a wallet's balances, and ledger coverage
 package apicli

@@ -30,7 +30,7 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 		cli.Row(w, "header", name+": "+e.Headers[name])
 	}
 	for _, name := range e.LostHeaders {
-		cli.Row(w, "header", name+": its value cannot be read any more and is not sent: set it again")
+		cli.Row(w, "header", name+": the value can no longer be decrypted and is not sent; set it again")
 	}
 	if e.Health != nil || e.HealthUnavailable != "" {
 		h := healthOf(e)
@@ -44,11 +44,11 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	showWarnings(w, e.Warnings)
 	if e.Secret != "" {
 		cli.Row(w, "secret", e.Secret)
-		_, _ = io.WriteString(w, "\nThe secret is shown only once: keep it.\n")
+		_, _ = io.WriteString(w, "\nThe secret is shown only once. Store it now.\n")
 	}
 }
 
-// ShowEndpoints prints a list of them, with their health.
+// ShowEndpoints prints a list of endpoints with their health.
 func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
 	cli.Row(w, "ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
 		"DESCRIPTION")
@@ -60,7 +60,7 @@ func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
 	cli.More(w, l.NextCursor)
 }
 
-// healthOf says that an endpoint's health is unknown, where it is.
+// healthOf returns an endpoint's health, or a State that explains why it is unknown.
 func healthOf(e client.Endpoint) client.EndpointHealth {
 	if e.Health == nil {
 		return client.EndpointHealth{State: "unknown (" + e.HealthUnavailable + ")"}
@@ -68,7 +68,7 @@ func healthOf(e client.Endpoint) client.EndpointHealth {
 	return *e.Health
 }
 
-// rate is the success of attempts, rounded down: only 100% is without a failure.
+// rate formats the success rate. It rounds down, so that 100% means no failures.
 func rate(c client.AttemptCounts) string {
 	if c.SuccessRate == nil {
 		return "-"
@@ -83,7 +83,7 @@ func oldestPending(h client.EndpointHealth) any {
 	return h.OldestPendingAt
 }
 
-// sparkline is a bar for each part of a span: as high as its success, a dot without attempts.
+// sparkline draws a bar per period. Its height is the success rate; a dot means no attempts.
 func sparkline(parts []client.AttemptCounts) string {
 	bars, line := []rune("▁▂▃▄▅▆▇█"), []rune{}
 	for _, p := range parts {
@@ -108,7 +108,7 @@ func ShowTest(w io.Writer, t client.TestResult) {
 	}
 }
 
-// CheckTest returns the error of a test that the receiver did not accept.
+// CheckTest returns an error if the receiver did not accept the test.
 func CheckTest(t client.TestResult) error {
 	var r domain.AttemptResult
 	if t.Attempt.StatusCode != nil {
@@ -123,28 +123,28 @@ func CheckTest(t client.TestResult) error {
 	if r.Succeeded() {
 		return nil
 	}
-	return fmt.Errorf("the receiver did not take the test: %s: %s. This test is tried again, as "+
-		"every event is", r.Answer(), remedyOf(r))
+	return fmt.Errorf("the receiver did not accept the test: %s: %s. The test is retried like "+
+		"any event", r.Answer(), remedyOf(r))
 }
 
-// remedyOf says what to do about a test that failed.
+// remedyOf suggests what to do about a failed test.
 func remedyOf(r domain.AttemptResult) string {
 	switch {
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
-		return "most receivers answer so when they have another secret than this endpoint: compare it " +
-			"with the receiver's, or make a new one with `lumenhook endpoints rotate-secret`"
+		return "the receiver's secret probably differs from this endpoint's: compare them, " +
+			"or create a new one with `lumenhook endpoints rotate-secret`"
 	case r.StatusCode != 0:
-		return "correct the receiver, or the endpoint's URL"
+		return "fix the receiver or the endpoint's URL"
 	}
-	return "`lumenhook doctor --only dns,egress --url URL` checks the way to the receiver step by step"
+	return "`lumenhook doctor --only dns,egress --url URL` checks the connection step by step"
 }
 
-// CheckURL refuses the address of a receiver on this machine without TLS, which no service may post
-// to, and names the command that may.
+// CheckURL rejects a plain HTTP URL on this machine, to which the service cannot deliver, and
+// suggests `lumenhook listen`.
 func CheckURL(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" {
-		return nil // the API says what is wrong
+		return nil // the API reports other faults
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
@@ -154,8 +154,8 @@ func CheckURL(address string) error {
 		"URL` posts events to a receiver on this machine"))
 }
 
-// ConfirmDeletion shows which watches the deletion of an endpoint leaves without one, and fails
-// unless the answer is yes.
+// ConfirmDeletion lists the watches that deleting the endpoint leaves without one, and returns an
+// error unless the user confirms.
 func ConfirmDeletion(
 	ctx context.Context, c *client.Client, endpointID string, in io.Reader, out io.Writer,
 ) error {
@@ -177,7 +177,7 @@ func ConfirmDeletion(
 	return nil
 }
 
-// ShowDeletedEndpoint prints a deletion, and the watches that it has left without an endpoint.
+// ShowDeletedEndpoint prints a deletion and the watches that are now without an endpoint.
 func ShowDeletedEndpoint(w io.Writer, d client.DeletedEndpoint) {
 	cli.Row(w, "deleted", d.ID)
 	if left := d.LeftWatches; left.Total > 0 {
@@ -185,45 +185,44 @@ func ShowDeletedEndpoint(w io.Writer, d client.DeletedEndpoint) {
 		for _, id := range left.IDs {
 			cli.Row(w, "", id)
 		}
-		cli.Row(w, "", "give them another: lumenhook watches update WATCH_ID --endpoint ep_…")
+		cli.Row(w, "", "to give them another: lumenhook watches update WATCH_ID --endpoint ep_…")
 	}
 }
 
-// SecretOut is the flag that keeps a new secret off the terminal.
+// SecretOut is the --secret-out flag, which keeps a new secret off the terminal.
 type SecretOut struct{ file string }
 
-// Register adds the flag.
 func (s *SecretOut) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.file, "secret-out", "", "append the secret to this file instead of "+
 		"showing it; only its owner can read the file")
 }
 
-// Check refuses to print the member that is kept off the terminal: the answer lacks it.
+// Check rejects --field secret, because the printed result does not contain the secret.
 func (s *SecretOut) Check(field string) error {
 	if s.file != "" && field == "secret" {
-		return errors.New("--field and --secret-out: the secret is in the file alone: leave one of " +
-			"them out")
+		return errors.New("--field secret and --secret-out exclude each other: the secret is only " +
+			"in the file")
 	}
 	return nil
 }
 
-// Show prints an endpoint, and where its secret is.
+// Show prints an endpoint, and the file that contains its secret.
 func (s *SecretOut) Show(w io.Writer, e client.Endpoint) {
 	ShowEndpoint(w, e)
 	if s.file != "" {
-		cli.Row(w, "secret", "added to "+s.file)
+		cli.Row(w, "secret", "appended to "+s.file)
 	}
 }
 
-// ShowRotated is Show for an endpoint whose former secret stays valid for a while.
+// ShowRotated is like Show, for an endpoint whose previous secret stays valid for a while.
 func (s *SecretOut) ShowRotated(w io.Writer, e client.Endpoint) {
 	s.Show(w, e)
-	_, _ = io.WriteString(w, "\nFor 24 hours the former secret also signs: "+
-		"put this one into the receiver by then.\n")
+	_, _ = io.WriteString(w, "\nThe previous secret also signs for 24 hours. "+
+		"Add the new one to the receiver before then.\n")
 }
 
-// Keep requests an endpoint with a new secret. The file is opened before: a secret is
-// returned only once, and must not be lost.
+// Keep calls ask, which returns an endpoint with a new secret, and writes the secret to the file.
+// It opens the file first, because a secret is returned only once and must not be lost.
 func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, error) {
 	if s.file == "" {
 		return ask()
@@ -238,7 +237,7 @@ func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, 
 	}
 	_, err = fmt.Fprintln(f, e.Secret)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return e, fmt.Errorf("--secret-out: the secret of %s could not be kept, rotate it: %w",
+		return e, fmt.Errorf("--secret-out: cannot store the secret of %s, rotate it: %w",
 			e.ID, err)
 	}
 	e.Secret = ""

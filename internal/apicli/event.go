@@ -21,7 +21,6 @@ func stateText(d client.Delivery) string {
 	return d.State
 }
 
-// ShowEvent prints an event and its attempts.
 func ShowEvent(w io.Writer, e client.Event) {
 	cli.Row(w, "id", e.ID)
 	cli.Row(w, "type", e.Type)
@@ -32,7 +31,7 @@ func ShowEvent(w io.Writer, e client.Event) {
 	cli.Row(w, "next attempt", e.Delivery.NextAttemptAt)
 	if e.HistoryBehind {
 		cli.Row(w, "as of",
-			"an earlier time: the history is being rebuilt (HISTORY_BEHIND). Ask again later")
+			"an earlier time: the history is being rebuilt (HISTORY_BEHIND). Try again later")
 	}
 	showData(w, e.Data)
 	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "DETAIL",
@@ -44,8 +43,8 @@ func ShowEvent(w io.Writer, e client.Event) {
 	}
 }
 
-// showData prints an event's data, one member per line. Its texts are escaped, so that none can add
-// a line.
+// showData prints an event's data, one member per line. Strings are escaped, so they cannot add
+// lines.
 func showData(w io.Writer, data json.RawMessage) {
 	var text bytes.Buffer
 	if err := json.Indent(&text, data, "", "  "); err != nil {
@@ -58,7 +57,7 @@ func showData(w io.Writer, data json.RawMessage) {
 	_, _ = io.WriteString(w, "\n")
 }
 
-// ShowEvents prints a list of them.
+// ShowEvents prints a list of events.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
 	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED",
 		"NEXT ATTEMPT", "SEQUENCE", "TYPE", "ENDPOINT")
@@ -71,7 +70,7 @@ func ShowEvents(w io.Writer, l client.List[client.Event]) {
 	cli.More(w, l.NextCursor)
 }
 
-// lastText returns the outcome of the last attempt of a delivery in a list.
+// lastText returns the result of the last attempt of a listed delivery.
 func lastText(d client.Delivery) any {
 	if d.LastError == nil && d.LastStatusCode != nil {
 		return fmt.Sprint("HTTP ", *d.LastStatusCode)
@@ -79,7 +78,7 @@ func lastText(d client.Delivery) any {
 	return d.LastError
 }
 
-// paidData holds the payment fields of a list; empty for other events.
+// paidData holds the payment fields shown in lists. They are empty for other events.
 type paidData struct {
 	Payment struct {
 		Memo   *string      `json:"memo"`
@@ -92,16 +91,16 @@ type paidData struct {
 }
 
 func readPaid(data json.RawMessage) (p paidData) {
-	_ = json.Unmarshal(data, &p) // data of another form shows nothing
+	_ = json.Unmarshal(data, &p) // on an error the fields stay empty
 	return p
 }
 
-// amount is empty where nothing was paid.
+// amount returns "" for events without a payment.
 func (p paidData) amount() string {
 	return strings.TrimSpace(p.Payment.Amount + " " + p.Payment.Asset.Code)
 }
 
-// cut leaves of a long memo or address as much as a column has; "events get" has all of it.
+// cut shortens a memo or an address to the width of a column. "events get" shows all of it.
 func cut(text *string) any {
 	const most = 16
 	if text == nil || utf8.RuneCountInString(*text) <= most {
@@ -117,7 +116,7 @@ func ShowResent(w io.Writer, a client.Resent) {
 	cli.Row(w, "endpoint", a.Delivery.EndpointID)
 }
 
-// EventTypes are the types of events.
+// EventTypes returns all types of events.
 func EventTypes() []string {
 	return []string{
 		string(domain.PaymentReceived), string(domain.PaymentRejected), string(domain.TestPing),
@@ -125,7 +124,7 @@ func EventTypes() []string {
 	}
 }
 
-// CheckTypes refuses an unknown type of events, as the value of a flag.
+// CheckTypes rejects unknown event types in a flag's value.
 func CheckTypes(flag string, given []string) error {
 	for _, one := range given {
 		if !slices.Contains(EventTypes(), one) {
@@ -136,7 +135,7 @@ func CheckTypes(flag string, given []string) error {
 	return nil
 }
 
-// ShowReplay prints what a replay has queued, or would.
+// ShowReplay prints how many deliveries a replay queued or would queue.
 func ShowReplay(w io.Writer, a client.ReplayResult) {
 	if !a.DryRun {
 		cli.Row(w, "queued", a.Queued)
@@ -144,15 +143,17 @@ func ShowReplay(w io.Writer, a client.ReplayResult) {
 	cli.Row(w, "matched", a.Matched)
 	switch {
 	case a.Truncated && a.DryRun:
-		_, _ = io.WriteString(w, "\nNothing was queued. More match than one replay queues.\n")
+		_, _ = io.WriteString(w, "\nNothing was queued. More deliveries match than one replay "+
+			"can queue.\n")
 	case a.Truncated:
-		_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
+		_, _ = io.WriteString(w, "\nMore deliveries matched than one replay can queue. Run the "+
+			"replay again.\n")
 	case a.DryRun:
-		_, _ = io.WriteString(w, "\nNothing was queued: replay without --dry-run for that.\n")
+		_, _ = io.WriteString(w, "\nNothing was queued. To queue the deliveries, omit --dry-run.\n")
 	}
 }
 
-// ShowAnyResent prints what a resend of one event or of many has queued, or would.
+// ShowAnyResent prints how many events a resend of one or many events queued or would queue.
 func ShowAnyResent(w io.Writer, answer any) {
 	switch a := answer.(type) {
 	case client.Resent:
@@ -172,17 +173,17 @@ func showResentMany(w io.Writer, a client.ResendManyResult) {
 	}
 	switch {
 	case a.DryRun && a.Truncated:
-		_, _ = io.WriteString(w, "\nNothing was queued. More match than one resend queues.\n")
+		_, _ = io.WriteString(w, "\nNothing was queued. More events match than one resend can queue.\n")
 	case a.DryRun:
-		_, _ = io.WriteString(w, "\nNothing was queued: resend without --dry-run for that.\n")
+		_, _ = io.WriteString(w, "\nNothing was queued. To queue the events, omit --dry-run.\n")
 	case a.NextCursor != nil:
-		_, _ = io.WriteString(w, "\nThere are more. Resend with the same filters and --cursor "+
+		_, _ = io.WriteString(w, "\nThere are more. To continue, use the same filters and --cursor "+
 			*a.NextCursor+"\n")
 	}
 }
 
-// ShowHistory prints facts for people, a line for each field that one changed: its name in the
-// journal, and what that means.
+// ShowHistory prints facts, one line per changed field, with the fact's name in the journal and a
+// description.
 func ShowHistory(w io.Writer, l client.List[client.Fact]) {
 	cli.Row(w, "AT", "VERSION", "FACT", "WHAT HAPPENED", "FIELD", "BEFORE", "AFTER")
 	for _, f := range l.Data {
@@ -198,7 +199,7 @@ func ShowHistory(w io.Writer, l client.List[client.Fact]) {
 	cli.More(w, l.NextCursor)
 }
 
-// valueText is a JSON value as people read it: a text without its quotes, and nothing for null.
+// valueText formats a JSON value for users: strings without quotes, null as an empty string.
 func valueText(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {

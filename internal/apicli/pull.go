@@ -18,14 +18,13 @@ import (
 
 const (
 	pullPage = 250
-	// maxLineBytes is far above what a line has.
+	// maxLineBytes is far larger than any line.
 	maxLineBytes = 64 << 20
 )
 
-// PulledLine is an event of an endpoint as a line of JSON, with what it takes to check its
-// signature.
+// PulledLine is an event as a line of JSON. It contains everything needed to check the signature.
 type PulledLine struct {
-	Sequence   int64  `json:"sequence"` // the first member, by which lines are known
+	Sequence   int64  `json:"sequence"` // must be first: lines are recognized by it
 	EndpointID string `json:"endpointId"`
 	ID         string `json:"id"`
 	Timestamp  string `json:"timestamp"`
@@ -33,20 +32,20 @@ type PulledLine struct {
 	Body       string `json:"body"`
 }
 
-// lineHead is how each line begins.
+// lineHead is the start of each line.
 const lineHead = `{"sequence":`
 
-// Puller reads the events of an endpoint.
+// Puller reads an endpoint's events.
 type Puller struct {
 	Client     *client.Client
 	EndpointID string
-	After      int64 // the number before the first
-	Follow     bool  // waits for more, and outlasts a service that is away
+	After      int64 // the number before the first event
+	Follow     bool  // wait for more events, and survive outages of the service
 	Out        io.Writer
-	Tell       io.Writer // what else there is to say
+	Tell       io.Writer // for notices
 }
 
-// Run writes the events, until there are no more, or, if it follows, until ctx ends.
+// Run writes the events. It returns after the last one or, if Follow is set, when ctx is done.
 func (p *Puller) Run(ctx context.Context) error {
 	l := client.Listener{
 		Client:     p.Client,
@@ -61,27 +60,26 @@ func (p *Puller) Run(ctx context.Context) error {
 	return l.Run(ctx)
 }
 
-// TellMissing reports events that never arrive to the user of a command.
+// TellMissing returns a function that reports events that are no longer stored.
 func TellMissing(to io.Writer) func(client.Numbers) {
 	return func(m client.Numbers) {
-		_, _ = fmt.Fprintf(to, "the events %d to %d are no longer kept, and never come\n", m.From, m.To)
+		_, _ = fmt.Fprintf(to, "events %d to %d are no longer stored and won't arrive\n", m.From, m.To)
 	}
 }
 
-// answersAgain is said of a service that was away.
 const answersAgain = "the service answers again"
 
-// TellBack reports to the user of a command that the service answers again.
+// TellBack returns a function that reports that the service responds again.
 func TellBack(to io.Writer) func(int64) {
 	return func(after int64) {
 		_, _ = fmt.Fprintf(to, "%s; continuing from %d\n", answersAgain, after)
 	}
 }
 
-// noFlags are those of a fault that no flag is to blame for.
+// noFlags is for errors that no flag can have caused.
 var noFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
 
-// TellAway reports to the user of a command that the service does not answer.
+// TellAway returns a function that reports that the service does not respond.
 func TellAway(to io.Writer) func(error, int64) {
 	return func(err error, after int64) {
 		_, _ = fmt.Fprintf(to, "%s\ncontinuing from %d once the service answers\n",
@@ -89,7 +87,7 @@ func TellAway(to io.Writer) func(error, int64) {
 	}
 }
 
-// write writes an event with one call, so that a reader gets whole lines.
+// write writes an event in a single call, so that readers see complete lines.
 func (p *Puller) write(e client.PulledEvent) error {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
@@ -109,16 +107,16 @@ func (p *Puller) write(e client.PulledEvent) error {
 	return err
 }
 
-// PullFile is a file of lines to which a puller appends. It remembers how far the puller is: in
-// it each event stands once, whenever the puller is killed.
+// PullFile is a file to which a Puller appends lines. It records the Puller's position. Even if a
+// Puller is killed, the file contains each event once.
 type PullFile struct {
 	*os.File
-	// After is the number of the last event in it; 0: it is empty.
+	// After is the number of the last event in the file, or 0 if the file is empty.
 	After int64
 }
 
-// OpenPullFile opens or creates the file of an endpoint's events, for one puller at a time. A
-// last line that a killed puller left unfinished is removed.
+// OpenPullFile opens or creates the file for an endpoint's events and locks it. It removes an
+// incomplete last line, which a killed Puller leaves.
 func OpenPullFile(path, endpointID string) (*PullFile, error) {
 	f, err := subprocess.TryLock(path)
 	switch {
@@ -134,7 +132,7 @@ func OpenPullFile(path, endpointID string) (*PullFile, error) {
 	return p, nil
 }
 
-// resume seeks to where the next line belongs.
+// resume seeks to the position of the next line.
 func (p *PullFile) resume(endpointID string) error {
 	size, err := p.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
@@ -153,7 +151,7 @@ func (p *PullFile) resume(endpointID string) error {
 			return errNotPulled
 		}
 		if l.EndpointID != endpointID {
-			return fmt.Errorf("it has events of %s: name a file of its own for %s", l.EndpointID,
+			return fmt.Errorf("it contains events of %s; use another file for %s", l.EndpointID,
 				endpointID)
 		}
 		p.After = l.Sequence
@@ -166,10 +164,10 @@ func (p *PullFile) resume(endpointID string) error {
 	return err
 }
 
-var errNotPulled = errors.New("its last line is not from `lumenhook events pull`: " +
+var errNotPulled = errors.New("its last line is not from `lumenhook events pull`; " +
 	"name another file")
 
-// lastLine returns the last whole line of a file, and what follows it.
+// lastLine returns the last complete line of a file and the incomplete line after it.
 func lastLine(f io.ReaderAt, size int64) (last, torn []byte, err error) {
 	for window := int64(64 << 10); ; window *= 2 {
 		from := max(0, size-window)

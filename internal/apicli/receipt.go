@@ -24,7 +24,7 @@ const (
 	keysMaxBytes = 1 << 20
 )
 
-// ReadReceiptKeys reads published keys from a file, or from an address of http or https.
+// ReadReceiptKeys reads published keys from a file or an HTTP URL.
 func ReadReceiptKeys(ctx context.Context, from string) (receipt.Keys, error) {
 	read := func() ([]byte, error) { return cli.ReadInput(nil, from, keysMaxBytes) }
 	if strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://") {
@@ -50,16 +50,16 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s", response.Status)
+		return nil, fmt.Errorf("unexpected response %s", response.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, keysMaxBytes+1))
 	if err == nil && len(text) > keysMaxBytes {
-		err = fmt.Errorf("it holds more than %d bytes", keysMaxBytes)
+		err = fmt.Errorf("the response is larger than %d bytes", keysMaxBytes)
 	}
 	return text, err
 }
 
-// SaveReceipt writes a receipt into a new file: one that is there already may be evidence.
+// SaveReceipt writes a receipt to a new file. It never overwrites a file, which may be evidence.
 func SaveReceipt(path string, r client.Receipt) error {
 	text, err := receiptText(r)
 	if err != nil {
@@ -77,7 +77,7 @@ func SaveReceipt(path string, r client.Receipt) error {
 	return err
 }
 
-// ShowReceipt prints a receipt as it is kept.
+// ShowReceipt prints a receipt as SaveReceipt writes it.
 func ShowReceipt(w io.Writer, r client.Receipt) {
 	if text, err := receiptText(r); err == nil {
 		_, _ = w.Write(text)
@@ -93,14 +93,14 @@ func receiptText(r client.Receipt) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// SentBody checks that each attempt of a receipt was sent with a body, byte for byte.
+// SentBody checks that each attempt of a receipt sent exactly this body.
 func SentBody(p receipt.Proved, body []byte) error {
 	sum := sha256.Sum256(body)
 	for _, log := range p.Logs {
 		for _, a := range log.Attempts {
 			if a.BodySHA256 != hex.EncodeToString(sum[:]) {
-				return fmt.Errorf("attempt %d was sent with another body: its SHA-256 is %s, and that of this "+
-					"one %x", a.Number, a.BodySHA256, sum)
+				return fmt.Errorf("attempt %d was sent with another body: its SHA-256 is %s, but this "+
+					"body's is %x", a.Number, a.BodySHA256, sum)
 			}
 		}
 	}
@@ -110,20 +110,20 @@ func SentBody(p receipt.Proved, body []byte) error {
 // ReceiptResult is the result of checking a receipt.
 type ReceiptResult struct {
 	Verified        bool   `json:"verified"`
-	Reason          string `json:"reason,omitempty"` // why it is not
-	*receipt.Proved        // nil: nothing
-	// What else was checked of a receipt that is right.
-	SentBody string      `json:"sentBody,omitempty"` // file with the body that each attempt had
-	GoesOn   []GoesOnLog `json:"goesOn,omitempty"`   // logs of an earlier receipt
+	Reason          string `json:"reason,omitempty"` // set if not verified
+	*receipt.Proved        // nil if not verified
+	// Further checks of a valid receipt.
+	SentBody string      `json:"sentBody,omitempty"` // file that contains the body of every attempt
+	GoesOn   []GoesOnLog `json:"goesOn,omitempty"`   // logs that extend those of an earlier receipt
 }
 
-// GoesOnLog is a log of which the first attempts are those that an earlier receipt's had.
+// GoesOnLog is a log that extends its state in an earlier receipt.
 type GoesOnLog struct {
 	Log         receipt.Name `json:"log"`
 	EarlierSize int64        `json:"earlierSize"`
 }
 
-// GoesOn returns the logs that a receipt and an earlier one both have.
+// GoesOn returns the logs that are in both receipts.
 func GoesOn(now, earlier receipt.Proved) (logs []GoesOnLog) {
 	for _, old := range earlier.Logs {
 		for _, log := range now.Logs {
@@ -135,15 +135,15 @@ func GoesOn(now, earlier receipt.Proved) (logs []GoesOnLog) {
 	return logs
 }
 
-// ShowProved prints what a receipt that is right proves, in words.
+// ShowProved prints what a valid receipt proves.
 func ShowProved(w io.Writer, p ReceiptResult) {
-	_, _ = fmt.Fprintf(w, "the receipt of %s is right\n", p.EventID)
+	_, _ = fmt.Fprintf(w, "the receipt of %s is valid\n", p.EventID)
 	if p.SentBody != "" {
 		_, _ = fmt.Fprintf(w, "each attempt was sent with the body in %s, byte for byte\n", p.SentBody)
 	}
 	for _, log := range p.GoesOn {
 		_, _ = fmt.Fprintf(w, "the log of %s continues from its first %d attempts, which the earlier "+
-			"receipt\nproved: none of them was changed, left out or put in between since\n",
+			"receipt\nproved: none of them was changed or removed, and none was inserted\n",
 			log.Log.EndpointID, log.EarlierSize)
 	}
 	for _, log := range p.Logs {
@@ -158,6 +158,6 @@ func ShowProved(w io.Writer, p ReceiptResult) {
 				a.SignatureSHA256)
 		}
 	}
-	_, _ = fmt.Fprint(w, "\nThe service has said so, signed it, and cannot unsay it. What a receiver "+
-		"answered is what\nthe service saw.\n")
+	_, _ = fmt.Fprint(w, "\nThe service signed these statements and cannot take them back. A receiver's "+
+		"response is what\nthe service received.\n")
 }

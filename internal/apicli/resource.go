@@ -12,19 +12,19 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// Resource is one kind of object of the API: how it is read, and what is shown of it. The command
-// line, completion and assistants read the same one.
+// Resource describes one kind of API object: how it is read and what is shown of it. The command
+// line, shell completion and MCP tools share it.
 type Resource[T, F any] struct {
-	ID     string // what an id is called in use lines
-	Filter F      // of a list, with the defaults of the command line
+	ID     string // name of the id in use lines
+	Filter F      // of lists, with the command line's defaults
 	List   func(*client.Client, context.Context, F, client.Page) (client.List[T], error)
 	Get    func(*client.Client, context.Context, string) (T, error)
 	// ShowAll prints a list, and Show one object.
 	ShowAll func(io.Writer, client.List[T])
 	Show    func(io.Writer, T)
-	// Offer returns a completion: an id, and a description of it.
+	// Offer returns an id for completion, and its description.
 	Offer func(T) (id string, about []string)
-	// Untrusted names the members that strangers write.
+	// Untrusted lists the members whose content comes from strangers.
 	Untrusted []string
 }
 
@@ -61,7 +61,7 @@ var (
 		Show:    ShowEvent,
 		Offer: func(e client.Event) (string, []string) {
 			var told struct{ Payment struct{ Amount, Memo string } }
-			_ = json.Unmarshal(e.Data, &told) // an event of another form is shown without
+			_ = json.Unmarshal(e.Data, &told) // other events have no payment to show
 			return e.ID, []string{e.Delivery.State, e.Type, told.Payment.Amount, told.Payment.Memo}
 		},
 		Untrusted: []string{
@@ -83,23 +83,23 @@ var (
 	}
 )
 
-// Account is an account as the operator of the service sees it.
+// Account is an account as the operator sees it.
 type Account struct {
 	ID        string    `json:"id"`
-	Email     string    `json:"email"`  // the first
-	Emails    []string  `json:"emails"` // all
-	Keys      int       `json:"keys"`   // that are there, expired ones included
+	Email     string    `json:"email"`  // the first address
+	Emails    []string  `json:"emails"` // all addresses
+	Keys      int       `json:"keys"`   // number of keys, including expired ones
 	CreatedAt time.Time `json:"createdAt"`
 
-	Quotas map[string]uint64 `json:"quotas"` // how much it may have
+	Quotas map[string]uint64 `json:"quotas"` // limits by name
 }
 
-// Accounts are a list of them.
+// Accounts is a list of accounts.
 type Accounts struct {
 	Data []Account `json:"data"`
 }
 
-// ViewAccounts returns accounts as they are shown.
+// ViewAccounts returns accounts in the form shown to operators.
 func ViewAccounts(all []domain.Account) Accounts {
 	list := Accounts{Data: []Account{}}
 	for _, a := range all {
@@ -108,7 +108,7 @@ func ViewAccounts(all []domain.Account) Accounts {
 	return list
 }
 
-// ViewAccount returns an account as it is shown.
+// ViewAccount returns an account in the form shown to operators.
 func ViewAccount(a domain.Account) Account {
 	quotas, counts := make(map[string]uint64), a.Quotas.Or(domain.DefaultQuotas())
 	for _, q := range domain.QuotaList() {
@@ -124,10 +124,10 @@ func ViewAccount(a domain.Account) Account {
 	}
 }
 
-// Show prints it, one field per line.
+// Show prints the account, one field per line.
 func (a Account) Show(w io.Writer) { cli.ShowFields(w, a, "email") }
 
-// Show prints them, one a line.
+// Show prints the accounts, one per line.
 func (l Accounts) Show(w io.Writer) {
 	cli.Row(w, "ID", "EMAILS", "KEYS", "CREATED")
 	for _, a := range l.Data {
@@ -135,7 +135,7 @@ func (l Accounts) Show(w io.Writer) {
 	}
 }
 
-// ShowAccount prints the account of a key, with its quotas.
+// ShowAccount prints the account of an API key and its quotas.
 func ShowAccount(w io.Writer, a client.Account) {
 	cli.Row(w, "account", a.ID)
 	cli.Row(w, "created", a.CreatedAt)
@@ -145,16 +145,16 @@ func ShowAccount(w io.Writer, a client.Account) {
 	}
 }
 
-const keepIt = "\nThe key is shown only once: keep it.\n"
+const keepIt = "\nThe key is shown only once. Store it now.\n"
 
-// MadeKey is a key that was created without the API.
+// MadeKey is a new key.
 type MadeKey struct {
-	AccountID string `json:"accountId,omitempty"` // the API's key says it, where an API made this one
+	AccountID string `json:"accountId,omitempty"` // empty if the API created the key
 	KeyID     string `json:"keyId"`
 	Key       string `json:"key"`
 }
 
-// Show prints it, one field per line.
+// Show prints the key, one field per line.
 func (m MadeKey) Show(w io.Writer) {
 	cli.ShowFields(w, m)
 	_, _ = io.WriteString(w, keepIt)
@@ -176,11 +176,11 @@ func ShowKeys(w io.Writer, l client.List[client.Key]) {
 	cli.More(w, l.NextCursor)
 }
 
-// PortalLink is a link with its whole address.
+// PortalLink is a link with its complete URL.
 type PortalLink struct {
 	URL string `json:"url"`
 	client.PortalLink
 }
 
-// Show prints it, one field per line.
+// Show prints the link, one field per line.
 func (l PortalLink) Show(w io.Writer) { cli.ShowFields(w, l, "path") }

@@ -17,10 +17,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// StatementMovesMax bounds what one command reads of a statement.
+// StatementMovesMax bounds the moves that one command reads.
 const StatementMovesMax = 100_000
 
-// nothingUnexplained is the amount of a balance that is complete.
+// nothingUnexplained is the unexplained amount of a complete balance.
 const nothingUnexplained = "0.0000000"
 
 // ReadStatement reads all pages of a statement.
@@ -38,27 +38,27 @@ func ReadStatement(
 			return all, nil
 		}
 		if len(all.Data) >= StatementMovesMax {
-			return all, cli.Usage(fmt.Errorf("the statement has more than %d moves: "+
-				"name --from and --to, or one --asset", StatementMovesMax))
+			return all, cli.Usage(fmt.Errorf("the statement has more than %d moves; "+
+				"narrow it with --from and --to, or with --asset", StatementMovesMax))
 		}
 		page.Cursor = *all.NextCursor
 	}
 }
 
-// Future says that a statement begins after all that has happened; empty: it does not. Such a one
-// has no moves, and another program's clock or a typing mistake may be why.
+// Future returns a note if a statement starts in the future, and "" otherwise. Such a statement has
+// no moves. The cause may be another machine's clock or a typo.
 func Future(f client.StatementFilter, read client.Statement, now time.Time) string {
-	const said = "--from is in the future: there is no move yet, and balances are those of now"
+	const said = "--from is in the future, so there are no moves, and the balances are current"
 	switch through := read.ThroughLedger; {
 	case f.From.Time.After(now):
 		return said
 	case through != nil && f.From.Ledger > *through:
-		return fmt.Sprintf("%s; the newest ledger that was read is %d", said, *through)
+		return fmt.Sprintf("%s; the latest ledger read is %d", said, *through)
 	}
 	return ""
 }
 
-// ShowStatement prints a statement for people, who asked for what a filter selects.
+// ShowStatement prints a statement. f is the filter that the user requested.
 func ShowStatement(w io.Writer, read client.Statement, f client.StatementFilter) {
 	cli.Row(w, "wallet", read.WalletAddress)
 	cli.Row(w, "recorded since", read.RecordedSince)
@@ -67,7 +67,7 @@ func ShowStatement(w io.Writer, read client.Statement, f client.StatementFilter)
 		cli.Row(w, "kept since", read.KeptSince)
 	}
 	if read.BeginsLater && f.From != (client.Bound{}) {
-		cli.Row(w, "note", "the record begins later than what was asked for")
+		cli.Row(w, "note", "the record starts after --from")
 	}
 	_, _ = io.WriteString(w, "\n")
 	cli.Row(w, "ASSET", "OPENING", "CLOSING", "MOVES", "UNEXPLAINED")
@@ -95,7 +95,7 @@ func eventsOf(m client.BalanceMove) (all []string) {
 	return all
 }
 
-// notTakenOf says which watches took which payments not, each as watch=REASON+REASON.
+// notTakenOf lists the watches that did not accept a payment, as watch=REASON+REASON.
 func notTakenOf(m client.BalanceMove) (all []string) {
 	for _, p := range m.Payments {
 		for _, n := range p.NotTaken {
@@ -105,7 +105,7 @@ func notTakenOf(m client.BalanceMove) (all []string) {
 	return all
 }
 
-// WriteStatement writes the moves as CSV, with the columns of the API's.
+// WriteStatement writes the moves as CSV, with the API's columns.
 func WriteStatement(out io.Writer, s client.Statement) error {
 	w := csv.NewWriter(out)
 	rows := [][]string{{
@@ -131,7 +131,8 @@ func WriteStatement(out io.Writer, s client.Statement) error {
 	return w.WriteAll(rows)
 }
 
-// Unexplained returns an error that names the incomplete balances of a statement, or nil.
+// Unexplained returns an error that lists the statement's incomplete balances, or nil if there are
+// none.
 func Unexplained(s client.Statement) error {
 	var faults []string
 	for _, b := range s.Balances {
@@ -142,9 +143,9 @@ func Unexplained(s client.Statement) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unexplained: %s: a move does not begin where the last one ended. Either no "+
-		"watch saw the wallet for a while, or a ledger is missing (lumenhook coverage), or its source "+
-		"was wrong",
+	return fmt.Errorf("unexplained: %s: a move does not start where the previous one ended. Either "+
+		"no watch covered the wallet for a while, or a ledger is missing (lumenhook coverage), or its "+
+		"source was wrong",
 		strings.Join(faults, ", "))
 }
 
@@ -152,7 +153,7 @@ func Unexplained(s client.Statement) error {
 func ShowCoverage(w io.Writer, c client.Coverage) {
 	cli.Row(w, "network", c.NetworkPassphrase)
 	if c.Cursor == nil {
-		cli.Row(w, "cursor", "no ledger was read yet")
+		cli.Row(w, "cursor", "no ledger has been read yet")
 		return
 	}
 	cli.Row(w, "cursor", c.Cursor.Ledger)
@@ -177,21 +178,20 @@ func verifiedText(verified bool) string {
 	if verified {
 		return "verified"
 	}
-	return "not verified: their source gives nothing to verify"
+	return "not verified: the source provides no hashes"
 }
 
-// GapsFault returns the error of a coverage with gaps, or nil.
+// GapsFault returns an error if the coverage has gaps.
 func GapsFault(c client.Coverage) error {
 	if len(c.Gaps) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d ranges of ledgers were not read, the first from %d to %d: "+
-		"lumenhook backfill reads them for a watch", len(c.Gaps), c.Gaps[0].From, c.Gaps[0].To)
+	return fmt.Errorf("%d ranges of ledgers were not read, the first from %d to %d; "+
+		"to read them for a watch, use `lumenhook backfill`", len(c.Gaps), c.Gaps[0].From, c.Gaps[0].To)
 }
 
-// CheckWallet refuses what can be no wallet's address, as the value of --wallet: of one that is
-// only mistyped the service says that nobody watches it. The value is not repeated: it may be a
-// secret key.
+// CheckWallet rejects an invalid --wallet. For a mistyped address the service would only report
+// that nothing watches it. The error does not repeat the value, which may be a secret key.
 func CheckWallet(address string) error {
 	if strkey.IsValidEd25519PublicKey(address) {
 		return nil

@@ -18,31 +18,31 @@ import (
 
 const (
 	tailEvery = time.Second
-	// tailOverlap is how long before the newest known event a round looks for others: events reach
-	// the history in any order.
+	// tailOverlap is how far before the newest known event each round looks, because events don't
+	// reach the history in order.
 	tailOverlap = 30 * time.Second
 	tailLastTry = 30 * time.Second
 )
 
-// TailBounds are what a tail reads and remembers at most. It reports what exceeds them.
+// TailBounds limits what a tail reads and remembers. It reports what exceeds the limits.
 type TailBounds struct {
-	Page  int // events
-	Pages int // of one round: older events are not shown
-	Known int // events that are remembered: what becomes of others is not shown
-	Asked int // events that one round reads with their attempts: others follow in later rounds
+	Page  int // events per page
+	Pages int // per round; older events are not shown
+	Known int // events remembered; later changes of others are not shown
+	Asked int // events read with their attempts per round; the rest follow later
 }
 
-// DefaultTailBounds are the bounds of the command, whose help names them.
+// DefaultTailBounds returns the limits that the command's help states.
 func DefaultTailBounds() TailBounds {
 	return TailBounds{Page: 250, Pages: 40, Known: 20_000, Asked: 200}
 }
 
-// Tail shows events and the attempts to deliver them as they happen, by polling the history. One
-// goroutine uses it.
+// Tail shows events and their attempts as they happen, by polling the history. It is not safe for
+// concurrent use.
 type Tail struct {
 	Client *client.Client
-	// Filter selects events. Its State selects lines: those after which an event is in that state.
-	// Its Since is where to begin.
+	// Filter selects events. Its State selects lines by the event's state after them, and its Since
+	// is where the tail starts.
 	Filter client.EventFilter
 	Out    io.Writer
 	Tell   io.Writer // for notices
@@ -50,17 +50,17 @@ type Tail struct {
 	Bounds TailBounds
 
 	known  *simplelru.LRU[string, *tailed]
-	newest time.Time // creation of the newest known event
-	lost   int       // pending events that were forgotten in this round
+	newest time.Time // creation time of the newest known event
+	lost   int       // pending events forgotten in this round
 }
 
-// tailed is the part of an event that was shown.
+// tailed is what was shown of an event.
 type tailed struct {
 	attempts int
 	delivery client.Delivery
-	changed  bool // by a list, which has no attempts
-	// A pending event is read at most this often, and not before again. While nothing changes, wait
-	// doubles.
+	changed  bool // according to a list, which has no attempts
+	// A pending event is read at most once per wait, and not before again. wait doubles while
+	// nothing changes.
 	wait  time.Duration
 	again time.Time
 }
@@ -69,7 +69,7 @@ func (k *tailed) pending() bool {
 	return k.delivery.State == "QUEUED" || k.delivery.State == "WAITING"
 }
 
-// TailLine is a line of a tail.
+// TailLine is one line of a tail.
 type TailLine struct {
 	Time          time.Time       `json:"time"`
 	Kind          string          `json:"kind"` // event, attempt or state
@@ -80,11 +80,11 @@ type TailLine struct {
 	State         string          `json:"state"`
 	NextAttemptAt *time.Time      `json:"nextAttemptAt,omitempty"`
 	Attempt       *client.Attempt `json:"attempt,omitempty"`
-	Data          json.RawMessage `json:"data,omitempty"` // of an event
+	Data          json.RawMessage `json:"data,omitempty"` // only for kind event
 }
 
-// Run shows what happens until ctx ends, which is no error. While the service does not answer, it
-// tries again.
+// Run shows events and attempts until ctx is done, and returns nil then. It survives outages of the
+// service.
 func (t *Tail) Run(ctx context.Context) error {
 	var err error
 	forgotten := func(_ string, k *tailed) {
@@ -96,7 +96,7 @@ func (t *Tail) Run(ctx context.Context) error {
 		return err
 	}
 	t.newest = t.Filter.Since
-	if err = t.begin(ctx); err == nil { // the service refuses invalid filters here
+	if err = t.begin(ctx); err == nil { // the service rejects invalid filters here
 		err = t.checkFilter(ctx)
 	}
 	switch {
@@ -129,8 +129,8 @@ func (t *Tail) Run(ctx context.Context) error {
 	return nil
 }
 
-// checkFilter refuses a filter whose endpoint, watch or wallet does not exist: the tail would wait
-// for nothing. A transaction, a payment or a memo may still come.
+// checkFilter returns an error if the filter's endpoint, watch or wallet does not exist, because
+// nothing would ever match. A transaction, payment or memo may still appear.
 func (t *Tail) checkFilter(ctx context.Context) error {
 	if t.Filter.EndpointID != "" {
 		if _, err := t.Client.GetEndpoint(ctx, t.Filter.EndpointID); err != nil {
@@ -148,8 +148,8 @@ func (t *Tail) checkFilter(ctx context.Context) error {
 	watches, err := t.Client.ListWatches(ctx,
 		client.WatchFilter{WalletAddress: t.Filter.WalletAddress}, client.Page{Limit: 1})
 	if err == nil && len(watches.Data) == 0 {
-		err = errors.New("--wallet: no watch of your account is of this wallet: " +
-			"`lumenhook watches create` makes one")
+		err = errors.New("--wallet: none of your watches is for this wallet; " +
+			"to create one, use `lumenhook watches create`")
 	}
 	return err
 }
@@ -169,15 +169,15 @@ func (t *Tail) begin(ctx context.Context) error {
 			}
 		}
 		if !whole {
-			fmt.Fprintf(t.Tell, "more than %d events are %s already: what becomes of the oldest of them is "+
-				"not shown, and `lumenhook events list` has it\n", len(pending), state)
+			fmt.Fprintf(t.Tell, "more than %d events are already %s; changes of the oldest ones are "+
+				"not shown (use `lumenhook events list`)\n", len(pending), state)
 		}
 	}
 	t.tellLost()
 	return nil
 }
 
-// list reads the newest events that a filter selects; whole is false if there are more.
+// list returns the newest events that match the filter. whole is false if there are more.
 func (t *Tail) list(
 	ctx context.Context, filter client.EventFilter,
 ) (events []client.Event, whole bool, err error) {
@@ -199,13 +199,13 @@ func (t *Tail) list(
 // tellLost reports how many pending events were forgotten to make room for others.
 func (t *Tail) tellLost() {
 	if t.lost > 0 {
-		fmt.Fprintf(t.Tell, "%d events that are on their way are followed no more, as there are too "+
-			"many: `lumenhook events get` has what becomes of them\n", t.lost)
+		fmt.Fprintf(t.Tell, "too many pending events: changes of %d of them are no longer shown "+
+			"(use `lumenhook events get`)\n", t.lost)
 	}
 	t.lost = 0
 }
 
-// round shows what has happened since the last round.
+// round shows what happened since the last round.
 func (t *Tail) round(ctx context.Context) error {
 	defer t.tellLost()
 	filter := t.Filter
@@ -218,8 +218,8 @@ func (t *Tail) round(ctx context.Context) error {
 		return err
 	}
 	if n := len(recent); !whole && n > 0 && !t.known.Contains(recent[n-1].ID) {
-		fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
-			"`lumenhook events list` has them\n", n)
+		fmt.Fprintf(t.Tell, "more than %d events came at once; the oldest ones are not shown "+
+			"(use `lumenhook events list`)\n", n)
 	}
 	for _, e := range slices.Backward(recent) {
 		if err := t.see(e); err != nil {
@@ -238,7 +238,7 @@ func (t *Tail) round(ctx context.Context) error {
 	return nil
 }
 
-// see shows an event that is new, and notes whether one has changed.
+// see shows a new event, and marks a known event that has changed.
 func (t *Tail) see(e client.Event) error {
 	if e.CreatedAt.After(t.newest) {
 		t.newest = e.CreatedAt
@@ -270,11 +270,11 @@ func sameDelivery(a, b client.Delivery) bool {
 		next(a).Equal(next(b))
 }
 
-// due returns the events to read with their attempts: those that have changed, and the pending ones
-// that lists no longer have. A round reads a bounded number of them.
+// due returns the events to read with their attempts: those that changed, and pending ones that are
+// no longer in the lists. It returns at most Bounds.Asked ids.
 func (t *Tail) due() (ids []string) {
 	now := time.Now()
-	for _, id := range t.known.Keys() { // the longest unseen first
+	for _, id := range t.known.Keys() { // least recently used first
 		known, _ := t.known.Peek(id)
 		next := known.delivery.NextAttemptAt
 		waits := !known.pending() || known.again.After(now) || next != nil && next.After(now)
@@ -292,7 +292,7 @@ func (t *Tail) due() (ids []string) {
 	return ids
 }
 
-// show shows what became of an event since it was shown last.
+// show shows what changed since the event was last shown.
 func (t *Tail) show(e client.Event) error {
 	known, was := t.known.Get(e.ID)
 	if !was {
@@ -306,7 +306,7 @@ func (t *Tail) show(e client.Event) error {
 		}
 		line := lineOf(e, "attempt")
 		line.Time, line.Attempt = a.SentAt.Add(time.Duration(a.DurationMs)*time.Millisecond), &a
-		if i < len(e.Attempts)-1 { // another followed
+		if i < len(e.Attempts)-1 { // another attempt followed
 			line.State, line.NextAttemptAt = "WAITING", nil
 		}
 		if err := t.write(line); err != nil {
@@ -344,9 +344,9 @@ func lineOf(e client.Event, kind string) TailLine {
 	return line
 }
 
-var errTailOutput = errors.New("writing what happens")
+var errTailOutput = errors.New("writing the output")
 
-// write writes a line with one call, so that a reader gets whole lines.
+// write writes a line in a single call, so that readers see complete lines.
 func (t *Tail) write(l TailLine) (err error) {
 	if t.Filter.State != "" && l.State != t.Filter.State {
 		return nil
@@ -365,7 +365,7 @@ func (t *Tail) write(l TailLine) (err error) {
 	return nil
 }
 
-// text is a line for people.
+// text formats the line for users.
 func (l TailLine) text() string {
 	said := fmt.Sprintf("%s  %s  %s  %s  ", l.Time.Local().Format(time.TimeOnly), l.EventID,
 		cli.OneLine(l.Type), l.EndpointID)
@@ -392,7 +392,7 @@ func (l TailLine) text() string {
 	return said
 }
 
-// paid says what an event is about, if it is about a payment.
+// paid describes the payment of an event, if it has one.
 func paid(data json.RawMessage) string {
 	if amount := readPaid(data).amount(); amount != "" {
 		return cli.OneLine(": " + amount)
@@ -400,7 +400,7 @@ func paid(data json.RawMessage) string {
 	return ""
 }
 
-// tailPause reports whether the time passed before ctx ended.
+// tailPause reports whether d passed before ctx was done.
 func tailPause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -30,7 +30,7 @@ func showWarnings(w io.Writer, warnings []string) {
 	}
 }
 
-// ShowWatches prints a list of them.
+// ShowWatches prints a list of watches.
 func ShowWatches(w io.Writer, l client.List[client.Watch]) {
 	cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "EXPIRES", "CREATED")
 	for _, x := range l.Data {
@@ -40,7 +40,7 @@ func ShowWatches(w io.Writer, l client.List[client.Watch]) {
 	cli.More(w, l.NextCursor)
 }
 
-// Watch are the flags of a watch's fields.
+// Watch holds the flags for a watch's fields.
 type Watch struct {
 	client.WatchCreate
 	amount, memo, expiresAt string
@@ -49,20 +49,23 @@ type Watch struct {
 	flags                   *pflag.FlagSet
 }
 
-// Register adds the flags, but for those of fields that are named.
+// Register adds the flags, except those in except.
 func (f *Watch) Register(s *pflag.FlagSet, except ...string) {
 	f.flags = s
 	cli.AddFields(s, &f.WatchCreate, except...)
-	s.StringSliceVar(&f.assets, "asset", []string{"XLM"}, "XLM or CODE:ISSUER; may be repeated")
-	s.StringVar(&f.amount, "amount", "any", "any, exact:12.5, min:1, max:9 or range:1:9, in "+
-		"units of the asset")
-	s.StringVar(&f.memo, "memo", "any", "any, present, absent, text:…, id:… or hash:…")
+	s.StringSliceVar(&f.assets, "asset", []string{"XLM"},
+		"asset to accept: XLM or CODE:ISSUER; can be repeated")
+	s.StringVar(&f.amount, "amount", "any", "amounts to accept: any, exact:12.5, min:1, max:9 or "+
+		"range:1:9, in units of the asset")
+	s.StringVar(&f.memo, "memo", "any",
+		"memos to accept: any, present, absent, text:…, id:… or hash:…")
 	cli.Offer(s, "asset", "XLM")
 	cli.Offer(s, "amount", "any", "exact:", "min:", "max:", "range:")
 	cli.Offer(s, "memo", "any", "present", "absent", "text:", "id:", "hash:")
-	s.StringVar(&f.expiresAt, "expires-at", "", "take no payment of a ledger that closes after this "+
-		"time, such as 2026-12-01T12:00:00Z (with update, none: it does not expire)")
-	s.DurationVar(&f.expiresIn, "expires-in", 0, "the same, from now on, such as 30m")
+	s.StringVar(&f.expiresAt, "expires-at", "", "don't accept payments in ledgers that close after "+
+		"this time, such as 2026-12-01T12:00:00Z; to remove it in an update, use none")
+	s.DurationVar(&f.expiresIn, "expires-in", 0,
+		"like --expires-at, but as a duration from now, such as 30m")
 }
 
 // Create returns the watch to create.
@@ -94,24 +97,25 @@ func (f *Watch) Patch() (client.Patch, error) {
 	return patch, NothingToChange(patch)
 }
 
-// NothingToChange returns the fault of a patch without a field.
+// NothingToChange returns an error for an empty patch.
 func NothingToChange(patch client.Patch) error {
 	if len(patch) > 0 {
 		return nil
 	}
-	return cli.Usage(errors.New("nothing to change: give the flag of a field that is to change"))
+	return cli.Usage(errors.New("nothing to change; set at least one field's flag"))
 }
 
-// noExpiry is the --expires-at of a watch that is not to expire any more.
+// noExpiry is the value of --expires-at that removes the expiry.
 const noExpiry = "none"
 
-// expiry returns when the watch is to expire; nil: it is not to.
+// expiry returns when the watch expires, or nil if it does not.
 func (f *Watch) expiry() (*time.Time, error) {
 	switch {
 	case f.flags.Changed("expires-at") && f.flags.Changed("expires-in"):
-		return nil, cli.Usage(errors.New("--expires-at and --expires-in say the same: give one of them"))
+		return nil, cli.Usage(errors.New("--expires-at and --expires-in exclude each other; set " +
+			"only one"))
 	case f.flags.Changed("expires-in") && f.expiresIn <= 0:
-		return nil, cli.Usage(fmt.Errorf("--expires-in %s: must be more than nothing", f.expiresIn))
+		return nil, cli.Usage(fmt.Errorf("--expires-in %s: must be more than 0", f.expiresIn))
 	case f.flags.Changed("expires-in"):
 		return new(time.Now().UTC().Add(f.expiresIn)), nil
 	case !f.flags.Changed("expires-at") || f.expiresAt == noExpiry:
@@ -125,7 +129,7 @@ func (f *Watch) expiry() (*time.Time, error) {
 	return new(at.UTC()), nil
 }
 
-// parse reads the flags that are written in other words than their fields.
+// parse parses the flags whose format differs from the API's fields.
 func (f *Watch) parse() (err error) {
 	for _, text := range f.assets {
 		code, issuer, issued := strings.Cut(text, ":")
@@ -135,7 +139,7 @@ func (f *Watch) parse() (err error) {
 			a.Issuer = &issuer
 		case code != domain.NativeCode:
 			err = errors.Join(err, fmt.Errorf("--asset %q: must be XLM or CODE:ISSUER, where ISSUER is "+
-				"the address (G…) of the account that issues it", text))
+				"the address (G…) of the issuing account", text))
 		}
 		f.Assets = append(f.Assets, a)
 	}
@@ -166,20 +170,19 @@ func (f *Watch) parse() (err error) {
 	return errors.Join(cli.Usage(err), expiryErr)
 }
 
-// Imagined are the flags of a payment that nobody has made.
+// Imagined holds the flags of a hypothetical payment.
 type Imagined struct {
 	payment client.ImaginedPayment
 	memo    string
 }
 
-// Register adds the flags.
 func (f *Imagined) Register(s *pflag.FlagSet) {
 	f.payment.Asset = domain.NativeCode
 	cli.AddFields(s, &f.payment)
-	s.StringVar(&f.memo, "memo", "", "text:…, id:… or hash:…; none when not given")
+	s.StringVar(&f.memo, "memo", "",
+		"memo of the payment: text:…, id:… or hash:… (default none)")
 }
 
-// Payment returns the payment.
 func (f *Imagined) Payment() (client.ImaginedPayment, error) {
 	p := f.payment
 	if f.memo == "" {
@@ -192,7 +195,7 @@ func (f *Imagined) Payment() (client.ImaginedPayment, error) {
 	return p, nil
 }
 
-// ShowWatchCheck prints what a watch would make of a payment.
+// ShowWatchCheck prints what a watch would do with a payment.
 func ShowWatchCheck(w io.Writer, x client.WatchCheck) {
 	cli.Row(w, "rules", strings.ToLower(x.Verification.Outcome))
 	if reasons := x.Verification.Reasons; len(reasons) > 0 {
@@ -205,7 +208,6 @@ func ShowWatchCheck(w io.Writer, x client.WatchCheck) {
 	}
 }
 
-// backfillInterval is how often the progress of a backfill is read.
 const backfillInterval = 300 * time.Millisecond
 
 // FollowBackfill prints the progress of a watch's backfill until it ends.
@@ -219,7 +221,7 @@ func FollowBackfill(
 		b := w.Backfill
 		switch {
 		case b == nil || !b.RequestedAt.Equal(asked.RequestedAt) || b.From != asked.From:
-			return w, errors.New("another backfill of the watch has taken the place of this one")
+			return w, errors.New("another backfill of the watch has replaced this one")
 		case b.Problem != nil:
 			return w, fmt.Errorf("the backfill did not match all of its ledgers: %s; %s", *b.Problem,
 				b.Counts())
@@ -238,21 +240,22 @@ func FollowBackfill(
 		}
 		next, err := c.GetWatch(ctx, w.ID)
 		if err != nil {
-			return w, fmt.Errorf("asking how far the backfill has come (it continues): %w", err)
+			return w, fmt.Errorf("reading the progress of the backfill, which continues: %w", err)
 		}
 		w = next
 	}
 }
 
-// backfillText returns the progress of a backfill in one line.
+// backfillText formats the progress of a backfill as one line.
 func backfillText(b *client.Backfill) string {
 	switch {
 	case b == nil:
 		return ""
 	case b.Problem != nil:
-		return fmt.Sprintf("ledgers from %d: ended at %d: %s; %s", b.From, b.Next, *b.Problem, b.Counts())
+		return fmt.Sprintf("ledgers from %d: stopped at %d: %s; %s", b.From, b.Next, *b.Problem,
+			b.Counts())
 	case b.To == nil:
-		return fmt.Sprintf("ledgers from %d: waiting for its turn", b.From)
+		return fmt.Sprintf("ledgers from %d: queued", b.From)
 	case b.Done:
 		return fmt.Sprintf("ledgers %d to %d: done; %s", b.From, *b.To, b.Counts())
 	}

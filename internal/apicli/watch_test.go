@@ -15,7 +15,7 @@ func TestAnAssetWithoutItsIssuerIsAFault(t *testing.T) {
 		"XLM":     "",
 		"USDC:G…": "", // the API judges the address
 		"XLM,USDC": `--asset "USDC": must be XLM or CODE:ISSUER, where ISSUER is the address (G…) of ` +
-			"the account that issues it",
+			"the issuing account",
 	} {
 		var f Watch
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)

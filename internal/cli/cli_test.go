@@ -79,7 +79,7 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 				"See `prog pets --help`",
 			},
 		},
-		"pets zzzzzz": {ExitUsage, []string{`there are adopt, get, list`}},
+		"pets zzzzzz": {ExitUsage, []string{`(known: adopt, get, list)`}},
 		"pet list":    {ExitUsage, []string{`did you mean prog pets?`}},
 		"pet list --limit 3": {
 			ExitUsage, []string{`unknown command "pet" for "prog"; did you mean prog pets?`},
