@@ -116,7 +116,7 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	if said := s.must("health", "--field", "status"); said != "ready\n" {
 		t.Errorf("it is %s", said)
 	}
-	s.refused("the service posts to the ports 1024-65535 only", "devnet", "receiver", "--secret-file",
+	s.refused("the service only posts to the ports 1024-65535", "devnet", "receiver", "--secret-file",
 		"x", "--listen", "127.0.0.1:443")
 
 	file := filepath.Join(t.TempDir(), "secret")

@@ -59,7 +59,7 @@ func TestWhatIsCompletedIsDescribed(t *testing.T) {
 		{"endpoints get ", endpoint.ID + "\tactive " + nobodysURL},
 		{"watches create --endpoint ", endpoint.ID + "\tactive"},
 		{"keys revoke ", "\tread,write,operate run\n:36"},
-		{"events list --state ", "WAITING\tan attempt failed, and another is due\n"},
+		{"events list --state ", "WAITING\twaiting for another attempt\n"},
 		{"events list --since ", "24h\n"},
 		{"serve --roles api,", "api,engine\n"},
 		{"run --network ", "testnet\t"},

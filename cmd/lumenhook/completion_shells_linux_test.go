@@ -50,7 +50,7 @@ func TestShellsCompleteInFish(t *testing.T) {
 		{"lumenhook events list --state CA", "CANCELLED\tits endpoint was deleted\n"},
 		{
 			"lumenhook events list --type=endpoint.f",
-			"--type=endpoint.failing\tanother endpoint takes nothing\n",
+			"--type=endpoint.failing\tanother endpoint is failing\n",
 		},
 		{"lumenhook watches create --amount ex", "exact:\tthis amount\n"},
 		{"lumenhook serve --roles api,eng", "api,engine\n"},

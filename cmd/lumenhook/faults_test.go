@@ -247,7 +247,7 @@ var commandFaults = map[string]faultsOf{
 	"trigger": {
 		args: []string{"--to", "http://127.0.0.1:1", "--secret-file", "/nowhere"},
 		faults: [][]string{
-			{`--to "x": must be an address such as`, "--to", "x"},
+			{`--to "x": must be a URL such as`, "--to", "x"},
 			{"--count 0 --repeat 0: must be from", "--count", "0"},
 			{`unknown flag --memo-text for "lumenhook trigger"; did you mean --memo?`, "--memo-text", "x"},
 			{"the argument is empty: is the variable", ""},
@@ -270,7 +270,7 @@ var commandFaults = map[string]faultsOf{
 	"fixtures replay": {
 		args: []string{"--from", "/nowhere", "--to", "http://127.0.0.1:1"},
 		faults: [][]string{
-			{`--to "x": must be an address such as`, "--to", "x"},
+			{`--to "x": must be a URL such as`, "--to", "x"},
 			{"--secret: must be the complete secret", "--secret", "x"},
 			{"--field: posts are shown as whole lines", "--field", "id"},
 		},
@@ -285,7 +285,7 @@ var commandFaults = map[string]faultsOf{
 			{`--events "bogus": must be one of payment.received, payment.rejected, test.ping,`,
 				"--events", "payment.received,bogus"},
 			{"--field: events are shown as whole lines", "--field", "id"},
-			{`--forward-to "x": must be an address such as`, "--forward-to", "x"},
+			{`--forward-to "x": must be a URL such as`, "--forward-to", "x"},
 			{"--fail and --header are for events that are posted", "--fail", "503"},
 			{`--fail: "x": must be a status from 400 to 599, timeout or reset`, "--fail", "x"},
 			{`--header "x": must be Name: value`, "--header", "x"},

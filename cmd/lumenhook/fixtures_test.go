@@ -77,7 +77,7 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 	}
 	code, _, said = invoked(t, "fixtures", "replay", "--from", dir, "--to", server.URL,
 		"--secret", "whsec_another")
-	if code != cli.ExitFailure || !strings.Contains(said, "did not take 2 of 2") {
+	if code != cli.ExitFailure || !strings.Contains(said, "did not accept 2 of 2") {
 		t.Errorf("it ended with %d: %s", code, said)
 	}
 }
@@ -110,7 +110,7 @@ func TestARecordedDeliveryIsVerified(t *testing.T) {
 		{file, secret, "false", cli.ExitFailure, "--any-time accepts an old one"},
 		{file, "whsec_another", "true", cli.ExitFailure, "the secret that stands in it"},
 		{changed, secret, "true", cli.ExitFailure, "the file was changed"},
-		{later, secret, "true", cli.ExitFailure, "this program reads lumenhook-fixture/1"},
+		{later, secret, "true", cli.ExitFailure, "(known: lumenhook-fixture/1)"},
 	} {
 		code, out, said := invoked(t, "verify", "--secret", c.secret, "--any-time="+c.anyTime,
 			"--webhook", c.file)

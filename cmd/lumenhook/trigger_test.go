@@ -47,8 +47,8 @@ func TestSamplesReachAReceiverWithoutAService(t *testing.T) {
 		{[]string{"trigger"}, 0, "payment.received", 1, 1, 0},
 		{[]string{"trigger", "payment.rejected", "--count", "2"}, 0, "payment.rejected", 3, 3, 0},
 		{[]string{"trigger", "test.ping", "--repeat", "2"}, 0, "test.ping", 4, 6, 0},
-		{[]string{"trigger", "--stale"}, 0, "refused, as it must be: 401", 4, 6, 1},
-		{[]string{"trigger", "--fail-signature"}, 0, "refused, as it must be: 401", 4, 6, 2},
+		{[]string{"trigger", "--stale"}, 0, "rejected as expected: 401", 4, 6, 1},
+		{[]string{"trigger", "--fail-signature"}, 0, "rejected as expected: 401", 4, 6, 2},
 	} {
 		code, out, said := invoked(t, append(c.args, to...)...)
 		if code != c.code || !strings.Contains(out, c.says) {
@@ -76,9 +76,9 @@ func TestAReceiverThatJudgesWronglyIsTold(t *testing.T) {
 		args []string
 		says string
 	}{
-		{server.URL, nil, "the receiver did not take 1 of 1"},
-		{credulous.URL, []string{"--stale"}, "must refuse these (4xx), and refused 0 of 1"},
-		{"http://127.0.0.1:1", nil, "nothing listens at http://127.0.0.1:1: start the receiver first"},
+		{server.URL, nil, "the receiver did not accept 1 of 1"},
+		{credulous.URL, []string{"--stale"}, "must reject these events (4xx), but rejected only 0 of 1"},
+		{"http://127.0.0.1:1", nil, "nothing listens at http://127.0.0.1:1; start the receiver first"},
 	} {
 		args := append([]string{"trigger", "--to", c.url, "--secret", "whsec_mine"}, c.args...)
 		if code, out, said := invoked(t, args...); code != cli.ExitFailure ||

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// askMax bounds how long a user who pressed a key waits for a service.
+	// askMax bounds how long a user waits for the service after pressing a key.
 	askMax = time.Second
-	// pageMax is how many ids are offered, the newest ones.
+	// pageMax is how many of the newest ids are offered.
 	pageMax = 100
-	// descriptionMax bounds what is shown of an id, in characters.
+	// descriptionMax bounds the description of an id, in characters.
 	descriptionMax = 60
 )
 
-// Flags that name files and folders, by their names, or by their commands' and theirs.
+// Flags for files and folders, by flag name or by command and flag name.
 var (
 	files = []string{
 		"config", "body", "webhook", "egress-ca", "api-tls-cert", "api-tls-key", "secret-out",
@@ -39,26 +39,26 @@ var (
 	}
 )
 
-// words describe values.
+// words describes values.
 var words = map[string]string{
-	"QUEUED": "its first attempt is due", "WAITING": "an attempt failed, and another is due",
-	"DELIVERED": "the receiver has taken it", "FAILED": "no attempt is left; it can be replayed",
-	"CANCELLED": "its endpoint was deleted", "disabled": "nothing is sent, and events wait",
-	"payment.received": "a watch has taken a payment",
-	"payment.rejected": "a watch has not taken one, and why", "test.ping": "a test of an endpoint",
-	"endpoint.failing":  "another endpoint takes nothing",
+	"QUEUED": "waiting for the first attempt", "WAITING": "waiting for another attempt",
+	"DELIVERED": "accepted by the receiver", "FAILED": "no attempts left; can be replayed",
+	"CANCELLED": "the endpoint was deleted", "disabled": "nothing is sent; events wait",
+	"payment.received": "a payment matched a watch",
+	"payment.rejected": "a payment failed a watch's rules", "test.ping": "a test of an endpoint",
+	"endpoint.failing":  "another endpoint is failing",
 	"endpoint.disabled": "another endpoint was disabled",
-	"read":              "look at everything", "write": "create, change, delete, rotate",
+	"read":              "read everything", "write": "create, change, delete, rotate",
 	"operate": "test, enable, disable, replay, resend", "pubnet": "Stellar's public network",
 	"testnet": "Stellar's test network", "rpc": "a Stellar RPC server", "lake": "exported ledgers",
 	"XLM": "lumens; others are CODE:ISSUER", "exact:": "this amount", "min:": "this amount or more",
 	"max:": "this amount or less", "range:": "from one to another", "text:": "this text",
-	"id:": "this number", "hash:": "64 hex digits", "503": "the receiver's proxy answers so",
-	"timeout": "its answer is not heard", "reset": "the connection breaks off",
-	"wallet": "events of a wallet one after another",
+	"id:": "this number", "hash:": "64 hex digits", "503": "a response from the receiver's proxy",
+	"timeout": "the response is lost", "reset": "the connection breaks",
+	"wallet": "a wallet's events in order",
 }
 
-// Register gives every flag, and every argument, of a tree of commands its completion.
+// Register adds completion for every flag and argument in a tree of commands.
 func Register(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		Register(c)
@@ -75,13 +75,13 @@ func Register(root *cobra.Command) {
 			if f.Value.Type() == "stringSlice" {
 				complete = eachOf(complete)
 			}
-			// It fails only for a flag that is not there, or has a function already, which counts.
+			// It fails only if the flag does not exist or already has a function, which takes
+			// precedence.
 			_ = root.RegisterFlagCompletionFunc(f.Name, complete)
 		})
 	}
 }
 
-// valueOf returns the completion of a flag's value.
 func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 	name := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") + " " + f.Name
 	is := func(names []string) bool {
@@ -106,7 +106,7 @@ func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 	return cobra.NoFileCompletions
 }
 
-// argumentOf returns the completion of the argument that a command's use line names.
+// argumentOf returns the completion of the argument in a command's use line.
 func argumentOf(c *cobra.Command) cobra.CompletionFunc {
 	complete, use := cobra.NoFileCompletions, strings.Fields(c.Use+" -")
 	switch word := strings.Trim(use[1], "[]"); {
@@ -126,7 +126,7 @@ func argumentOf(c *cobra.Command) cobra.CompletionFunc {
 		complete = offer(apicli.Watches)
 	case word == apicli.Events.ID:
 		complete = offer(apicli.Events)
-	case word == apicli.Keys.ID && c.Parent().Name() == "keys": // not of a file of keys
+	case word == apicli.Keys.ID && c.Parent().Name() == "keys": // not a key in a key file
 		complete = offer(apicli.Keys)
 	}
 	return func(c *cobra.Command, args []string, word string) (
@@ -139,7 +139,7 @@ func argumentOf(c *cobra.Command) cobra.CompletionFunc {
 	}
 }
 
-// fixed completes values, with what they mean. A space does not follow a value that ends with a
+// fixed completes the values and their descriptions. No space follows a value that ends with a
 // colon.
 func fixed(values []string) cobra.CompletionFunc {
 	directive := cobra.ShellCompDirectiveNoFileComp
@@ -156,8 +156,7 @@ func fixed(values []string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(list, directive)
 }
 
-// eachOf completes the last of several values with commas between them, by those that are not
-// among them.
+// eachOf completes the last value of a comma-separated list, and omits values already in the list.
 func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) (
 		[]cobra.Completion, cobra.ShellCompDirective,
@@ -174,15 +173,15 @@ func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// wallets are the wallets that are watched.
+// wallets completes watched wallets.
 var wallets = func() apicli.Resource[client.Watch, client.WatchFilter] {
 	of := apicli.Watches
 	of.Offer = func(w client.Watch) (string, []string) { return w.WalletAddress, []string{w.Label} }
 	return of
 }()
 
-// offer completes ids of the service that the line is about: that of its flags, of their variables,
-// or of the data folder.
+// offer completes ids from the service that the command line addresses with flags, variables or the
+// data folder.
 func offer[T, F any](r apicli.Resource[T, F]) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) (
 		list []cobra.Completion, _ cobra.ShellCompDirective,
@@ -209,7 +208,7 @@ func offer[T, F any](r apicli.Resource[T, F]) cobra.CompletionFunc {
 	}
 }
 
-// serviceOf connects as the command itself would.
+// serviceOf returns a client for the service that the command itself would use.
 func serviceOf(given *pflag.FlagSet) (*client.Client, error) {
 	var s config.Service
 	flags := pflag.NewFlagSet("completion", pflag.ContinueOnError)
@@ -228,35 +227,35 @@ func serviceOf(given *pflag.FlagSet) (*client.Client, error) {
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-// New makes `completion`, which prints a shell's script.
+// New returns the completion command, which prints a shell's script.
 func New() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print the script that completes commands, flags, values and ids in a shell",
-		Long: `Prints the script for bash, zsh, fish or powershell. With it, the shell completes commands,
-flags, and the values of flags (states, event types, networks, roles, tables). It also
-completes the ids of endpoints, watches, events and keys. It asks the service of --data-dir
-or --api-url, or of their variables, for at most a second. Packages and archives of a
-release contain the scripts in the folder completions.
+		Short: "Print a shell completion script for commands, flags, values and ids",
+		Long: `Prints the completion script for bash, zsh, fish or powershell. With the script, the shell
+completes commands, flags, and flag values (states, event types, networks, roles, tables),
+as well as the ids of endpoints, watches, events and keys. To complete ids, it queries the
+service for at most a second. The service comes from --data-dir or --api-url, or from their
+variables. Release packages and archives contain the scripts in the completions folder.
 
-For bash without the package bash-completion, add the first example's line to ~/.bashrc.`,
-		Example: `  # In this shell, from now on
+To use bash without the bash-completion package, add the first example to ~/.bashrc.`,
+		Example: `  # For the current shell
   source <(lumenhook completion bash)
 
-  # bash, in every new shell, with the package bash-completion
+  # For every new bash shell, with the bash-completion package
   mkdir -p ~/.local/share/bash-completion/completions
   lumenhook completion bash > ~/.local/share/bash-completion/completions/lumenhook
 
-  # zsh, in every new shell
+  # For every new zsh shell
   mkdir -p ~/.zfunc
   lumenhook completion zsh > ~/.zfunc/_lumenhook
   echo 'fpath+=~/.zfunc; autoload -Uz compinit; compinit' >> ~/.zshrc
 
-  # fish, in every new shell
+  # For every new fish shell
   mkdir -p ~/.config/fish/completions
   lumenhook completion fish > ~/.config/fish/completions/lumenhook.fish
 
-  # PowerShell: a file for your profile to run
+  # For PowerShell: run the file in your profile
   lumenhook completion powershell > lumenhook.ps1`,
 		RunE: func(c *cobra.Command, args []string) error {
 			root, w := c.Root(), c.OutOrStdout()
@@ -280,9 +279,9 @@ For bash without the package bash-completion, add the first example's line to ~/
 	}
 }
 
-// withoutPackage takes the place of a function of cobra's script, which calls one of the
-// package bash-completion: without the package, words are those of the line up to the cursor.
-// Bash itself also splits them at = and :, which some values contain.
+// withoutPackage replaces a function of cobra's script that calls the bash-completion package.
+// Without the package, it splits the line up to the cursor at spaces. Bash itself also splits it at
+// = and :, which occur in some values.
 const withoutPackage = `
 __lumenhook_init_completion()
 {

@@ -1,15 +1,14 @@
-// Package completion completes command lines in a shell beyond the names of commands and flags: the
-// values that flags take, and the ids of the service that the line is about. It hides cobra's
-// functions for that, and the scripts of the shells.
+// Package completion completes command lines in a shell. In addition to the names of commands and
+// flags, it completes flag values and the ids of the service that the command line addresses. It
+// hides cobra's completion functions and the shells' scripts.
 //
 // Invariants:
 //
-//   - A service is asked for a second at most (askMax), for one page, and by reading alone. One
-//     that does not answer completes nothing, and no error is shown.
-//   - A flag that names no file completes no files: those of the folder would be taken for its
-//     values.
-//   - What others have written (labels, memos, descriptions) is shown without control
-//     characters, and is never what is put into the line.
+//   - The service is queried for at most a second (askMax), with a single read of one page. If it
+//     doesn't respond, nothing is completed and no error is shown.
+//   - A flag that takes no file never completes files, because users would take them for values.
+//   - Text written by others (labels, memos, descriptions) is shown without control characters, and
+//     is never inserted into the command line.
 //
 // File map: complete.go (everything).
 package completion

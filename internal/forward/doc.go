@@ -3,20 +3,20 @@
 // deliveries for a receiver's own tests (`lumenhook fixtures`), and receives webhooks itself
 // (`lumenhook devnet receiver`, `lumenhook devnet load`).
 //
-// It hides what is waited for (a receiver that is being started), what is not (an answer that
-// refuses an event is shown, and the next one follows), and how deliveries are made to fail on
-// purpose; how the bytes of a body are found again, and what of them may be nobody's business.
+// It hides what it waits for (a receiver that is starting) and what it does not wait for (a
+// rejected event is reported, and the next one follows), how deliveries fail on purpose, how it
+// finds the bytes of a body, and which parts of a body it redacts.
 //
 // Invariants of fixtures:
 //
-//   - A file holds the body byte for byte as it was delivered, unless it was redacted.
-//   - No file has the secret of an endpoint, or a signature made with it: each is signed again with
-//     [Secret], which is published, and for the time at which its event was created.
-//   - The same event is the same file, whenever it is recorded.
+//   - A file contains the body byte for byte as it was delivered, unless it was redacted.
+//   - No file contains an endpoint's secret or a signature made with it. Each delivery is signed
+//     again with [Secret], which is public, for the time when its event was created.
+//   - An event always produces the same file.
 //
 // File map:
 //
-//	forwarder.go  events posted, one after another, and the report on each; failures on purpose
+//	forwarder.go  posting events in order, reporting each, and failures on purpose
 //	sample.go     synthetic events, and signatures
 //	fixture.go    fixtures: recording, redacting, reading, checking, signing
 //	receiver.go   a receiver that prints webhooks, also as lines of JSON

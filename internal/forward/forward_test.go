@@ -155,8 +155,8 @@ func TestFailuresOnPurpose(t *testing.T) {
 		t.Errorf("it got %q", got)
 	}
 	for _, want := range []string{
-		"on purpose 503, and it was not posted", "on purpose its answer is not heard: 200 OK",
-		"on purpose half of the body, and then nothing", "  200 OK in ",
+		"503 on purpose, not posted", "response lost on purpose: 200 OK",
+		"connection broken on purpose, after half of the body", "  200 OK in ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q: %s", want, out)
@@ -207,7 +207,7 @@ func TestAReceiverThatIsNotThereIsWaitedFor(t *testing.T) {
 	if err := <-handled; err != nil || !slices.Equal(r.bodies(), []string{body}) {
 		t.Errorf("it ended with %v, and the receiver got %q", err, r.bodies())
 	}
-	if n := strings.Count(out.String(), "on purpose 503"); n != 1 {
+	if n := strings.Count(out.String(), "503 on purpose"); n != 1 {
 		t.Errorf("it failed on purpose %d times: %s", n, out)
 	}
 }

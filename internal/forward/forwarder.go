@@ -22,47 +22,47 @@ import (
 )
 
 const (
-	// attemptMax is the timeout of the service's own attempts: connecting, headers and body.
+	// attemptMax is the service's timeout for an attempt: connecting, headers and body.
 	attemptMax = 10 * time.Second
-	// answerMax is how much of an answer is read, and shown where it refuses an event.
+	// answerMax bounds how much of a response is read and, if it is an error, shown.
 	answerMax = 1 << 10
-	// waitMax is how long a receiver is waited for with one signature.
+	// waitMax bounds how long to wait for a receiver with one signature.
 	waitMax   = 30 * time.Second
 	firstWait = 250 * time.Millisecond
 	lastWait  = 2 * time.Second
 )
 
-var errBroken = errors.New("the connection was broken off on purpose")
+var errBroken = errors.New("the connection was broken on purpose")
 
-// Forwarder posts events to a receiver. It is used by one goroutine.
+// Forwarder posts events to a receiver. It is not safe for concurrent use.
 type Forwarder struct {
-	URL    string      // empty: events are shown, and posted nowhere
-	Header http.Header // further ones, such as an endpoint has of its own
-	Faults []Fault     // of each event's first attempts
-	Types  []string    // empty: all; others are passed over
-	AtOnce bool        // a receiver that is not there is an error, and not waited for
-	// Secrets, if there are any, sign each post again for its moment: the signature of a pulled event
+	URL    string      // empty: show events without posting them
+	Header http.Header // additional headers, such as the endpoint's
+	Faults []Fault     // applied to each event's first attempts
+	Types  []string    // empty: all types
+	AtOnce bool        // fail if the receiver is not running, instead of waiting
+	// Secrets, if any, sign each post again for the current time. The signature of a pulled event
 	// is as old as the event.
 	Secrets []domain.Secret
 
 	Report *Report
 
 	client http.Client
-	away   bool // the receiver, when it was asked last
+	away   bool // the receiver was not running at the last attempt
 
-	// Attempts that were made of an event that was to be pulled again.
+	// Attempts made for the event that will be pulled again.
 	sequence int64
 	made     int
 }
 
-// New makes a forwarder. Redirects are not followed, as the service follows none.
+// New returns a Forwarder. Like the service, it does not follow redirects.
 func New(url string, report *Report) *Forwarder {
 	return &Forwarder{
 		URL:    url,
 		Report: report,
 		client: http.Client{
 			Timeout:   attemptMax,
-			Transport: &http.Transport{DisableKeepAlives: true}, // a receiver may be restarted
+			Transport: &http.Transport{DisableKeepAlives: true}, // the receiver may be restarted
 			CheckRedirect: func(*http.Request, []*http.Request) error {
 				return http.ErrUseLastResponse
 			},
@@ -70,8 +70,8 @@ func New(url string, report *Report) *Forwarder {
 	}
 }
 
-// Handle posts one event, for a [client.Listener]. Its error is of the report's output, or
-// [client.ErrPullAgain] while the receiver is not there.
+// Handle posts an event. It is the Handle function of a [client.Listener]. It returns
+// [client.ErrPullAgain] while the receiver is not running, or an error of the report's output.
 func (f *Forwarder) Handle(ctx context.Context, e client.PulledEvent) error {
 	kind := typeOf(e.Body)
 	if len(f.Types) > 0 && !slices.Contains(f.Types, kind) {
@@ -94,11 +94,11 @@ func (f *Forwarder) Handle(ctx context.Context, e client.PulledEvent) error {
 			return err
 		}
 	}
-	f.sequence = 0 // the same event again is another
+	f.sequence = 0 // if the event comes again, start over
 	return nil
 }
 
-// attempt posts an event once there is a receiver, and reports how it went.
+// attempt waits for the receiver, posts an event and reports the result.
 func (f *Forwarder) attempt(
 	ctx context.Context, e client.PulledEvent, line Line, fault Fault,
 ) error {
@@ -123,7 +123,7 @@ func (f *Forwarder) attempt(
 	})
 	switch {
 	case isAway(err) && f.AtOnce:
-		return fmt.Errorf("nothing listens at %s: start the receiver first", f.URL)
+		return fmt.Errorf("nothing listens at %s; start the receiver first", f.URL)
 	case ctx.Err() != nil, isAway(err):
 		return client.ErrPullAgain
 	case err != nil:
@@ -134,30 +134,30 @@ func (f *Forwarder) attempt(
 	return f.Report.attempt(line)
 }
 
-// inWords says what an attempt ended with that has no answer.
+// inWords describes why an attempt got no response.
 func inWords(err error) string {
 	var timed interface{ Timeout() bool }
 	var asked *url.Error
 	switch {
 	case errors.As(err, &timed) && timed.Timeout():
-		return fmt.Sprintf("no answer within %d s", int(attemptMax.Seconds()))
+		return fmt.Sprintf("no response within %d s", int(attemptMax.Seconds()))
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "the connection was closed before an answer"
+		return "the connection was closed before a response"
 	case errors.As(err, &asked):
-		return asked.Err.Error() // the address was given
+		return asked.Err.Error() // without the URL, which the user knows
 	}
 	return err.Error()
 }
 
-// tellAway says once that the receiver is waited for.
+// tellAway reports once that the forwarder is waiting for the receiver.
 func (f *Forwarder) tellAway() {
 	if !f.away {
-		f.Report.tell("nothing listens at %s: waiting for it", f.URL)
+		f.Report.tell("nothing listens at %s; waiting for the receiver", f.URL)
 	}
 	f.away = true
 }
 
-// isAway reports whether nothing listens at the address yet.
+// isAway reports whether the connection was refused.
 func isAway(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 func (f *Forwarder) post(
@@ -189,7 +189,7 @@ func (f *Forwarder) post(
 	return response.StatusCode, string(bytes.ToValidUTF8(text, []byte("\uFFFD"))), err
 }
 
-// typeOf is an event's type; empty if the body is no event.
+// typeOf returns an event's type, or "" if the body is not an event.
 func typeOf(body string) string {
 	var event struct{ Type string }
 	if err := json.Unmarshal([]byte(body), &event); err != nil {
@@ -198,11 +198,11 @@ func typeOf(body string) string {
 	return event.Type
 }
 
-// CheckURL checks an address to forward to.
+// CheckURL checks a URL to forward to.
 func CheckURL(text string) error {
 	r, err := http.NewRequest(http.MethodPost, text, nil) //nolint:noctx // it is never sent
 	if err != nil || r.URL.Host == "" || r.URL.Scheme != "http" && r.URL.Scheme != "https" {
-		return fmt.Errorf("%q: must be an address such as http://127.0.0.1:3000/webhooks", text)
+		return fmt.Errorf("%q: must be a URL such as http://127.0.0.1:3000/webhooks", text)
 	}
 	return nil
 }
@@ -210,21 +210,21 @@ func CheckURL(text string) error {
 // faultsMax bounds the failures of one event.
 const faultsMax = 8
 
-// Fault is a failure that an attempt meets on purpose, as the service may meet it. It tries
-// again after each, so that a receiver gets an event more than once.
+// Fault is a failure that an attempt simulates. The service retries after such a failure, so a
+// receiver may receive an event more than once.
 type Fault struct {
 	name string
-	// status is an answer of something before the receiver, which gets nothing.
+	// status is a response from a proxy in front of the receiver, which receives nothing.
 	status int
-	// half: the connection breaks off in the middle of the body. Otherwise, without a status,
-	// the receiver's answer comes too late.
+	// half breaks the connection in the middle of the body. If it is not set and there is no
+	// status, the receiver's response is lost.
 	half bool
 }
 
-// ParseFaults reads the names of failures: what an event's first attempts meet, in turn.
+// ParseFaults parses the failures that an event's first attempts simulate, in order.
 func ParseFaults(names []string) ([]Fault, error) {
 	if len(names) > faultsMax {
-		return nil, fmt.Errorf("%d failures of an event: at most %d", len(names), faultsMax)
+		return nil, fmt.Errorf("must be at most %d failures per event, got %d", faultsMax, len(names))
 	}
 	faults := make([]Fault, len(names))
 	for i, name := range names {
@@ -241,7 +241,7 @@ func ParseFaults(names []string) ([]Fault, error) {
 	return faults, nil
 }
 
-// brokenBody ends with an error in the middle, which breaks off the connection.
+// brokenBody returns a body that fails in the middle, which breaks the connection.
 func brokenBody(body string) io.ReadCloser {
 	half := strings.NewReader(body[:len(body)/2])
 	return io.NopCloser(io.MultiReader(half, readFault{}))
@@ -251,61 +251,62 @@ type readFault struct{}
 
 func (readFault) Read([]byte) (int, error) { return 0, errBroken }
 
-// Line is the report on an event, or on an attempt to post it.
+// Line reports on an event or on an attempt to post it.
 type Line struct {
 	Time     time.Time `json:"time"`
 	Sequence int64     `json:"sequence"`
 	ID       string    `json:"id"`
 	Type     string    `json:"type"`
-	Body     string    `json:"body,omitempty"` // where it is posted nowhere
+	Body     string    `json:"body,omitempty"` // if the event is not posted
 
-	Attempt   int    `json:"attempt,omitempty"`   // of this program's, from 1 on
-	OnPurpose string `json:"onPurpose,omitempty"` // the failure that was asked for
+	Attempt   int    `json:"attempt,omitempty"`   // of this program, starting at 1
+	OnPurpose string `json:"onPurpose,omitempty"` // the simulated failure
 	Status    int    `json:"status,omitempty"`
 	Millis    int64  `json:"durationMs,omitempty"`
 	Error     string `json:"error,omitempty"`  // instead of a status
-	Answer    string `json:"answer,omitempty"` // its beginning
+	Answer    string `json:"answer,omitempty"` // truncated
 }
 
-// accepted reports whether the receiver took the event, and was heard.
+// accepted reports whether the receiver accepted the event and its response arrived.
 func (l Line) accepted() bool {
 	return l.OnPurpose == "" && l.Error == "" && l.Status >= 200 && l.Status <= 299
 }
 
-// refused reports whether the receiver said no, and not that it is in trouble.
+// refused reports whether the receiver rejected the event with a 4xx status.
 func (l Line) refused() bool { return l.Error == "" && l.Status >= 400 && l.Status <= 499 }
 
-// Report says what becomes of events: a line each, for people or as JSON.
+// Report reports on events and attempts, one per line, as text or JSON.
 type Report struct {
 	Out  io.Writer
 	Tell io.Writer // what else there is to say
 	JSON bool
 	Now  func() time.Time
-	// Refusal: what is posted must be refused, such as a signature that is wrong.
+	// Refusal means that the receiver must reject each post, for example because its signature is
+	// invalid.
 	Refusal bool
 
-	Events, Refused int // whose last attempt was, and was not accepted
-	misjudged       int // that were, or were not, where the other was right
+	Events, Refused int // by the result of the last attempt
+	misjudged       int // posts whose result should have been the opposite
 }
 
-// Fault is nil if the receiver judged each post as it must.
+// Fault returns an error unless the receiver judged every post correctly.
 func (r *Report) Fault() error {
 	posts := r.Events + r.Refused
 	switch {
 	case r.misjudged == 0:
 		return nil
 	case r.Refusal:
-		return fmt.Errorf("the receiver must refuse these (4xx), and refused %d of %d",
+		return fmt.Errorf("the receiver must reject these events (4xx), but rejected only %d of %d",
 			posts-r.misjudged, posts)
 	}
-	return fmt.Errorf("the receiver did not take %d of %d", r.misjudged, posts)
+	return fmt.Errorf("the receiver did not accept %d of %d events", r.misjudged, posts)
 }
 
 func (r *Report) tell(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.Tell, format+"\n", args...)
 }
 
-// event shows an event that is posted nowhere.
+// event reports an event that is not posted.
 func (r *Report) event(l Line, body string) error {
 	r.Events++
 	if l.Body = body; r.JSON {
@@ -315,7 +316,7 @@ func (r *Report) event(l Line, body string) error {
 	return err
 }
 
-// attempt shows how an attempt went.
+// attempt reports the result of an attempt.
 func (r *Report) attempt(l Line) error {
 	if l.OnPurpose == "" && (r.Refusal && !l.refused() || !r.Refusal && !l.accepted()) {
 		r.misjudged++
@@ -332,9 +333,9 @@ func (r *Report) attempt(l Line) error {
 	said := l.outcome()
 	switch {
 	case r.Refusal && l.refused():
-		said = fmt.Sprintf("refused, as it must be: %d %s", l.Status, http.StatusText(l.Status))
+		said = fmt.Sprintf("rejected as expected: %d %s", l.Status, http.StatusText(l.Status))
 	case r.Refusal:
-		said += ": IT MUST BE REFUSED"
+		said += ": MUST BE REJECTED"
 	}
 	_, err := fmt.Fprintf(r.Out, "%s  %s\n", r.head(l), said)
 	return err
@@ -345,7 +346,7 @@ func (r *Report) head(l Line) string {
 		cli.OneLine(l.Type), cli.OneLine(l.ID))
 }
 
-// outcome is how an attempt went, in words.
+// outcome describes the result of an attempt.
 func (l Line) outcome() string {
 	got := fmt.Sprintf("%d %s in %d ms", l.Status, http.StatusText(l.Status), l.Millis)
 	if l.Error != "" {
@@ -353,11 +354,11 @@ func (l Line) outcome() string {
 	}
 	switch {
 	case l.OnPurpose == "timeout":
-		return "on purpose its answer is not heard: " + got
+		return "response lost on purpose: " + got
 	case l.OnPurpose == "reset":
-		return "on purpose half of the body, and then nothing: " + got
+		return "connection broken on purpose, after half of the body: " + got
 	case l.OnPurpose != "":
-		return fmt.Sprintf("on purpose %d, and it was not posted", l.Status)
+		return fmt.Sprintf("%d on purpose, not posted", l.Status)
 	case l.accepted():
 		return got
 	}

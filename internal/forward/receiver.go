@@ -24,18 +24,19 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// closeMax bounds the wait for open requests at the end.
+// closeMax bounds how long to wait for open requests when stopping.
 const closeMax = 5 * time.Second
 
-// Receiver receives webhooks on this machine, checks and prints them.
+// Receiver receives webhooks on this machine, checks them and prints them.
 type Receiver struct {
 	DataDir    string
 	Listen     string // host:port
-	SecretFile string // read at each webhook
-	JSON       bool   // a line of JSON each
+	SecretFile string // read for each webhook
+	JSON       bool   // print one line of JSON per webhook
 }
 
-// Run receives until ctx ends. It prints its address on out, or on tell if the output is JSON.
+// Run receives webhooks until ctx is done. It prints its address on out, or on tell if the output
+// is JSON.
 func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	if err := cli.CheckAddress(r.Listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen %q: %w", r.Listen, err))
@@ -63,8 +64,8 @@ func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	}
 	switch err := server.Start(); {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("--listen %s: another program listens there: stop it, "+
-			"or name another port that the service posts to (%s)", r.Listen, run.EgressPorts)
+		return fmt.Errorf("--listen %s: another program is listening there; stop it, "+
+			"or use another port that the service posts to (%s)", r.Listen, run.EgressPorts)
 	case err != nil:
 		return fmt.Errorf("--listen: %w", err)
 	}
@@ -78,19 +79,20 @@ func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	return errors.Join(server.Close(ending), printed.err)
 }
 
-// checkPort refuses a port that the service does not post to. A free port (0) is not known yet.
+// checkPort rejects a port that the service does not post to. Port 0 is replaced with a free port
+// later.
 func (r *Receiver) checkPort(allowed string) error {
 	_, port, _ := net.SplitHostPort(r.Listen)
 	ports, err := egress.ParsePorts(allowed)
 	if n, _ := strconv.Atoi(port); err == nil && n != 0 && !ports.Contains(uint16(n)) {
-		return cli.Usage(fmt.Errorf("--listen %s: the service posts to the ports %s only: "+
-			"choose one of them, or start it with --egress-ports %s,%s",
+		return cli.Usage(fmt.Errorf("--listen %s: the service only posts to the ports %s; "+
+			"use one of them, or start the service with --egress-ports %s,%s",
 			r.Listen, allowed, allowed, port))
 	}
 	return nil
 }
 
-// secrets reads the secrets of the file; none if the file does not exist.
+// secrets reads the secrets from the file. It returns none if the file does not exist.
 func (r *Receiver) secrets() []domain.Secret {
 	secrets, err := config.ReadSecrets(r.SecretFile, nil)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -99,14 +101,14 @@ func (r *Receiver) secrets() []domain.Secret {
 	return secrets
 }
 
-// webhookPrinter shows webhooks, one at a time.
+// webhookPrinter prints webhooks, one at a time.
 type webhookPrinter struct {
 	out    io.Writer
 	asJSON bool
 	err    error
 }
 
-// print keeps the first error of the output: the webhook was answered nevertheless.
+// print keeps the first output error. The webhook has been answered by then.
 func (p *webhookPrinter) print(w receiver.Webhook) {
 	var err error
 	if p.asJSON {
@@ -120,8 +122,8 @@ func (p *webhookPrinter) print(w receiver.Webhook) {
 	}
 }
 
-// Received is a webhook as a line of JSON: the receiver's verdict, and everything that is needed
-// to check the signature.
+// Received is a webhook as a line of JSON: the receiver's verdict, and everything needed to check
+// the signature.
 type Received struct {
 	ID        string `json:"id"`
 	Type      string `json:"type"`
@@ -132,11 +134,10 @@ type Received struct {
 	Timestamp string `json:"timestamp"`
 	Signature string `json:"signature"`
 	Body      string `json:"body"`
-	// BodyBase64 is the body if it is not UTF-8: a JSON string would change it.
+	// BodyBase64 is the body if it is not UTF-8, because a JSON string would change it.
 	BodyBase64 []byte `json:"bodyBase64,omitempty"`
 }
 
-// writeReceived writes the line.
 func writeReceived(out io.Writer, w receiver.Webhook) error {
 	r := Received{
 		ID:        w.ID,
@@ -158,20 +159,20 @@ func writeReceived(out io.Writer, w receiver.Webhook) error {
 
 var errNotReceived = errors.New("must be one line of `lumenhook devnet receiver " +
 	"--json` or `events pull`, or a file of `fixtures record`: " +
-	"`tail -n 1 FILE` gives the last line")
+	"`tail -n 1 FILE` prints the last line")
 
-// ReadReceived reads one line.
+// ReadReceived decodes one line.
 func ReadReceived(line []byte) (r Received, err error) {
 	if bytes.Count(bytes.TrimSpace(line), []byte("\n")) > 0 || json.Unmarshal(line, &r) != nil {
 		return r, errNotReceived
 	}
-	if r.Signature == "" && len(r.RawBody()) == 0 { // JSON of something else
+	if r.Signature == "" && len(r.RawBody()) == 0 { // other JSON
 		return r, errNotReceived
 	}
 	return r, nil
 }
 
-// RawBody is the body exactly as it was received.
+// RawBody returns the body exactly as it was received.
 func (r Received) RawBody() []byte {
 	if len(r.BodyBase64) > 0 {
 		return r.BodyBase64

@@ -15,24 +15,23 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Sample is the content of a synthetic event. Nothing in it is paid or belongs to a real account:
-// its transaction's hash is zeros, and so are the ids of its payment and watch.
+// Sample is the content of a synthetic event. No payment or account behind it exists: the
+// transaction hash and the ids of the payment and the watch are zeros.
 type Sample struct {
 	amount, memo, asset string
 	from, to            string
 }
 
-// Register adds the flags.
 func (s *Sample) Register(f *pflag.FlagSet) {
-	f.StringVar(&s.amount, "amount", "12.5", "amount of the sample's payment")
-	f.StringVar(&s.memo, "memo", "sample", "memo of the sample's payment; empty: none")
-	f.StringVar(&s.asset, "asset", domain.NativeCode, "asset of the sample's payment: XLM or "+
+	f.StringVar(&s.amount, "amount", "12.5", "amount of the sample payment")
+	f.StringVar(&s.memo, "memo", "sample", "memo of the sample payment; leave empty for no memo")
+	f.StringVar(&s.asset, "asset", domain.NativeCode, "asset of the sample payment: XLM or "+
 		"CODE:ISSUER")
-	f.StringVar(&s.from, "from", domain.SampleAccount, "account that the sample is from")
-	f.StringVar(&s.to, "to-wallet", domain.SampleAccount, "wallet that the sample is paid to")
+	f.StringVar(&s.from, "from", domain.SampleAccount, "account that sends the sample payment")
+	f.StringVar(&s.to, "to-wallet", domain.SampleAccount, "wallet that receives the sample payment")
 }
 
-// Match makes the sample's payment and how it was judged.
+// Match returns the sample's payment and the result of its verification.
 func (s *Sample) Match(kind domain.EventType, now time.Time) (domain.Match, error) {
 	stroops, err := domain.ParseAmount(s.amount)
 	if err != nil {
@@ -45,7 +44,7 @@ func (s *Sample) Match(kind domain.EventType, now time.Time) (domain.Match, erro
 	for flag, address := range map[string]string{"from": s.from, "to-wallet": s.to} {
 		if !strkey.IsValidEd25519PublicKey(address) {
 			return domain.Match{}, fmt.Errorf("--%s: must be a Stellar address: 56 characters that start "+
-				"with G", flag) // it may be a secret key, and is not repeated
+				"with G", flag) // not shown: it may be a secret key
 		}
 	}
 	m := domain.SampleMatch(now.UnixMilli())
@@ -77,7 +76,7 @@ func assetOf(text string) (domain.Asset, error) {
 	return domain.Asset{Code: code, Issuer: issuer}, nil
 }
 
-// Sign makes of an event what is posted, with the signature of a time.
+// Sign returns an event as it is posted, with a signature for a time.
 func Sign(
 	secrets []domain.Secret, id, body string, sequence int64, at time.Time,
 ) client.PulledEvent {

@@ -1,22 +1,22 @@
-// Package mcpserver answers an assistant's questions about a service by the Model Context
-// Protocol. It hides the protocol, which the official SDK speaks.
+// Package mcpserver lets an assistant query a service over the Model Context Protocol. It hides the
+// protocol, which the official SDK implements.
 //
 // Invariants:
 //
-//   - A tool changes nothing: all of them read, by the Go client of the API, and a key with the
-//     permission to read is enough.
-//   - What others have written (memos, labels, descriptions, receivers' answers) is data: each
-//     answer that may have some names the members, and says so before them. Control characters
-//     are JSON's escapes.
-//   - An answer has at most answerMaxBytes, and a list at most pageMax entries: more is an error
-//     that says how to ask for less. A message has at most requestMaxBytes.
-//   - No secret is shown, and none is asked for: values of endpoints' headers are left out, and
-//     the secret of a webhook's check is in a file that was named when the program was started.
+//   - Tools change nothing. They use the API's Go client, and an API key with the read permission
+//     is enough.
+//   - Text written by others (memos, labels, descriptions, receivers' responses) is data. Each
+//     result that may contain some starts with a note and lists those members. Control characters
+//     are JSON escapes.
+//   - A result has at most answerMaxBytes, and a list at most pageMax entries. A larger result is
+//     an error that says how to request less. A message has at most requestMaxBytes.
+//   - Tools neither show nor accept secrets. They omit the values of endpoints' headers. The secret
+//     for checking webhooks is in a file that is set when the program starts.
 //
 // File map:
 //
-//	server.go   the server, its instructions, pages and transport
+//	server.go   the server, its instructions, documentation pages and transport
 //	tools.go    the tools
-//	explain.go  an event's deliveries in words
-//	answer.go   how a tool takes arguments, answers, and refuses
+//	explain.go  describing an event's deliveries
+//	answer.go   tools' arguments, results and errors
 package mcpserver

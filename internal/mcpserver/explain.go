@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// explanation is an event in words. Quoted is text by others, kept separate.
+// explanation describes an event. Quoted contains the text written by others.
 type explanation struct {
 	Summary  string   `json:"summary"`
 	Payment  string   `json:"payment,omitempty"`
@@ -22,7 +22,7 @@ type explanation struct {
 
 type quoted struct {
 	Memo    string   `json:"memo,omitempty"`
-	Answers []string `json:"answers,omitempty"` // of the receiver, to each attempt
+	Answers []string `json:"answers,omitempty"` // the receiver's response to each attempt
 }
 
 func (s *server) explainEvent(ctx context.Context, in byID) (*answer, error) {
@@ -60,23 +60,23 @@ func summary(e client.Event) string {
 		e.Delivery.EndpointID)
 	switch domain.DeliveryState(e.Delivery.State) {
 	case domain.StateQueued:
-		text += "it is queued, and no attempt of this run was made yet"
+		text += "it is queued and has had no attempt in this run yet"
 	case domain.StateWaiting:
-		text += "its last attempt failed, and it waits for the next"
+		text += "its last attempt failed and it is waiting for the next one"
 	case domain.StateDelivered:
-		text += "the receiver has taken it (it answered 2xx)"
+		text += "the receiver accepted it (with a 2xx status)"
 	case domain.StateFailed:
-		text += "every attempt failed, and none is left"
+		text += "every attempt failed and none is left"
 	case domain.StateCancelled:
-		text += "it was cancelled: its endpoint was deleted, or it was a test that nobody waits for"
+		text += "it was cancelled: its endpoint was deleted, or it was an abandoned test"
 	}
 	if e.HistoryBehind {
-		text += ". The history is being rebuilt, so this may be an earlier state: ask again later"
+		text += ". The history is being rebuilt, so this may be an earlier state; try again later"
 	}
 	return text
 }
 
-// attemptInWords has no words of the receiver.
+// attemptInWords describes an attempt without quoting the receiver.
 func attemptInWords(a client.Attempt) string {
 	text := fmt.Sprintf("attempt %d of run %d at %s, after %d ms: ", a.Number, a.Run,
 		a.SentAt.Format(time.RFC3339), a.DurationMs)
@@ -88,31 +88,31 @@ func attemptInWords(a client.Attempt) string {
 		r.Error = domain.AttemptError(*a.Error)
 	}
 	if r.Succeeded() {
-		return text + "taken, " + r.Answer()
+		return text + "accepted, " + r.Answer()
 	}
 	return text + "failed, " + r.Answer()
 }
 
-// next says what happens automatically, and what a user can do; a tool does none of it.
+// next describes what happens automatically, and what a user can do. No tool does any of it.
 func next(e client.Event) string {
 	var text []string
 	if e.Delivery.Held {
-		text = append(text, "its endpoint is disabled, and it waits until somebody enables it: "+
+		text = append(text, "its endpoint is disabled, so it waits until you enable the endpoint: "+
 			"lumenhook endpoints enable "+e.Delivery.EndpointID)
 	} else if at := e.Delivery.NextAttemptAt; at != nil {
-		text = append(text, "the next attempt is made at "+at.Format(time.RFC3339))
+		text = append(text, "the next attempt is at "+at.Format(time.RFC3339))
 	}
 	switch domain.DeliveryState(e.Delivery.State) {
 	case domain.StateFailed, domain.StateWaiting:
-		text = append(text, "once the receiver is corrected (lumenhook endpoints test "+
-			e.Delivery.EndpointID+"), it can be sent at once: lumenhook events resend "+e.ID)
+		text = append(text, "after you fix the receiver (lumenhook endpoints test "+
+			e.Delivery.EndpointID+"), you can send it immediately: lumenhook events resend "+e.ID)
 	case domain.StateCancelled:
-		text = append(text, "if its watch has another endpoint now, it can be handed to that: "+
+		text = append(text, "if its watch has another endpoint now, you can send it there: "+
 			"lumenhook events resend "+e.ID)
 	case domain.StateQueued, domain.StateDelivered:
 	}
 	if len(text) == 0 {
-		return "nothing is left to do"
+		return "there is nothing left to do"
 	}
 	return strings.Join(text, "; ")
 }

@@ -20,26 +20,26 @@ import (
 type Config struct {
 	API     *client.Client
 	Version string
-	// Secrets reads the signing secrets by which webhooks are checked; nil: none were named.
+	// Secrets reads the signing secrets for checking webhooks; nil if none are configured.
 	Secrets func() ([]domain.Secret, error)
 }
 
-// server has the tools' functions.
+// server implements the tools.
 type server struct{ Config }
 
-const instructions = `Lumenhook watches wallets on the Stellar network, and posts each payment that
-a watch takes as a signed webhook to an endpoint. A watch names a wallet, rules and an endpoint; a
-payment that it takes makes an event; an event has one delivery with attempts.
+const instructions = `Lumenhook watches wallets on the Stellar network, and sends each payment that
+matches a watch to an endpoint, as a signed webhook. A watch has a wallet, rules and an endpoint. A
+matching payment creates an event. An event has one delivery with attempts.
 
-These tools only read. To find out why a webhook did not arrive: list_events with the transaction,
-the wallet or the memo, then explain_event. Without an event: the watch's rules (list_watches of
-the wallet), wallet_statement (which says why no watch took a payment), coverage (whether its
-ledger was read). What an object was at a time, and what changed it since: history. The pages of
-the documentation are resources, lumenhook://docs/….
+These tools only read. To find out why a webhook did not arrive, use list_events with the
+transaction, the wallet or the memo, then explain_event. If there is no event, check the watch's
+rules (list_watches for the wallet), wallet_statement (why no watch accepted a payment) and coverage
+(whether its ledger was read). To see an object's earlier states and changes, use history. The
+documentation pages are resources, lumenhook://docs/….
 
 ` + untrustedNote
 
-// New makes a server.
+// New returns a server.
 func New(cfg Config) (*mcp.Server, error) {
 	s := &server{cfg}
 	to := mcp.NewServer(&mcp.Implementation{Name: "lumenhook", Version: cfg.Version},
@@ -48,7 +48,7 @@ func New(cfg Config) (*mcp.Server, error) {
 	return to, addPages(to)
 }
 
-// addPages adds the pages of the documentation, each under its name and with its title.
+// addPages adds the documentation pages as resources.
 func addPages(to *mcp.Server) error {
 	return fs.WalkDir(docs.Pages, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -78,18 +78,18 @@ func addPages(to *mcp.Server) error {
 	})
 }
 
-// requestMaxBytes bounds a message: the largest body of a webhook, with each byte escaped, is
-// less than half of it.
+// requestMaxBytes bounds a message. The largest webhook body, with every byte escaped, takes less
+// than half of it.
 const requestMaxBytes = 1 << 20
 
-// Stdio is the SDK's transport of standard input and output. A line that is too long, or is not a
-// message, ends the connection with an error.
+// Stdio is the SDK's transport over standard input and output. A line that is too long or is not a
+// message ends the connection with an error.
 type Stdio struct {
 	In  io.Reader
 	Out io.Writer
 }
 
-// Connect implements [mcp.Transport]. The connection ends with ctx.
+// Connect implements [mcp.Transport]. The connection closes when ctx is done.
 func (s Stdio) Connect(ctx context.Context) (mcp.Connection, error) {
 	lines := &mcp.IOTransport{
 		Reader:        io.NopCloser(s.In),
@@ -99,7 +99,7 @@ func (s Stdio) Connect(ctx context.Context) (mcp.Connection, error) {
 	inner, err := lines.Connect(ctx)
 	c := &answering{Connection: inner, asked: make(map[jsonrpc.ID]bool)}
 	c.changed.L = &c.mu
-	context.AfterFunc(ctx, func() { _ = c.Close() }) // it cannot fail
+	context.AfterFunc(ctx, func() { _ = c.Close() }) // Close does not fail
 	return c, err
 }
 
@@ -107,13 +107,13 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// answering is a connection whose input ends once every request has its answer: the SDK cancels
-// those that are in flight when there is nothing more to read.
+// answering is a connection that reports the end of its input only after every request has a
+// response. The SDK cancels requests in flight at the end of the input.
 type answering struct {
 	mcp.Connection
 
 	mu      sync.Mutex
-	changed sync.Cond           // the members below have changed
+	changed sync.Cond           // signals changes of the fields below
 	asked   map[jsonrpc.ID]bool // requests in flight
 	closed  bool
 }

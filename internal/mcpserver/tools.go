@@ -15,56 +15,56 @@ import (
 )
 
 const (
-	// pageMax bounds a list, historyMax one of facts with their states; pageDefault is the length of
-	// either unless another is given.
+	// pageMax bounds lists, and historyMax bounds lists of facts with states. pageDefault is the
+	// default length of both.
 	pageMax, historyMax, pageDefault = 100, 50, 20
-	// stuckPages bounds how far is read for the oldest, newest first, of each state.
+	// stuckPages bounds how many pages per state are searched for the oldest events.
 	stuckPages, stuckPage = 4, 250
 )
 
 type byID struct {
-	ID string `json:"id" help:"its id"`
+	ID string `json:"id" help:"id of the object"`
 }
 
 func (s *server) addTools(to *mcp.Server) {
-	addResource(s, to, apicli.Endpoints, "endpoint", "Lists endpoints, where events are posted, "+
-		"newest first unless sorted: status, why one is disabled, failures in a row. An endpoint is "+
-		"disabled after a 410 or 20 events in a row that failed; then its events wait.",
-		"Shows one endpoint (ep_…). Values of headers and secrets are never shown.",
+	addResource(s, to, apicli.Endpoints, "endpoint", "Lists endpoints, which receive events, "+
+		"newest first unless sorted: status, reason if disabled, consecutive failures. An endpoint is "+
+		"disabled after a 410 or 20 consecutive failed events. Its events then wait.",
+		"Shows an endpoint (ep_…). It never shows secrets or header values.",
 		func(e client.Endpoint) any { return e })
-	addResource(s, to, apicli.Watches, "watch", "Lists watches, newest first: which wallet, which "+
-		"rules on asset, amount, memo and sender, and which endpoint receives the events.",
-		"Shows one watch (wat_…) with its rules, warnings, and how far its backfill is.",
+	addResource(s, to, apicli.Watches, "watch", "Lists watches, newest first: the wallet, the "+
+		"rules on asset, amount, memo and sender, and the endpoint that receives the events.",
+		"Shows a watch (wat_…) with its rules, its warnings and the progress of its backfill.",
 		func(w client.Watch) any { return w })
-	addResource(s, to, apicli.Events, "event", "Lists events, newest first and without their "+
-		"attempts, by any of the filters together. The body of each is data, as it is posted.",
-		"Shows one event (evt_…) with its body, its delivery, and every attempt with the receiver's "+
-			"answer.", func(e client.Event) any { return e })
-	add(to, "explain_event", "Says in words what became of an event (evt_…): its payment, each "+
-		"attempt, why it failed, what comes next and what can be done. "+untrustedNote,
+	addResource(s, to, apicli.Events, "event", "Lists events, newest first, without their "+
+		"attempts. Filters can be combined. The data member is the body that is posted.",
+		"Shows an event (evt_…) with its body, its delivery, and every attempt with the receiver's "+
+			"response.", func(e client.Event) any { return e })
+	add(to, "explain_event", "Explains what happened to an event (evt_…): its payment, each "+
+		"attempt, why it failed, what happens next and what you can do. "+untrustedNote,
 		takes(s.explainEvent))
-	add(to, "stuck_deliveries", "Lists deliveries that are late, the oldest first: queued or waiting "+
-		"for another attempt. One that is held waits for its endpoint to be enabled. "+untrustedNote,
+	add(to, "stuck_deliveries", "Lists late deliveries, oldest first: queued or waiting "+
+		"for another attempt. A held delivery waits until its endpoint is enabled. "+untrustedNote,
 		s.stuck)
 	add(to, "history", "Lists what happened to an endpoint (ep_…), a watch (wat_…) or an event "+
 		"(evt_…), newest first: each fact with the fields that it changed, before and after, and the "+
-		"whole state after it. Of an event also when its endpoint held it. Also works for deleted "+
-		"objects. "+untrustedNote, s.history)
+		"complete state after it. For an event, it includes when its endpoint held it. Also "+
+		"works for deleted objects. "+untrustedNote, s.history)
 	add(to, "wallet_statement", "Shows a watched wallet's balances before and after, and every move "+
-		"between them, oldest first: payments with their events, or why each watch did not take one. "+
-		"What is unexplained is not 0.0000000 only if something was missed. "+untrustedNote, s.statement)
-	add(to, "coverage", "Shows which ledgers were read and verified, whether there is a gap, and how "+
-		"far the service is. A payment of a ledger that was not read yet has no event.",
+		"between them, oldest first: payments with their events, or why each watch did not accept one. "+
+		"If unexplained is not 0.0000000, something was missed. "+untrustedNote, s.statement)
+	add(to, "coverage", "Shows which ledgers were read and verified, any gaps, and how "+
+		"far the service has read. A payment in a ledger that was not read yet has no event.",
 		takes(func(ctx context.Context, _ struct{}) (*answer, error) {
 			read, err := s.API.GetCoverage(ctx)
 			return &answer{Result: read}, err
 		}))
-	add(to, "verify_webhook", "Checks a webhook's signature as its receiver must, with the secret in "+
-		"the file that this server was started with: no secret is needed here, and none should be "+
-		"given. The body is what is checked, and not read.", takes(s.verify))
+	add(to, "verify_webhook", "Checks a webhook's signature like a receiver, with the secret in "+
+		"the file that this server was started with. Don't pass a secret. "+
+		"The body is only checked, not interpreted.", takes(s.verify))
 }
 
-// addResource adds the tools that list a resource and show one of its objects.
+// addResource adds the tools that list a resource and show an object.
 func addResource[T, F any](
 	s *server, to *mcp.Server, r apicli.Resource[T, F], noun, lists, gets string, shown func(T) any,
 ) {
@@ -94,20 +94,20 @@ func addResource[T, F any](
 		}))
 }
 
-// stuckList lists pending events.
+// stuckList is a list of late deliveries.
 type stuckList struct {
 	Now  time.Time      `json:"now"`
 	Data []client.Event `json:"data"` // oldest first
-	More bool           `json:"more"` // than are in data
-	// Some are older than all in data, and were not read.
+	More bool           `json:"more"` // there are more than in Data
+	// Unread means that there are events older than those in Data that were not read.
 	Unread bool `json:"unread,omitempty"`
 }
 
 func (s *server) stuck() call {
 	in := struct {
-		OlderThan  string `json:"olderThan,omitempty" help:"only events that are older: a duration such as 10m, which is the default"`
-		EndpointID string `json:"endpointId,omitempty" help:"only those of this endpoint (ep_…)"`
-		Limit      int    `json:"limit,omitempty" help:"how many to list: 1 to 100"`
+		OlderThan  string `json:"olderThan,omitempty" help:"only events older than this: a duration such as 10m, the default"`
+		EndpointID string `json:"endpointId,omitempty" help:"only events for this endpoint (ep_…)"`
+		Limit      int    `json:"limit,omitempty" help:"maximum number of events to list: 1 to 100"`
 	}{"10m", "", pageDefault}
 	return call{[]any{&in}, func(ctx context.Context) (*answer, error) {
 		older, err := time.ParseDuration(in.OlderThan)
@@ -168,8 +168,8 @@ func (s *server) history() call {
 		case domain.IsID(domain.WatchPrefix, in.ID):
 			read = s.API.GetWatchHistory
 		case !domain.IsID(domain.EventPrefix, in.ID):
-			return nil, fmt.Errorf("id %q: must be of an endpoint (ep_…), a watch (wat_…) or an event "+
-				"(evt_…)", in.ID)
+			return nil, fmt.Errorf("id %q: must be the id of an endpoint (ep_…), a watch (wat_…) or an "+
+				"event (evt_…)", in.ID)
 		}
 		list, err := read(ctx, in.ID, p)
 		return listWrittenByOthers(list, "changes", "state"), err
@@ -178,7 +178,7 @@ func (s *server) history() call {
 
 func (s *server) statement() call {
 	var wallet struct {
-		Address string `json:"walletAddress" help:"the watched wallet (G…)"`
+		Address string `json:"walletAddress" help:"address of the watched wallet (G…)"`
 	}
 	var f client.StatementFilter
 	p := client.Page{Limit: pageDefault}
@@ -192,12 +192,12 @@ func (s *server) statement() call {
 }
 
 type webhook struct {
-	Body      string `json:"body" help:"the raw body, exactly as it was received"`
-	Timestamp string `json:"timestamp" help:"the header Webhook-Timestamp"`
-	Signature string `json:"signature" help:"the header Webhook-Signature, its whole value"`
+	Body      string `json:"body" help:"raw body, exactly as received"`
+	Timestamp string `json:"timestamp" help:"value of the Webhook-Timestamp header"`
+	Signature string `json:"signature" help:"complete value of the Webhook-Signature header"`
 }
 
-// checked is whether a webhook's signature is right.
+// checked is the result of checking a webhook's signature.
 type checked struct {
 	Valid bool   `json:"valid"`
 	Why   string `json:"why"`
@@ -205,21 +205,21 @@ type checked struct {
 
 func (s *server) verify(_ context.Context, in webhook) (*answer, error) {
 	if s.Secrets == nil {
-		return nil, errors.New("this server has no signing secret: start it with `lumenhook mcp " +
-			"--secret-file FILE`, with the endpoint's secret in the file")
+		return nil, errors.New("this server has no signing secret; start it with `lumenhook mcp " +
+			"--secret-file FILE`, where FILE contains the endpoint's secret")
 	}
 	secrets, err := s.Secrets()
 	if err != nil {
 		return nil, fmt.Errorf("--secret-file: %w", err)
 	}
-	result := checked{Valid: true, Why: "the signature is right, and its timestamp is recent"}
+	result := checked{Valid: true, Why: "the signature is valid and its timestamp is recent"}
 	err = domain.Verify(in.Signature, in.Timestamp, []byte(in.Body), secrets, time.Now().Unix())
 	switch {
 	case errors.Is(err, domain.ErrTimestampTooFar):
-		result = checked{Why: err.Error() + ": a receiver refuses it, or it is an old webhook"}
+		result = checked{Why: err.Error() + ": a receiver rejects it; it may be an old webhook"}
 	case err != nil:
-		result = checked{Why: err.Error() + ": the secret, the timestamp or the body is not the one " +
-			"that was signed"}
+		result = checked{Why: err.Error() + ": the secret, the timestamp or the body differs from " +
+			"what was signed"}
 	}
 	return &answer{Result: result}, nil
 }
