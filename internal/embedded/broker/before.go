@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// kfake compacts a partition by deleting its files and writing new ones. An interruption there
-// would lose the partition. Therefore all files of the partitions are first linked into a folder,
-// which is renamed when it is complete, and deleted when the new files exist (and are on disk, with
-// Sync). Nothing else is written in the meantime: compaction runs while no request is handled. A
-// start that finds the folder restores its files.
+// kfake compacts a partition by deleting its files and writing new ones, so an interruption could
+// lose the partition. To prevent that, compact first links all partition files into a draft
+// directory and renames it once it is complete. The directory is removed after the new files are
+// written (and synced, with Config.Sync). If it still exists at startup, its files are restored.
+// Nothing else writes in the meantime, because compaction runs while no request is being handled.
 const (
 	beforeCompaction = "before-compaction"
 	beforeDraft      = beforeCompaction + ".draft"
@@ -25,12 +25,12 @@ func (b *Broker) compact() {
 	draft := filepath.Join(b.dir, beforeDraft)
 	switch err := b.linkBefore(draft); {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		b.log.slog.Warn("the embedded broker has no space to compact its topics; it tries again",
+		b.log.slog.Warn("not enough disk space to compact the embedded broker's topics; will try again",
 			"error", err, "after", b.compactEvery)
 		return
-	case err != nil: // a file system without links: as kfake does it
-		b.log.slog.Warn("the embedded broker compacts its topics without a second name for their "+
-			"files: a cut meanwhile would lose them", "error", err)
+	case err != nil: // no hard links here: compact without the backup
+		b.log.slog.Warn("cannot back up the embedded broker's files before compaction; an"+
+			"interruption may lose partitions", "error", err)
 		b.cluster.Compact()
 		return
 	}
@@ -39,7 +39,6 @@ func (b *Broker) compact() {
 	}
 }
 
-// linkBefore links all files of partitions into the draft of the folder.
 func (b *Broker) linkBefore(draft string) error {
 	if err := os.RemoveAll(draft); err != nil {
 		return err
@@ -51,10 +50,10 @@ func (b *Broker) linkBefore(draft string) error {
 	return err
 }
 
-// compactBeside compacts while the folder exists. If it fails, the folder stays for the next start:
-// nothing may be acknowledged any more, because that start would undo it.
+// compactBeside compacts while the backup directory exists. If it fails, the directory stays, and
+// the next start undoes everything since. The caller must therefore stop acknowledging writes.
 func (b *Broker) compactBeside(draft string) error {
-	if err := b.syncChanged(); err != nil { // the files, and their new names
+	if err := b.syncChanged(); err != nil { // the files and their new links
 		return err
 	}
 	before, done := filepath.Join(b.dir, beforeCompaction), filepath.Join(b.dir, beforeDone)
@@ -63,7 +62,7 @@ func (b *Broker) compactBeside(draft string) error {
 	}
 	b.cluster.Compact()
 	if b.log.lost.Load() {
-		return errors.New("not all could be written")
+		return errors.New("some data could not be written")
 	}
 	if err := b.syncChanged(); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (b *Broker) compactBeside(draft string) error {
 	return os.RemoveAll(done)
 }
 
-// giveUp ends all answers.
+// giveUp stops the broker from answering any request.
 func (b *Broker) giveUp(err error) {
 	if b.disk != nil {
 		b.disk.giveUp(err)
@@ -90,8 +89,8 @@ func (b *Broker) syncChanged() error {
 	return b.disk.syncChanged()
 }
 
-// linkPartitions gives the segments of partitions and their indexes a second name each, in folders
-// of the same names in another folder.
+// linkPartitions hard-links every partition's segments and indexes into to, with the same directory
+// names.
 func linkPartitions(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
@@ -108,7 +107,6 @@ func linkPartitions(from, to string) error {
 	})
 }
 
-// linkAll gives files a second name in a folder.
 func linkAll(files []string, folder string) error {
 	for _, file := range files {
 		if err := os.Link(file, filepath.Join(folder, filepath.Base(file))); err != nil {
@@ -131,7 +129,7 @@ func healCompaction(dir string, sync func(path string) error) error {
 	}
 	err = eachPartition(kept, func(folder string) error {
 		if err := bringBack(filepath.Join(kept, folder), filepath.Join(partitions, folder)); err != nil {
-			return fmt.Errorf("bringing %s back: %w", folder, err)
+			return fmt.Errorf("restoring %s: %w", folder, err)
 		}
 		return sync(filepath.Join(partitions, folder))
 	})
@@ -141,7 +139,7 @@ func healCompaction(dir string, sync func(path string) error) error {
 	if err := sync(partitions); err != nil {
 		return err
 	}
-	if err := os.Rename(kept, done); err != nil { // at once: a part of it must not be brought back
+	if err := os.Rename(kept, done); err != nil { // never restore a part
 		return err
 	}
 	if err := sync(dir); err != nil {
@@ -150,8 +148,8 @@ func healCompaction(dir string, sync func(path string) error) error {
 	return os.RemoveAll(done)
 }
 
-// bringBack has a folder of a partition have the same files as the other. If it is cut short, the
-// next start does it again.
+// bringBack replaces the files of a partition directory with those of its backup. It can be
+// repeated if it is interrupted.
 func bringBack(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
@@ -171,7 +169,6 @@ func bringBack(from, to string) error {
 	return linkAll(files, to)
 }
 
-// eachPartition calls do with the name of each folder of a partition.
 func eachPartition(partitions string, do func(folder string) error) error {
 	entries, err := os.ReadDir(partitions)
 	if errors.Is(err, os.ErrNotExist) {
@@ -185,7 +182,6 @@ func eachPartition(partitions string, do func(folder string) error) error {
 	return err
 }
 
-// filesIn returns the paths of the files in a folder that end so.
 func filesIn(folder string, extensions ...string) (files []string, err error) {
 	entries, err := os.ReadDir(folder)
 	for _, entry := range entries {

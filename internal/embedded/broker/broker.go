@@ -1,13 +1,13 @@
 // Package broker runs the Kafka-protocol broker that is embedded in `lumenhook run`: franz-go's
-// kfake on a data folder.
+// kfake with a data folder.
 //
-// Acknowledged data survives a crash of the process: writes go through the page cache, as Kafka's
-// own do by default. With Sync it also survives a crash of the machine: answers wait for the disk,
-// together (disk.go). A commit that a kill or a power cut interrupts is finished or undone in all
-// partitions by the next start (recover.go).
+// Acknowledged data survives a crash of the process, because writes go through the page cache, as
+// Kafka's do by default. With Config.Sync it also survives a crash of the machine: responses wait
+// until the data is synced, and share the syncs (disk.go). If a kill or a power cut interrupts a
+// commit, the next start completes or undoes it in all partitions (recover.go).
 //
-// With a user and a password, it answers only ApiVersions to a client that has not logged in. A
-// client that has may do everything.
+// With a user and a password, a client that has not logged in can only send ApiVersions requests.
+// Once logged in, it may do everything.
 package broker
 
 import (
@@ -31,19 +31,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Config is where the broker stores its data and where it listens.
+// Config configures a Broker.
 type Config struct {
 	Dir    string
 	Listen string // host:port; port 0 picks a free one
 	Sync   bool   // acknowledged data is on disk
-	// CompactEvery is how often topics are compacted and their retention is
-	// applied; 0: every hour.
+	// CompactEvery is how often topics are compacted and their retention is applied. The default is
+	// every hour.
 	CompactEvery time.Duration
-	// User and Password are required of every client, by SCRAM-SHA-256. If empty, clients
-	// do not log in.
+	// User and Password are the SCRAM-SHA-256 credentials that every client needs. If they are empty,
+	// clients don't log in.
 	User, Password string
-	// Failed is called once when the broker cannot write its data. Acknowledged writes may
-	// then be lost with the process: the caller ends it.
+	// Failed is called once, when the broker cannot write its data. The caller must stop the process,
+	// because acknowledged writes may be lost with it.
 	Failed func(error)
 	Logger *slog.Logger
 	// AddToSnapshot, if set, adds files to a snapshot's folder (snapshot.go).
@@ -52,35 +52,35 @@ type Config struct {
 	HoldFile string
 
 	// For tests.
-	syncPath func(path string) error // nil: by fsync
-	settings map[string]string       // of kfake
+	syncPath func(path string) error // default: syncPath
+	settings map[string]string       // extra kfake settings
 }
 
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster
 	door    *door
-	disk    *disk // nil: answers do not wait for it
+	disk    *disk // nil if responses don't wait for the disk
 	addr    string
 	dir     string
 	more    func(dir string) error // AddToSnapshot
 	login   []kgo.Opt              // of our own clients
 	log     *logger
-	inOrder bool // the folder was closed in order
-	ends    ends // noted ends of partitions; used in hooks only
+	inOrder bool // the data folder was closed cleanly
+	ends    ends // recorded ends of partitions; used in hooks only
 
 	compactEvery time.Duration
 	compacted    time.Time
-	compacting   sync.Mutex // held while topics are compacted
-	closing      bool       // none are any more; with compacting
+	compacting   sync.Mutex // held during compaction
+	closing      bool       // no more compactions; guarded by compacting
 	mu           sync.Mutex
-	topics       map[string]bool // existing or former topics
+	topics       map[string]bool // all topics, including deleted ones; guarded by mu
 }
 
 // Start opens the data folder and listens.
 func Start(cfg Config) (*Broker, error) {
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, offsetsFolder), 0o700); err != nil {
-		return nil, fmt.Errorf("broker: making the data folder: %w", err)
+		return nil, fmt.Errorf("broker: creating the data folder: %w", err)
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
@@ -106,7 +106,7 @@ func Start(cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// open makes the cluster open its folder and accept requests.
+// open heals the data folder, opens the cluster on it, and accepts requests.
 func (b *Broker) open(cfg Config) (err error) {
 	if cfg.Sync {
 		if err := b.openDisk(cfg); err != nil {
@@ -135,11 +135,11 @@ func (b *Broker) open(cfg Config) (err error) {
 	return nil
 }
 
-// forgetClose removes the mark of a clean close, and first the second names of logs: they are older
-// than the logs that another version of the broker may have written and closed.
+// forgetClose removes the mark of a clean close. It removes the second names of the logs first,
+// because they are older than logs that another version of the broker may have written and closed.
 func (b *Broker) forgetClose() error {
 	if _, err := os.Stat(b.closedFile()); err != nil {
-		return nil // a kill, or a new folder
+		return nil // killed, or new
 	}
 	b.inOrder = true
 	if err := dropKept(b.dir); err != nil {
@@ -154,8 +154,8 @@ func (b *Broker) forgetClose() error {
 	return b.syncNow(b.dir)
 }
 
-// heal repairs the folder after a kill or a power cut. It first removes the mark of a clean close,
-// because kfake is about to delete files that only a clean close writes.
+// heal repairs the data folder after a kill or a power cut. It first removes the mark of a clean
+// close, because kfake is about to delete files that only a clean close writes.
 func (b *Broker) heal() (err error) {
 	if err := b.forgetClose(); err != nil {
 		return err
@@ -187,7 +187,8 @@ func (b *Broker) heal() (err error) {
 	return nil
 }
 
-// openDisk has answers wait for the disk. Where folders cannot be watched, kfake syncs.
+// openDisk makes responses wait for the disk. If directories cannot be watched, kfake syncs
+// instead.
 func (b *Broker) openDisk(cfg Config) (err error) {
 	sync := cfg.syncPath
 	if sync == nil {
@@ -195,8 +196,8 @@ func (b *Broker) openDisk(cfg Config) (err error) {
 	}
 	b.disk, err = newDisk(cfg.Dir, sync, b.log.fail)
 	if errors.Is(err, errors.ErrUnsupported) {
-		cfg.Logger.Warn("the embedded broker syncs each file by itself, which is slower, since the "+
-			"folder cannot be watched", "folder", cfg.Dir, "error", err)
+		cfg.Logger.Warn("cannot watch the embedded broker's folder; it syncs each file separately, which"+
+			"is slower", "folder", cfg.Dir, "error", err)
 		return nil
 	}
 	if err != nil {
@@ -218,8 +219,8 @@ func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 		"message.max.bytes":          strconv.Itoa(maxBatchBytes),
 		"log.cleaner.backoff.ms":     kfakeCompactsMillis,
 		"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
-		// A producer that kfake forgets begins at epoch 0 again, under the same id. This is the
-		// longest time that kfake has for it.
+		// If kfake forgets a producer, the same id starts at epoch 0 again. This is the longest
+		// expiration that kfake supports.
 		"transactional.id.expiration.ms": strconv.Itoa(math.MaxInt32),
 	}
 	maps.Copy(settings, cfg.settings)
@@ -240,7 +241,7 @@ func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 	return opts
 }
 
-// makeReady prepares an open data folder for clients.
+// makeReady loads the topics and prepares the login, using clients of the open broker.
 func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 	if err := b.knowTopics(ctx); err != nil {
 		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
@@ -253,46 +254,46 @@ func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// closedFile exists between a clean shutdown and the next start.
+// closedFile exists between a clean close and the next start.
 func (b *Broker) closedFile() string { return filepath.Join(b.dir, "closed-in-order") }
 
-// Addr is where the broker listens, as host:port.
+// Addr returns the broker's address as host:port.
 func (b *Broker) Addr() string { return b.addr }
 
-// Close flushes everything to the disk and stops.
+// Close flushes everything to disk and stops the broker.
 func (b *Broker) Close() {
 	b.compacting.Lock()
 	b.closing = true
 	b.compacting.Unlock()
 	b.cluster.Close()
 	if err := b.closeDisk(); err != nil || b.log.lost.Load() {
-		return // files that a close writes may be missing too: the next start checks them
+		return // leave the mark out: files that close writes may be missing too
 	}
 	if err := errors.Join(dropKept(b.dir), b.syncNow(b.dir)); err != nil {
 		return
 	}
-	// Without the file the next start only takes longer.
+	// Without the file, the next start only takes longer.
 	if os.WriteFile(b.closedFile(), nil, 0o600) == nil {
 		_ = b.syncNow(b.dir)
 	}
 }
 
-// oneListener passes the listener that we opened to the cluster's one broker, so that an
-// occupied port is our error and not its panic.
+// oneListener passes an open listener to the cluster's only broker. Opening it ourselves turns an
+// occupied port into an error; kfake would panic.
 func oneListener(l net.Listener) func(string, string) (net.Listener, error) {
 	var once sync.Once
 	return func(network, address string) (net.Listener, error) {
 		var given net.Listener
 		once.Do(func() { given = l })
 		if given == nil {
-			return nil, fmt.Errorf("broker: a second listener was asked for (%s %s)", network, address)
+			return nil, fmt.Errorf("broker: kfake requested a second listener (%s %s)", network, address)
 		}
 		return given, nil
 	}
 }
 
-// logger inspects the broker's own log lines. The broker reports a failed write to the disk only as
-// a warning, and acknowledges the write to the client.
+// logger inspects kfake's log. kfake only logs a warning when a write to disk fails, and still
+// acknowledges the write to the client.
 type logger struct {
 	slog   *slog.Logger
 	failed func(error)
@@ -300,7 +301,7 @@ type logger struct {
 	lost   atomic.Bool
 }
 
-// Logf is called by the broker for each line of its log.
+// Logf implements kfake.Logger.
 func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	unwritten := strings.HasPrefix(text, "persist ") || strings.HasPrefix(text, "rebuildSegments ")
@@ -315,7 +316,7 @@ func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
 // fail reports that data could not be written.
 func (l *logger) fail(err error) {
 	l.lost.Store(true)
-	l.slog.Error("the embedded broker could not keep what it acknowledged", "error", err)
+	l.slog.Error("the embedded broker lost data that it had acknowledged", "error", err)
 	if l.failed != nil {
 		l.once.Do(func() { l.failed(fmt.Errorf("broker: %w", err)) })
 	}

@@ -11,21 +11,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake's compaction lets a record of an open transaction supersede a committed one of the
-// same key. When the transaction is then aborted, both are gone. So kfake's own timer is
-// disabled, and compaction, which applies retention too, is triggered in a hook, where no
-// other request is being handled, while no transaction is open.
+// kfake's compaction lets a record of an open transaction supersede a committed record with the
+// same key. If the transaction is then aborted, both are lost. So kfake's own timer is disabled. A
+// hook triggers compaction and retention instead, while no transaction is open and no other request
+// is being handled.
 const (
 	kfakeCompactsMillis = "3153600000000" // a hundred years
 	compactEvery        = time.Hour
-	// longestTransaction is the longest timeout that a producer may request: the default of Kafka's
-	// Java clients, and longer than that of others.
+	// longestTransaction is the longest timeout that a producer may request. It is the default of
+	// Kafka's Java clients, and longer than other clients' defaults.
 	longestTransaction = time.Minute
-	// listTimeout bounds a request of a start to its own broker.
+	// listTimeout bounds the requests that a start sends to its own broker.
 	listTimeout = time.Minute
 )
 
-// knowTopics reads the names of the topics in the folder.
 func (b *Broker) knowTopics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -56,8 +55,8 @@ func (b *Broker) knowCreated(r kmsg.Request) (names []string) {
 	return names
 }
 
-// compactWhenCalm compacts when it is due and no transaction is open; otherwise one of the
-// next fetches does. It is called in a hook only.
+// compactWhenCalm compacts if it is due and no transaction is open. Otherwise a later fetch tries
+// again. It must only be called in a hook.
 func (b *Broker) compactWhenCalm() {
 	if time.Since(b.compacted) < b.compactEvery {
 		return
@@ -79,7 +78,7 @@ func (b *Broker) compactWhenCalm() {
 	}
 	b.compacted = time.Now()
 	if err := b.noteEnds(topics...); err != nil {
-		b.giveUp(fmt.Errorf("noting where partitions end: %w", err))
+		b.giveUp(fmt.Errorf("recording the ends of partitions: %w", err))
 		return
 	}
 	if b.disk == nil {

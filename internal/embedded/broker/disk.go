@@ -12,46 +12,44 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// disk makes acknowledged data survive a crash of the machine: an answer is sent only after
-// everything written before it has been synced. Answers that arrive while files are being synced
-// share the next round, so that many clients wait for one sync. kfake's own SyncWrites syncs file
-// by file within its loop, which blocks every client, and ignores errors.
+// disk makes acknowledged data survive a crash of the machine: a response is sent only after
+// everything written before it has been synced. Responses that arrive during a sync share the next
+// round, so one sync serves many clients. kfake's own SyncWrites syncs file by file in its main
+// loop, which blocks every client, and ignores errors.
 type disk struct {
-	dir   string // without links
+	dir   string // symbolic links resolved
 	watch watcher
 	sync  func(path string) error
-	fail  func(error) // called for each error
+	fail  func(error)
 	wake  chan struct{}
 	ended chan struct{}
 
-	healed bool          // the logs are whole: a start that fails before that must not keep others
-	files  chan struct{} // held (by a send) while files are synced or replaced
+	healed bool          // logs have been repaired; until then they must not get a second name
+	files  chan struct{} // a semaphore, held while files are synced or replaced
 
 	mu     sync.Mutex
-	next   *round // the one after the current; nil: no answer waits for one
-	failed error  // nothing is answered any more
+	next   *round // the round after the current one; nil if no response waits for it
+	failed error  // if set, no more responses are sent
 }
 
-// watcher knows which files and folders in a folder and below were changed.
+// watcher tracks changes to files and directories in a directory tree.
 type watcher interface {
-	// Changed returns the paths that were changed since the call before, or since the watcher
-	// was made. A change that a write has made is not missed by a call that begins after it.
+	// Changed returns the paths that changed since the previous call, or since the watcher was
+	// created. It reports every write that completed before the call.
 	Changed() (map[string]struct{}, error)
 	Close() error
 }
 
-// round is one syncing of all that was changed.
 type round struct {
 	done chan struct{}
 	err  error
 }
 
-// syncedAtOnce bounds how many files are synced at the same time.
 const syncedAtOnce = 16
 
-// newDisk watches a folder. Its existing content is synced before the first answer: after a kill it
-// may be only in the page cache. If folders cannot be watched here, or files have no second names,
-// the error is errors.ErrUnsupported.
+// newDisk watches dir. The existing contents are synced before the first response, because after a
+// kill they may only be in the page cache. The error is errors.ErrUnsupported if directories cannot
+// be watched or the file system has no hard links.
 func newDisk(dir string, sync func(string) error, fail func(error)) (*disk, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -80,7 +78,7 @@ func newDisk(dir string, sync func(string) error, fail func(error)) (*disk, erro
 	return d, nil
 }
 
-// settle returns once all that was written before the call is on the disk.
+// settle returns once everything written before the call is on disk.
 func (d *disk) settle() error {
 	r, err := d.join()
 	if err != nil {
@@ -98,19 +96,19 @@ func (d *disk) join() (*round, error) {
 	}
 	if d.next == nil {
 		d.next = &round{done: make(chan struct{})}
-		d.wake <- struct{}{} // has room, because the taker of the previous round has emptied it
+		d.wake <- struct{}{} // never blocks: run has received the previous round's wake-up
 	}
 	return d.next, nil
 }
 
-// close syncs the rest, and ends.
+// close syncs the remaining changes and stops.
 func (d *disk) close() error {
 	err := d.settle()
 	d.mu.Lock()
 	if d.failed == nil {
 		d.failed = net.ErrClosed
 	}
-	next := d.next // of answers that arrived in the meantime
+	next := d.next // joined by responses that arrived in the meantime
 	d.mu.Unlock()
 	if next != nil {
 		<-next.done
@@ -138,8 +136,8 @@ func (d *disk) run() {
 	}
 }
 
-// giveUp ends all answers: the kernel reports a failed write once, and a later sync would succeed
-// without it.
+// giveUp fails all later responses. The kernel reports a failed write only once, so a later sync
+// would succeed without the data.
 func (d *disk) giveUp(err error) {
 	d.mu.Lock()
 	first := d.failed == nil
@@ -152,18 +150,18 @@ func (d *disk) giveUp(err error) {
 	}
 }
 
-// alone calls work while no round looks at files.
+// alone calls work while no sync is running.
 func (d *disk) alone(work func()) {
 	d.files <- struct{}{}
 	defer func() { <-d.files }()
 	work()
 }
 
-// syncChanged syncs the changed files. It is never called concurrently.
+// syncChanged syncs the changed files. It must not be called concurrently.
 func (d *disk) syncChanged() error {
 	changed, err := d.watch.Changed()
 	if err != nil {
-		return fmt.Errorf("watching the files of the broker: %w", err)
+		return fmt.Errorf("watching the broker's files: %w", err)
 	}
 	var all errgroup.Group
 	all.SetLimit(syncedAtOnce)
@@ -171,7 +169,7 @@ func (d *disk) syncChanged() error {
 		all.Go(func() error {
 			err := d.sync(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // deleted meanwhile, or renamed: the other name was changed, too
+				return nil // deleted, or renamed and reported under the new name
 			}
 			return err
 		})
@@ -182,7 +180,7 @@ func (d *disk) syncChanged() error {
 	return d.keepLogs(changed)
 }
 
-// keepLogs gives logs that were replaced, and are on the disk now, their second name (logs.go).
+// keepLogs gives replaced logs that are now on disk their second name (logs.go).
 func (d *disk) keepLogs(changed map[string]struct{}) error {
 	if !d.healed {
 		return nil
@@ -203,7 +201,6 @@ func (d *disk) keepLogs(changed map[string]struct{}) error {
 	return nil
 }
 
-// syncPath syncs a file or a folder.
 func syncPath(path string) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -213,7 +210,7 @@ func syncPath(path string) (err error) {
 	return file.Sync()
 }
 
-// canLink returns an error where the file system of a folder has no links.
+// canLink returns an error if dir's file system has no hard links.
 func canLink(dir string) error {
 	file, err := os.CreateTemp(dir, "link-*.tmp")
 	if err != nil {

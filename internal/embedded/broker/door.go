@@ -12,19 +12,19 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// door is the listener that the cluster is given. It accepts connections from the network, which
-// are bounded and have to log in, and from clients of this process. It hands none over before it
-// is opened: requests would be handled before the hooks are in place.
+// door is the cluster's listener. It accepts network connections, which are limited and may have to
+// log in, and in-process connections. Accept blocks until open is closed, because requests must not
+// be handled before the hooks are installed.
 type door struct {
 	*ingress.Listener
 	open   chan struct{}
-	within chan net.Conn // of this process
-	came   chan net.Conn // from the network
+	within chan net.Conn
+	came   chan net.Conn
 	once   sync.Once
 	closed chan struct{}
-	login  bool         // connections from the network have to log in
-	lost   *atomic.Bool // something could not be written
-	disk   *disk        // what answers wait for; nil: nothing; set before it is opened
+	login  bool         // network connections must log in
+	lost   *atomic.Bool // some data could not be written
+	disk   *disk        // syncs before responses if set; assigned before open is closed
 }
 
 func newDoor(l net.Listener, cfg Config, lost *atomic.Bool) *door {
@@ -46,12 +46,12 @@ func newDoor(l net.Listener, cfg Config, lost *atomic.Bool) *door {
 	return d
 }
 
-// listen hands over connections from the network, until the listener is closed.
+// listen passes on network connections until the listener is closed.
 func (d *door) listen() {
 	for {
 		conn, err := d.Listener.Accept()
 		if err != nil {
-			return // it is closed
+			return // closed
 		}
 		select {
 		case d.came <- newVisitor(conn.(*ingress.Conn), d.login):
@@ -75,20 +75,19 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// settled has a connection's answers wait for the disk, and end once something could not be
-// written.
+// settled makes a connection's responses wait for the disk, and fail once a write was lost.
 func (d *door) settled(conn net.Conn) net.Conn {
 	return settledConn{Conn: conn, disk: d.disk, lost: d.lost}
 }
 
-// settledConn is a connection of which each answer is right.
+// settledConn is a connection that only sends responses whose data is stored.
 type settledConn struct {
 	net.Conn
 	disk *disk
 	lost *atomic.Bool
 }
 
-// Write writes an answer.
+// Write sends a response.
 func (c settledConn) Write(p []byte) (int, error) {
 	var err error
 	if c.disk != nil {
@@ -103,15 +102,15 @@ func (c settledConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-var errLost = errors.New("broker: something could not be written before")
+var errLost = errors.New("broker: an earlier write failed")
 
-// Close lets nobody in any more.
+// Close stops accepting connections.
 func (d *door) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Listener.Close()
 }
 
-// dial connects a client of this process.
+// dial opens an in-process connection.
 func (d *door) dial(ctx context.Context) (net.Conn, error) {
 	client, server := pipe(d.Addr())
 	select {
@@ -124,7 +123,7 @@ func (d *door) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// refused is the error of a broker's address where nobody listens: clients try that again.
+// refused returns the error of dialing a broker that isn't listening, which clients retry.
 func (d *door) refused(why error) error {
 	return &net.OpError{Op: "dial", Net: d.Addr().Network(), Addr: d.Addr(), Err: why}
 }

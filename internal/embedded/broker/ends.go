@@ -19,21 +19,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake knows where a partition ends by its last batch. Where that is deleted, by retention or a
-// DeleteRecords, the next start has the partition end earlier, and gives offsets again that its
-// readers have passed: they never see those records. So the ends are noted before anything is
-// deleted, and a partition that a start finds shorter gets a marker before its end, of no producer,
-// which readers pass over.
+// kfake derives the end of a partition from its last batch. If retention or DeleteRecords deletes
+// that batch, the partition ends earlier after a restart. New records would get offsets that
+// readers have already passed, so readers would never see them. To prevent this, the ends are
+// recorded before anything is deleted. If a start finds a shorter partition, it writes a marker
+// without a producer before the recorded end. Readers skip the marker.
 const endsFile = "ends.json"
 
-// ends are the ends of partitions, by the names of their folders.
+// ends maps partition directories to their end offsets.
 type ends map[string]int64
 
 func folderOf(topic string, partition int32) string {
 	return fmt.Sprintf("%s-%d", url.PathEscape(topic), partition)
 }
 
-// noteEnds notes the ends of topics' partitions.
 func (b *Broker) noteEnds(topics ...string) error {
 	changed := false
 	for _, topic := range topics {
@@ -50,12 +49,13 @@ func (b *Broker) noteEnds(topics ...string) error {
 	return b.writeEnds()
 }
 
-// forgetEnds is for topics that are made, perhaps in place of ones that were deleted.
+// forgetEnds drops the ends of topics that are about to be created, possibly replacing deleted
+// topics with the same names.
 func (b *Broker) forgetEnds(topics ...string) error {
 	known := len(b.ends)
 	for _, topic := range topics {
 		if len(b.cluster.PartitionInfos(topic)) > 0 {
-			continue // it exists: nothing will be made
+			continue // exists: the request fails
 		}
 		maps.DeleteFunc(b.ends, func(folder string, _ int64) bool {
 			at := strings.LastIndex(folder, "-")
@@ -78,7 +78,7 @@ func (b *Broker) writeEnds() error {
 	if err := os.WriteFile(draft, content, 0o600); err != nil {
 		return err
 	}
-	sync := syncPath // also without Sync: a broken one would be missed
+	sync := syncPath // even without Sync, because a corrupt file would lose the ends
 	if b.disk != nil {
 		sync = b.disk.sync
 	}
@@ -88,7 +88,7 @@ func (b *Broker) writeEnds() error {
 	return errors.Join(os.Rename(draft, path), b.syncNow(b.dir))
 }
 
-// syncNow syncs a path if answers wait for the disk.
+// syncNow syncs path if Config.Sync is in effect.
 func (b *Broker) syncNow(path string) error {
 	if b.disk == nil {
 		return nil
@@ -96,7 +96,6 @@ func (b *Broker) syncNow(path string) error {
 	return b.disk.sync(path)
 }
 
-// noteDeleted notes the ends of partitions that a request may empty.
 func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.DeleteRecordsRequest)
 	var topics []string
@@ -107,7 +106,7 @@ func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
 				return false
 			}
 			is := infos[p.Partition]
-			return is.HighWatermark > is.LogStartOffset && // else it is empty, and its end noted
+			return is.HighWatermark > is.LogStartOffset && // otherwise it is empty, and its end is recorded
 				(p.Offset < 0 || p.Offset >= is.HighWatermark)
 		}
 		if slices.ContainsFunc(t.Partitions, empties) {
@@ -118,7 +117,7 @@ func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
 	if err == nil {
 		return nil
 	}
-	b.giveUp(fmt.Errorf("noting where partitions end: %w", err))
+	b.giveUp(fmt.Errorf("recording the ends of partitions: %w", err))
 	refused := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
 	for _, t := range req.Topics {
 		topic := kmsg.NewDeleteRecordsResponseTopic()
@@ -133,7 +132,7 @@ func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
 	return refused
 }
 
-// healEnds reads the noted ends, and makes partitions that are shorter end there.
+// healEnds reads the recorded ends and extends shorter partitions.
 func healEnds(dir string, found *scan, logger *slog.Logger) (ends, error) {
 	noted := make(ends)
 	content, err := os.ReadFile(filepath.Join(dir, endsFile))
@@ -144,7 +143,7 @@ func healEnds(dir string, found *scan, logger *slog.Logger) (ends, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(content, &noted); err != nil || noted == nil {
-		logger.Warn("the embedded broker does not know any more where partitions without records end",
+		logger.Warn("ignoring the unreadable ends of the embedded broker's partitions",
 			"file", filepath.Join(dir, endsFile), "error", err)
 		return make(ends), nil
 	}
@@ -158,27 +157,27 @@ func healEnds(dir string, found *scan, logger *slog.Logger) (ends, error) {
 	return noted, nil
 }
 
-// endAt puts a marker of no producer before an end.
+// endAt extends a partition with a marker that has no producer.
 func (p *partition) endAt(end int64) error {
 	p.end = end
-	// A separate segment, so that a damaged end of another one stays unchanged.
+	// A separate segment leaves a damaged tail of the previous one unchanged.
 	return os.WriteFile(filepath.Join(p.folder, strconv.FormatInt(end-1, 10)+segmentExt),
 		markerBatch(end-1, -1, -1, true), 0o600)
 }
 
-// commitKind is the kind in the key of a commit marker.
+// commitKind is the type in a commit marker's key.
 const commitKind = 1
 
-// markerBatch is the marker that ends a transaction.
+// markerBatch returns the control batch that ends a transaction.
 func markerBatch(offset, producer int64, epoch int16, commit bool) []byte {
-	const version, ofValue = 0, 6 // KIP-98: key and value of a marker
+	const version, ofValue = 0, 6 // KIP-98: version of the key, size of the value
 	var kind uint16
 	if commit {
 		kind = commitKind
 	}
 	key := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, version), kind)
 	record := kmsg.Record{Key: key, Value: make([]byte, ofValue)}
-	record.Length = int32(len(record.AppendTo(nil)) - 1) // without the length itself, of one byte
+	record.Length = int32(len(record.AppendTo(nil)) - 1) // without the length, of one byte
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{
 		FirstOffset:    offset,

@@ -10,14 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake omits the list of aborted transactions from the partition at which the size limit
-// of a whole response is reached. So no response may reach it: every fetch gets the largest
-// limit that the protocol has, and the requested size is divided among its partitions,
-// whose own limits are handled correctly.
+// When a response reaches its total size limit, kfake omits the list of aborted transactions from
+// the partition at which that happens. So no response may reach the limit: every fetch gets the
+// protocol's largest one, and the requested size is divided among the partitions, whose own limits
+// kfake handles correctly.
 //
-// The sum below is more than kfake can ever count for one fetch: from each partition
-// batches up to its limit and one that no longer fits, and the first batch of the response,
-// of any size.
+// The sum below is an upper bound for one fetch: from each partition, batches up to its limit plus
+// one that doesn't fit, and the response's first batch, which may have any size.
 const (
 	maxBatchBytes      = 4 << 20
 	maxFetchBytes      = 64 << 20
@@ -28,12 +27,12 @@ const (
 const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions +
 	(maxFetchPartitions+1)*maxBatchBytes))
 
-// hookRequests is how many requests a hook handles before it is replaced: kfake remembers
-// in each hook every connection that it met.
+// hookRequests is the number of requests after which a hook is replaced, because every hook in
+// kfake remembers all connections that it has seen.
 const hookRequests = 4096
 
 // hook calls look for every request of a kind before kfake handles it. If look returns a response,
-// kfake does not handle the request.
+// kfake doesn't handle the request.
 func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	left := hookRequests
 	b.cluster.ControlKey(kind.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -49,8 +48,8 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake respect the limits above, compact when possible, and record the data that a
-// start needs: where partitions end, and the positions of transactions.
+// hooks installs the hooks. They enforce the limits above, trigger compaction, and record what a
+// start needs: the ends of partitions and the offsets of transactions.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
 	b.hook(kmsg.CreateTopics, b.boundCreated)
@@ -62,9 +61,9 @@ func (b *Broker) hooks() {
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }
 
-// boundFetch divides the limit of a fetch among its partitions. In a session a request names only
-// some of them, so sessions are not supported: a client that requests one is answered as if there
-// were too many.
+// boundFetch divides a fetch's size limit among its partitions. Fetch sessions are not supported,
+// because a request in a session names only some of the partitions. A client that requests a
+// session gets the same response as when there are too many sessions.
 func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 	b.compactWhenCalm()
 	req := r.(*kmsg.FetchRequest)
@@ -76,7 +75,7 @@ func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 		named += len(t.Partitions)
 	}
 	if named > maxFetchPartitions {
-		b.log.Logf(kfake.LogLevelWarn, "a fetch named %d partitions; at most %d are answered at once",
+		b.log.Logf(kfake.LogLevelWarn, "rejected a fetch of %d partitions (limit: %d)",
 			named, maxFetchPartitions)
 		refused := req.ResponseKind().(*kmsg.FetchResponse)
 		refused.ErrorCode = kerr.InvalidRequest.Code
@@ -93,7 +92,7 @@ func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 	return nil
 }
 
-// boundBatches lowers a setting that would allow larger batches than assumed.
+// boundBatches limits the maximum batch size that a topic setting allows.
 func boundBatches(name string, value *string) *string {
 	if name != "max.message.bytes" && name != "message.max.bytes" || value == nil {
 		return value
@@ -107,7 +106,7 @@ func boundBatches(name string, value *string) *string {
 
 func (b *Broker) boundCreated(r kmsg.Request) kmsg.Response {
 	if err := b.forgetEnds(b.knowCreated(r)...); err != nil {
-		b.giveUp(fmt.Errorf("forgetting where partitions of other topics ended: %w", err))
+		b.giveUp(fmt.Errorf("forgetting the ends of former partitions: %w", err))
 	}
 	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
 		for i := range t.Configs {

@@ -10,23 +10,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A hold delays one request before it is handled, so that a test can kill the process, or change
-// something, in a window that is otherwise microseconds long. The file of Config.HoldFile names the
-// next hold, and is removed when a request is held. It is one line:
+// A hold delays a request before it is handled, so that a test can kill the process or change
+// something in a window that normally lasts microseconds. The file Config.HoldFile names the next
+// hold. It contains one line, and is removed when a request is held:
 //
 //	append TOPIC DURATION     a write to a topic: earlier writes are complete
-//	commit ID DURATION        the end of a transaction of a transactional id: its
-//	                          records are written, and neither committed nor aborted
-//	positions ID DURATION     the input positions of a transaction: as above, earlier
+//	commit ID DURATION        the end of a transaction: its records are written,
+//	                          but neither committed nor aborted
+//	positions ID DURATION     the offsets of a transaction, just before its end
 //
-// TOPIC and ID are the end and a part of the name.
+// TOPIC is a suffix of the topic's name. ID is a part of the transactional id.
 type hold struct {
 	kind   kmsg.Key
 	name   string
 	length time.Duration
 }
 
-// longestHold bounds a hold. It is longer than a transaction may last.
+// longestHold limits a hold. It is longer than the longest transaction.
 const longestHold = time.Minute
 
 var holdKinds = map[string]kmsg.Key{
@@ -36,7 +36,7 @@ var holdKinds = map[string]kmsg.Key{
 func parseHold(line string) (hold, error) {
 	parts := strings.Fields(line)
 	if len(parts) != 3 {
-		return hold{}, errors.New("is not KIND NAME DURATION")
+		return hold{}, errors.New("must be KIND NAME DURATION")
 	}
 	kind, known := holdKinds[parts[0]]
 	if !known {
@@ -49,7 +49,6 @@ func parseHold(line string) (hold, error) {
 	return hold{kind: kind, name: parts[1], length: length}, nil
 }
 
-// holdRequests installs hooks for the requests that can be held.
 func (b *Broker) holdRequests(file string) {
 	for _, kind := range holdKinds {
 		b.cluster.ControlKey(kind.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -65,8 +64,8 @@ func (b *Broker) holdRequests(file string) {
 	}
 }
 
-// takeHold reports whether a request is the one to be held, and then removes the file. An
-// invalid file is removed too, and logged.
+// takeHold reports whether req is to be held, and if so removes the file. It also removes an
+// invalid file, and logs the error.
 func (b *Broker) takeHold(file string, req kmsg.Request) (hold, bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -78,7 +77,7 @@ func (b *Broker) takeHold(file string, req kmsg.Request) (hold, bool) {
 	}
 	removed := os.Remove(file)
 	if err = errors.Join(err, removed); err != nil {
-		b.log.slog.Error("FAULT: an order to hold a request is not followed",
+		b.log.slog.Error("FAULT: cannot hold a request",
 			"file", file, "error", err)
 	}
 	return h, err == nil

@@ -112,7 +112,7 @@ func TestAnInvalidHoldIsLoggedAndRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(file); !os.IsNotExist(err) ||
-			!strings.Contains(log.String(), "is not followed") {
+			!strings.Contains(log.String(), "cannot hold a request") {
 			t.Errorf("%q: %v, log:\n%s", line, err, log.String())
 		}
 	}

@@ -11,31 +11,31 @@ import (
 	"path/filepath"
 )
 
-// kfake appends its state of groups and of producers to two logs. When it reads a log, it skips an
-// entry that a power cut left incomplete, and then appends after it. The next start would then skip
-// everything from that entry on. Therefore the logs are truncated to their complete entries before
+// kfake appends the state of groups and producers to two logs. When it reads a log, it skips an
+// entry that a power cut left incomplete, and later appends after it. The next start would then
+// skip everything after that entry. So heal truncates the logs to their complete entries before
 // kfake reads them.
 //
-// An entry is the length of the part after its checksum, the CRC-32C of that (both little-endian),
-// a version of two bytes, and data.
+// An entry consists of the length of the part after the checksum, the CRC-32C of that part (both
+// little-endian), a two-byte version, and the data.
 const (
 	logHeaderBytes  = 8
 	logVersionBytes = 2
 	logVersion      = 1
 )
 
-// From time to time, and at its end, kfake rewrites a log and renames it into place. With Sync a
-// power cut may leave the name of the new log without its content. So each log has a second name
-// (.kept), which is given to a new log when it is on disk, before anything is acknowledged
-// (disk.keepLogs). A start that finds two files under the two names takes the kept one: nothing was
-// acknowledged since it was replaced.
+// From time to time, and when it closes, kfake rewrites a log and renames it into place. With
+// Config.Sync, a power cut may leave the new log's name without its contents. So each log has a
+// second name (.kept), which a new log gets once it is on disk, before anything is acknowledged
+// (disk.keepLogs). If a start finds different files under the two names, it uses the kept one:
+// nothing has been acknowledged since the log was replaced.
 const (
 	groupsLog    = "groups.log"
 	producersLog = "pids.log"
 	keptSuffix   = ".kept"
 )
 
-// healLogs brings both logs back if need be, and cuts them to their whole entries.
+// healLogs restores the kept logs if necessary, and truncates both logs to their complete entries.
 func healLogs(dir string) error {
 	for _, name := range []string{groupsLog, producersLog} {
 		path := filepath.Join(dir, name)
@@ -46,9 +46,9 @@ func healLogs(dir string) error {
 	return nil
 }
 
-// bringLogBack renames the kept log into place, unless it is the beginning of the current one, as
-// in a folder that was copied. Afterwards there is no kept log: without Sync it is not needed.
-// After a clean close there is no kept log either.
+// bringLogBack renames the kept log into place, unless it is a prefix of the current one, as in a
+// copied data folder. It leaves no kept log, since none is needed without Config.Sync. A clean
+// close doesn't leave one either.
 func bringLogBack(path string) error {
 	kept, err := os.ReadFile(path + keptSuffix)
 	if errors.Is(err, os.ErrNotExist) {
@@ -67,7 +67,6 @@ func bringLogBack(path string) error {
 	return os.Rename(path+keptSuffix, path)
 }
 
-// dropKept removes the second names of both logs.
 func dropKept(dir string) error {
 	var all error
 	for _, name := range []string{groupsLog, producersLog} {
@@ -80,7 +79,7 @@ func dropKept(dir string) error {
 }
 
 // keepLog gives a log its second name, unless it already has it. It syncs the file first, because
-// another log may have been renamed into place.
+// kfake may have renamed another log into place.
 func keepLog(path string, sync func(path string) error) (replaced bool, err error) {
 	is, err := os.Stat(path)
 	if err != nil {
@@ -117,8 +116,8 @@ func healLog(path string) error {
 	return nil
 }
 
-// eachEntry calls take with the data of each complete entry of a log. A log that does not exist has
-// no entries.
+// eachEntry calls take with the data of each complete entry of a log. A missing log counts as
+// empty.
 func eachEntry(path string, take func(data []byte)) error {
 	rest, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -135,7 +134,6 @@ func eachEntry(path string, take func(data []byte)) error {
 	return nil
 }
 
-// appendEntries appends entries to a log.
 func appendEntries(path string, entries []any) (err error) {
 	if len(entries) == 0 {
 		return nil
@@ -159,7 +157,7 @@ func appendEntries(path string, entries []any) (err error) {
 	return errors.Join(err, file.Close())
 }
 
-// wholeEntries returns how many bytes the entries before the first broken one take.
+// wholeEntries returns the size of the entries before the first broken one.
 func wholeEntries(log []byte) (bytes int) {
 	for rest := log; len(rest) >= logHeaderBytes; rest = log[bytes:] {
 		length := uint64(binary.LittleEndian.Uint32(rest))

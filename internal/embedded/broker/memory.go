@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// streamBytes is the capacity of one direction of an in-process connection: about that of a
-// socket's buffers on the loopback interface.
+// streamBytes is the capacity of each direction of an in-process connection, similar to that of
+// socket buffers on the loopback interface.
 const streamBytes = 64 << 10
 
-// Dial connects a client of this process, whatever address it was given, without a socket. This
-// saves the system calls and, while all processors are busy, latency: Go polls sockets only when it
-// has nothing else to run.
+// Dial opens an in-process connection to the broker and ignores the address. This saves system
+// calls. It also reduces latency while all processors are busy, because Go polls sockets only when
+// it has nothing else to run.
 func (b *Broker) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return b.door.dial(ctx)
 }
 
-// pipe makes the two ends of a connection within the process. Both say that they are at address.
+// pipe returns the two ends of an in-process connection. Both have the same address.
 func pipe(address net.Addr) (client, server *memoryConn) {
 	there, back := newStream(), newStream()
 	return &memoryConn{in: back, out: there, address: address},
 		&memoryConn{in: there, out: back, address: address}
 }
 
-// memoryConn is one end of an in-process connection. It behaves like a TCP connection: data that
-// was written before the other end closed can still be read.
+// memoryConn is one end of an in-process connection. As with TCP, data written before the other end
+// closed can still be read.
 type memoryConn struct {
 	in, out *stream
 	address net.Addr
@@ -64,10 +64,10 @@ func (c *memoryConn) Close() error {
 	return nil
 }
 
-// LocalAddr is the broker's address.
+// LocalAddr returns the broker's address.
 func (c *memoryConn) LocalAddr() net.Addr { return c.address }
 
-// RemoteAddr is the broker's address.
+// RemoteAddr returns the broker's address.
 func (c *memoryConn) RemoteAddr() net.Addr { return c.address }
 
 // SetDeadline sets both deadlines.
@@ -75,40 +75,39 @@ func (c *memoryConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline ends reads that wait at that time. The zero time means no deadline.
+// SetReadDeadline sets the deadline for reads. The zero time means no deadline.
 func (c *memoryConn) SetReadDeadline(t time.Time) error {
 	c.in.change(func() { c.in.readBy = t })
 	return nil
 }
 
-// SetWriteDeadline ends writes that wait at that time. The zero time means no deadline.
+// SetWriteDeadline sets the deadline for writes. The zero time means no deadline.
 func (c *memoryConn) SetWriteDeadline(t time.Time) error {
 	c.out.change(func() { c.out.writeBy = t })
 	return nil
 }
 
-// stream is one direction of a connection: a buffer of at most streamBytes.
+// stream is one direction of a connection, with a buffer of at most streamBytes.
 type stream struct {
 	mu      sync.Mutex
-	changed sync.Cond // signals every change
+	changed sync.Cond // broadcast on every change
 	alarm   *time.Timer
 	buffer  bytes.Buffer
 
-	readBy, writeBy time.Time // deadlines; zero: none
-	noReader        bool      // the reading end is closed
-	noWriter        bool      // the writing end is closed
+	readBy, writeBy time.Time // deadlines; zero means none
+	noReader        bool
+	noWriter        bool
 }
 
 func newStream() *stream {
 	s := new(stream)
 	s.changed.L = &s.mu
-	// The alarm may come late if a deadline was reset: waiters check the deadline themselves.
+	// The alarm may fire late if a deadline was changed. Waiters check the deadline themselves.
 	s.alarm = time.AfterFunc(time.Hour, func() { s.change(func() {}) })
 	s.alarm.Stop()
 	return s
 }
 
-// change makes a change and wakes all waiters.
 func (s *stream) change(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +117,8 @@ func (s *stream) change(what func()) {
 
 func passed(deadline time.Time) bool { return !deadline.IsZero() && time.Until(deadline) <= 0 }
 
-// wait waits for a change, or until the deadline. Only a waiter sets the timer: most writes, and
-// reads of available data, do not need it.
+// wait waits for a change or the deadline. Only waiters set the timer: most writes, and reads of
+// available data, don't need it.
 func (s *stream) wait(by *time.Time) {
 	if !by.IsZero() {
 		s.alarm.Reset(time.Until(*by))

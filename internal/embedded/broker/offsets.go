@@ -15,19 +15,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kfake holds the positions of an open transaction only in memory. A start that finds the
-// transaction partly committed needs them, so they are written to a file before kfake processes
-// them. The file of a transactional id is overwritten by its next transaction, which a producer
-// begins after the previous one has ended.
+// kfake keeps the offsets of an open transaction only in memory. If a start finds a transaction
+// partly committed, it needs them, so they are written to a file before kfake handles the request.
+// Each transactional id has one file. Its next transaction, which a producer begins only after the
+// previous one has ended, overwrites it.
 //
-// A hook does not see the answer. So positions that kfake refuses, such as those of a member that
-// has left its group, are recorded too. A client that gets an error aborts the transaction.
+// A hook doesn't see kfake's response, so offsets that kfake rejects, such as those of a former
+// group member, are recorded as well. The client aborts the transaction in that case.
 
-// noteOffsets writes down the positions that a request adds to a transaction.
+// noteOffsets records the offsets that a request adds to a transaction.
 func (b *Broker) noteOffsets(r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.TxnOffsetCommitRequest)
 	if err := b.writeOffsets(req); err != nil {
-		b.giveUp(fmt.Errorf("noting the positions of a transaction: %w", err))
+		b.giveUp(fmt.Errorf("recording the offsets of a transaction: %w", err))
 		return refusedOffsets(req)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (b *Broker) writeOffsets(req *kmsg.TxnOffsetCommitRequest) error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-// add adds a position in place of an earlier one.
+// add adds a position, replacing an earlier one of the same partition.
 func (n *noted) add(p position) {
 	n.Offsets = slices.DeleteFunc(n.Offsets, func(was position) bool { return was.key() == p.key() })
 	n.Offsets = append(n.Offsets, p)
@@ -88,8 +88,8 @@ func refusedOffsets(req *kmsg.TxnOffsetCommitRequest) kmsg.Response {
 // leastCommitVersion is the first version of EndTxn that increments the epoch.
 const leastCommitVersion = 5
 
-// refuseOldCommits refuses commits after which the producer would keep its epoch, because a start
-// could not distinguish its transactions.
+// refuseOldCommits rejects commits that don't increment the producer's epoch, because a start
+// couldn't tell the producer's transactions apart.
 func refuseOldCommits(r kmsg.Request) kmsg.Response {
 	req := r.(*kmsg.EndTxnRequest)
 	if !req.Commit || req.Version >= leastCommitVersion {

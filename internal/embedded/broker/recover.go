@@ -13,31 +13,31 @@ import (
 )
 
 // kfake ends a transaction with several writes: a marker in each partition, an entry in groups.log
-// for each position, and an entry in pids.log. A kill, or a power cut, leaves only some of them. So
-// a start completes them before kfake reads the folder:
+// for each offset, and an entry in pids.log. A kill or a power cut may leave only some of them. So
+// a start completes them before kfake reads the data folder:
 //
-//   - A transaction is committed if any of these writes says so. It then gets the missing markers
-//     and positions. Its records exist: the producer received an answer for each of them, and for
-//     its positions (offsets.go), before it requested the commit.
+//   - If any of these writes says that a transaction is committed, it is committed and gets the
+//     missing markers and offsets. Its records exist, because the producer received a response
+//     for each of them, and for its offsets (offsets.go), before it requested the commit.
 //   - All other transactions without a marker are aborted.
 //
 // The producer id and the epoch identify a committed transaction, because every commit increments
-// the epoch (KIP-890): the broker refuses commits that do not (refuseOldCommits). The writes of a
-// start only add evidence for the same decision. So the next start can repeat an interrupted one.
+// the epoch (KIP-890), and the broker rejects commits that don't (refuseOldCommits). Everything
+// that a start writes confirms the same decision, so an interrupted start can be repeated.
 //
-// After a clean close kfake knows the open transactions itself, and they may continue.
+// After a clean close, kfake itself knows the open transactions, and they can continue.
 
-// ending is how the newest transaction of a producer ended.
+// ending is how a producer's newest transaction ended.
 type ending struct {
 	epoch  int16
 	commit bool
 }
 
-// endings are the endings of producers, by id.
+// endings maps producer ids to endings.
 type endings map[int64]ending
 
-// note adds an ending, unless a newer one is known. If a commit and an abort have the same epoch,
-// the abort is from a client without KIP-890, and is the older one.
+// note adds an ending unless a newer one is known. If a commit and an abort have the same epoch,
+// the abort comes from a client without KIP-890 and is older.
 func (e endings) note(producer int64, is ending) {
 	was, known := e[producer]
 	if !known || is.epoch > was.epoch || is.epoch == was.epoch && is.commit {
@@ -49,11 +49,10 @@ func (e endings) note(producer int64, is ending) {
 type producer struct {
 	epoch         int16
 	committed     bool   // kfake considers the last transaction committed
-	transactional string // id
+	transactional string // transactional id
 	timeoutMillis int32
 }
 
-// producerEntry is an entry of pids.log.
 type producerEntry struct {
 	Type    string `json:"type"` // init, endtx or timeout
 	ID      int64  `json:"pid"`
@@ -63,7 +62,7 @@ type producerEntry struct {
 	Commit  *bool  `json:"commit,omitempty"`
 }
 
-// endTransactions ends all transactions that a kill has left open.
+// endTransactions ends all transactions that a kill left open.
 func endTransactions(dir string, found *scan) error {
 	producers, err := readProducers(dir, found.ended)
 	if err != nil {
@@ -84,7 +83,7 @@ func endTransactions(dir string, found *scan) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(found.partitions)) {
 		if err := found.partitions[name].endOpen(found.ended); err != nil {
-			return fmt.Errorf("ending the transactions of %s: %w", name, err)
+			return fmt.Errorf("ending transactions in %s: %w", name, err)
 		}
 	}
 	if err := groups.apply(dir, noted, found.ended); err != nil {
@@ -93,13 +92,13 @@ func endTransactions(dir string, found *scan) error {
 	return fence(dir, producers, found.ended)
 }
 
-// readProducers reads pids.log, and adds the endings in it.
+// readProducers reads pids.log and adds its endings to ended.
 func readProducers(dir string, ended endings) (map[int64]producer, error) {
 	producers := make(map[int64]producer)
 	err := eachEntry(filepath.Join(dir, producersLog), func(data []byte) {
 		var e producerEntry
 		if json.Unmarshal(data, &e) != nil {
-			return // as kfake does
+			return // kfake skips it as well
 		}
 		p := producers[e.ID]
 		p.epoch = e.Epoch
@@ -117,7 +116,7 @@ func readProducers(dir string, ended endings) (map[int64]producer, error) {
 	return producers, err
 }
 
-// endOpen writes a marker for each open transaction, and notes the ones that it aborts.
+// endOpen writes a marker for each open transaction, and adds the aborted ones to ended.
 func (p *partition) endOpen(ended endings) error {
 	if len(p.open) == 0 {
 		return nil
@@ -131,14 +130,13 @@ func (p *partition) endOpen(ended endings) error {
 		markers = append(markers, markerBatch(p.end, id, epoch, commit)...)
 		p.end++
 	}
-	// A separate segment, so that a damaged end of another one stays unchanged.
+	// A separate segment leaves a damaged tail of the previous one unchanged.
 	return os.WriteFile(filepath.Join(p.folder, strconv.FormatInt(first, 10)+segmentExt), markers,
 		0o600)
 }
 
-// fence makes kfake know the endings, and moves the producers past them. A client that outlives the
-// broker, and asks for the end of a transaction again, gets the right answer: kfake forgets it with
-// the entry that increments the epoch.
+// fence adds the endings to pids.log and increments the producers' epochs. If a client survives the
+// broker and repeats its EndTxn, it then gets the right response.
 func fence(dir string, producers map[int64]producer, ended endings) error {
 	var entries []any
 	for _, id := range slices.Sorted(maps.Keys(ended)) {
@@ -155,19 +153,18 @@ func fence(dir string, producers map[int64]producer, ended endings) error {
 	return appendEntries(filepath.Join(dir, producersLog), entries)
 }
 
-// offsetsFolder holds the positions of transactions (offsets.go), a file for each
-// transactional id.
+// offsetsFolder contains the offsets of transactions (offsets.go), one file per transactional id.
 const offsetsFolder = "transaction-offsets"
 
-// noted are the positions of a transaction.
+// noted is the file with a transaction's offsets.
 type noted struct {
 	Producer int64      `json:"producer"`
 	Epoch    int16      `json:"epoch"`
-	AtMillis int64      `json:"at"` // when the last of them came
+	AtMillis int64      `json:"at"` // when the last offset was added
 	Offsets  []position `json:"offsets"`
 }
 
-// position is an entry of groups.log about a position.
+// position is an entry of groups.log for an offset.
 type position struct {
 	Type      string  `json:"type"` // commit or delete
 	Group     string  `json:"g"`
@@ -179,7 +176,6 @@ type position struct {
 	AtMillis  *int64  `json:"lc,omitempty"`
 }
 
-// positionKey identifies a position.
 type positionKey struct {
 	group, topic string
 	partition    int32
@@ -187,11 +183,11 @@ type positionKey struct {
 
 func (p position) key() positionKey { return positionKey{p.Group, p.Topic, p.Partition} }
 
-// positions are the latest of groups.
+// positions maps partitions to each group's latest offset.
 type positions map[positionKey]position
 
-// readNoted reads the positions of the last transaction of each transactional id. An incomplete
-// file belongs to a transaction whose commit was not requested.
+// readNoted reads the offsets of the last transaction of each transactional id. It skips incomplete
+// files, because their transactions' commits were not requested.
 func readNoted(dir string) (all []noted, err error) {
 	files, err := filesIn(filepath.Join(dir, offsetsFolder), ".json")
 	if errors.Is(err, os.ErrNotExist) {
@@ -210,7 +206,7 @@ func readNoted(dir string) (all []noted, err error) {
 	return all, err
 }
 
-// readPositions reads groups.log, if anything was noted.
+// readPositions reads groups.log. It isn't needed if there are no noted offsets.
 func readPositions(dir string, all []noted) (positions, error) {
 	latest := make(positions)
 	if len(all) == 0 {
@@ -225,8 +221,8 @@ func readPositions(dir string, all []noted) (positions, error) {
 	return latest, err
 }
 
-// appliedOf reports whether a position of a transaction was applied: kfake does that in a
-// commit only.
+// appliedOf reports whether any offset of a transaction was applied, which kfake only does in a
+// commit.
 func (latest positions) appliedOf(n noted) bool {
 	return slices.ContainsFunc(n.Offsets, func(p position) bool {
 		is := latest[p.key()]
@@ -235,8 +231,8 @@ func (latest positions) appliedOf(n noted) bool {
 	})
 }
 
-// apply writes the positions of committed transactions that are missing. A group whose position was
-// committed or deleted since keeps that.
+// apply writes the missing offsets of committed transactions. Offsets that a group has committed or
+// deleted since are kept.
 func (latest positions) apply(dir string, all []noted, ended endings) error {
 	var entries []any
 	for _, n := range all {

@@ -14,14 +14,15 @@ import (
 	"strings"
 )
 
-// kfake writes a batch to a segment (.dat) and then an entry to the index next to it (.idx), which
-// says whether the batch belongs to a transaction. A kill between the two leaves a batch without an
-// entry, and every later entry one position too early. kfake then treats records of transactions as
-// records outside of them, and returns aborted ones as committed. The batch itself says whether it
-// is transactional, so a start compares the indexes with their segments before kfake reads them.
+// kfake writes a batch to a segment (.dat) and then an entry to its index (.idx), which says
+// whether the batch belongs to a transaction. After a kill between the two writes, a batch has no
+// entry, and all later entries are one position too early. kfake then treats transactional records
+// as non-transactional, and returns aborted records as committed. The batches themselves say
+// whether they are transactional, so a start checks the indexes against the segments before kfake
+// reads them.
 //
-// An entry is a version, the low byte of the CRC-32C of the rest, the leader's epoch and a time
-// (both little-endian; kfake does not read the time), and the flags.
+// An entry consists of a version, the low byte of the CRC-32C of the rest, the leader epoch and a
+// time (both little-endian; kfake doesn't read the time), and the flags.
 const (
 	segmentExt   = ".dat"
 	indexExt     = ".idx"
@@ -31,8 +32,8 @@ const (
 	flagAt       = 14
 	inTxn        = 1
 
-	// Offsets in a batch, and bits of its attributes. Those of the records are for a marker, which
-	// is one record with a key of a version and a kind (KIP-98).
+	// Positions in a batch, and bits of its attributes. markerKind is in the first record's key, which
+	// consists of a version and a type (KIP-98).
 	batchLengthAt     = 8
 	batchEpochAt      = 12
 	batchSumAt        = 17
@@ -51,29 +52,28 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // batch holds the fields of a batch that a start needs.
 type batch struct {
-	end           int64 // the offset after its last record
+	end           int64 // offset after the last record
 	leaderEpoch   uint32
 	transactional bool
 	producer      int64
-	epoch         int16 // of the producer
+	epoch         int16 // the producer's epoch
 	marker        bool
-	commit        bool // the kind of a marker
+	commit        bool // whether the marker commits
 }
 
-// partition is a folder of segments.
 type partition struct {
 	folder string
-	end    int64           // the offset after its last record
-	open   map[int64]int16 // epochs of transactions without a marker, by producer
+	end    int64           // offset after the last record
+	open   map[int64]int16 // producer ids and epochs of transactions without a marker
 }
 
-// scan holds the contents of the segments of all partitions.
+// scan is the result of reading all partitions' segments.
 type scan struct {
-	partitions map[string]*partition // by the names of their folders
-	ended      endings               // by markers
+	partitions map[string]*partition // by directory name
+	ended      endings               // according to markers
 }
 
-// scanPartitions reads the headers of all batches, and rewrites indexes that do not match.
+// scanPartitions reads the headers of all batches, and rewrites indexes that don't match.
 func scanPartitions(dir string) (*scan, error) {
 	found := &scan{partitions: make(map[string]*partition), ended: make(endings)}
 	root := filepath.Join(dir, "partitions")
@@ -91,7 +91,6 @@ func scanPartitions(dir string) (*scan, error) {
 	return found, err
 }
 
-// segmentsIn returns the segments of a partition in the order of their offsets.
 func segmentsIn(folder string) ([]string, error) {
 	segments, err := filesIn(folder, segmentExt)
 	base := func(segment string) int64 {
@@ -103,7 +102,6 @@ func segmentsIn(folder string) ([]string, error) {
 	return segments, err
 }
 
-// read adds a segment to the scan.
 func (s *scan) read(p *partition, segment string) (err error) {
 	file, err := os.Open(segment)
 	if err != nil {
@@ -128,8 +126,8 @@ func (s *scan) read(p *partition, segment string) (err error) {
 	return healIndex(strings.TrimSuffix(segment, segmentExt)+indexExt, index)
 }
 
-// eachBatch calls take with each complete batch of a segment. Data after the last one was
-// interrupted by a kill.
+// eachBatch calls take with each complete batch of a segment. Anything after the last one was left
+// incomplete by a kill.
 func eachBatch(segment *os.File, take func(batch)) error {
 	info, err := segment.Stat()
 	if err != nil {
@@ -184,7 +182,6 @@ func isCommit(marker []byte) bool {
 		binary.BigEndian.Uint16(marker[markerKindAt:]) == commitKind
 }
 
-// healIndex rewrites the index of a segment if it is not the wanted one.
 func healIndex(index string, want []byte) error {
 	have, err := os.ReadFile(index)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -200,8 +197,8 @@ func healIndex(index string, want []byte) error {
 	return os.Rename(draft, index)
 }
 
-// sameFlags reports whether an index has a whole entry with the right flags for each batch: kfake
-// reads an entry that is not whole as one without flags. It truncates excess entries itself.
+// sameFlags reports whether an index has a complete entry with the right flags for each batch.
+// kfake reads an incomplete entry as one without flags. kfake itself truncates excess entries.
 func sameFlags(want, have []byte) bool {
 	if len(have) < len(want) {
 		return false
@@ -215,7 +212,6 @@ func sameFlags(want, have []byte) bool {
 	return true
 }
 
-// sumOf is the sum of an entry.
 func sumOf(entry []byte) byte { return byte(crc32.Checksum(entry[sumAt+1:], castagnoli)) }
 
 func entryOf(b batch) []byte {

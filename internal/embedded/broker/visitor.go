@@ -14,32 +14,32 @@ import (
 
 const (
 	maxConns        = 1024
-	loginMax        = 10 * time.Second // from the connection to the end of its login
-	loginBytesMax   = 64 << 10         // of a request before that
-	requestBytesMax = 100 << 20        // of any other: Kafka's socket.request.max.bytes
+	loginMax        = 10 * time.Second // to connect and log in
+	loginBytesMax   = 64 << 10         // maximum request size before the login
+	requestBytesMax = 100 << 20        // after it: Kafka's socket.request.max.bytes
 
-	sizeBytes  = 4             // in front of a request
-	startBytes = sizeBytes + 2 // and the key that the request starts with
-	leastBytes = 2 + 2 + 4     // of a request: key, version and correlation id
+	sizeBytes  = 4             // size prefix of a request
+	startBytes = sizeBytes + 2 // size prefix and API key
+	leastBytes = 2 + 2 + 4     // minimum request: key, version and correlation id
 )
 
-var errRequest = errors.New("broker: a request that is malformed, too large or before the login")
+var errRequest = errors.New("broker: malformed or oversized request, or request before the login")
 
 // visitor is a connection from the network. It checks the start of each request before kfake sees
-// it: kfake allocates as much as a request's size says, and a key that it does not know ends the
-// process.
+// it, because kfake allocates as much memory as the request's size field says, and an unknown key
+// makes it crash.
 type visitor struct {
 	*ingress.Conn
-	in     atomic.Bool // logged in
-	asked  chan int16  // keys of requests before the login that are not answered
-	proven int         // answers to SASLAuthenticate
+	in     atomic.Bool
+	asked  chan int16 // keys of pending requests before the login
+	proven int        // responses to SASLAuthenticate
 
-	start [startBytes]byte // of the request that is being read
-	begun int              // bytes of start
-	left  int              // bytes of the request after its start
+	start [startBytes]byte // first bytes of the current request
+	begun int
+	left  int // remaining bytes of the request
 }
 
-// newVisitor gives a connection the time to log in.
+// newVisitor limits the time to log in, if a login is required.
 func newVisitor(conn *ingress.Conn, login bool) net.Conn {
 	v := &visitor{Conn: conn, asked: make(chan int16, 2)} // kfake reads one request ahead
 	if !login {
@@ -50,7 +50,8 @@ func newVisitor(conn *ingress.Conn, login bool) net.Conn {
 	return v
 }
 
-// letIn ends the time limit. From now on no other connection replaces this one.
+// letIn lifts the time limit and marks the connection busy, so that a new connection cannot replace
+// it.
 func (v *visitor) letIn() {
 	v.in.Store(true)
 	_ = v.SetDeadline(time.Time{})
@@ -75,7 +76,6 @@ func (v *visitor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// allowed checks the start of a request.
 func (v *visitor) allowed() bool {
 	switch v.begun {
 	case sizeBytes:
@@ -93,7 +93,7 @@ func (v *visitor) allowed() bool {
 	return true
 }
 
-// ask notes a request before the login.
+// ask records a request before the login, and reports whether it is allowed.
 func (v *visitor) ask(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.ApiVersions, kmsg.SASLHandshake, kmsg.SASLAuthenticate:
@@ -108,8 +108,9 @@ func (v *visitor) ask(key int16) bool {
 	}
 }
 
-// Write writes an answer. kfake answers the requests of a connection in order, and answers a login
-// that fails by closing the connection: the second answer of SCRAM's two is the end of a login.
+// Write sends a response. kfake sends a connection's responses in order and closes the connection
+// if the login fails, so the second SASLAuthenticate response of SCRAM means that the login has
+// succeeded.
 func (v *visitor) Write(p []byte) (int, error) {
 	if !v.in.Load() && kmsg.Key(<-v.asked) == kmsg.SASLAuthenticate {
 		if v.proven++; v.proven == 2 {

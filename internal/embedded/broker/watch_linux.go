@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderWatcher uses the kernel (inotify). An event is in its queue before the call that made the
-// change returns, so reading the available events misses no earlier write.
+// folderWatcher uses inotify. An event is queued before the call that made the change returns, so
+// reading the queued events misses no earlier write.
 type folderWatcher struct {
 	fd      int
 	root    string
-	folders map[int32]string // by the number of their watch
+	folders map[int32]string // by watch descriptor
 	buffer  []byte
 	changed map[string]struct{}
 }
@@ -27,11 +27,11 @@ const watchedChanges = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE |
 // eventBytes is the size of an event without its name.
 const eventBytes = unix.SizeofInotifyEvent
 
-// errLink is the error for a symbolic link within the folder: its target is not watched.
+// errLink is the error for a symbolic link in the tree, whose target would not be watched.
 var errLink = errors.New("a symbolic link")
 
-// watchFolder watches a folder and those below, and fails by errors.ErrUnsupported where the kernel
-// does not allow it.
+// watchFolder watches a directory tree. The error is errors.ErrUnsupported if the kernel does not
+// allow it.
 func watchFolder(root string) (watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -44,18 +44,18 @@ func watchFolder(root string) (watcher, error) {
 		buffer:  make([]byte, 64<<10),
 		changed: make(map[string]struct{}),
 	}
-	if err := w.add(root); err != nil { // such as too many watches, or a link in it
+	if err := w.add(root); err != nil { // such as too many watches, or a symbolic link
 		return nil, errors.Join(errors.ErrUnsupported, err, w.Close())
 	}
 	return w, nil
 }
 
-// add watches a folder and those below. It watches before it reads: an entry that is created in
-// between is seen twice. The folder's content counts as changed.
+// add watches a directory tree and counts its contents as changed. It adds the watch before it
+// reads the directory, so an entry that is created in between is seen twice, never missed.
 func (w *folderWatcher) add(folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // deleted meanwhile
+			return nil // deleted in the meantime
 		}
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (w *folderWatcher) add(folder string) error {
 	})
 }
 
-// Changed returns the changes since the previous call.
+// Changed implements watcher.
 func (w *folderWatcher) Changed() (map[string]struct{}, error) {
 	for {
 		n, err := unix.Read(w.fd, w.buffer)
@@ -115,19 +115,19 @@ func (w *folderWatcher) take(events []byte) error {
 
 func (w *folderWatcher) happened(number int32, mask uint32, name string) error {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
-		return w.add(w.root) // whatever it was
+		return w.add(w.root) // events were dropped: count everything as changed
 	}
 	folder, known := w.folders[number]
 	switch {
 	case !known:
 		return nil
-	case mask&unix.IN_IGNORED != 0: // the folder was deleted
+	case mask&unix.IN_IGNORED != 0: // the directory was deleted
 		delete(w.folders, number)
 		return nil
 	}
 	path := filepath.Join(folder, name)
 	w.changed[path] = struct{}{}
-	if mask&unix.IN_MODIFY == 0 { // a name was added or removed
+	if mask&unix.IN_MODIFY == 0 { // an entry was added or removed
 		w.changed[folder] = struct{}{}
 	}
 	if mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
@@ -136,7 +136,7 @@ func (w *folderWatcher) happened(number int32, mask uint32, name string) error {
 	return nil
 }
 
-// Close ends the watching.
+// Close stops watching.
 func (w *folderWatcher) Close() error {
 	return os.NewSyscallError("close of inotify", unix.Close(w.fd))
 }

@@ -4,5 +4,5 @@ package broker
 
 import "errors"
 
-// watchFolder is for Linux only.
+// watchFolder is only supported on Linux.
 func watchFolder(string) (watcher, error) { return nil, errors.ErrUnsupported }
