@@ -13,12 +13,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Patience is how long a test waits for a condition: three brokers, or a machine with a load of 20,
-// take a thousand times as long for a turn as the embedded broker alone.
+// Patience is how long a test waits for a condition. Three real brokers, or an overloaded machine,
+// may be a thousand times slower than the embedded broker.
 const Patience = 3 * time.Minute
 
-// Cluster returns the connection settings of the test's Kafka. If log is nil, nothing is
-// logged.
+// Cluster returns the connection settings of the test's Kafka. A nil log discards all messages.
 func (k *Broker) Cluster(log *slog.Logger) kafka.Cluster {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -31,8 +30,8 @@ func (k *Broker) Cluster(log *slog.Logger) kafka.Cluster {
 	}
 }
 
-// MakeTopics creates the product's topics, the keyed ones with this many partitions, with
-// the brokers' own settings.
+// MakeTopics creates Lumenhook's topics with the broker's default settings. Keyed topics get the
+// given number of partitions, other topics get one.
 func MakeTopics(t testing.TB, c kafka.Cluster, partitions int32, replicas int16) {
 	t.Helper()
 	var specs []kafka.TopicSpec
@@ -48,11 +47,11 @@ func MakeTopics(t testing.TB, c kafka.Cluster, partitions int32, replicas int16)
 	}
 }
 
-// Cut makes a broker report, while it is set, that no earlier leader wrote a record that
-// still exists, as after an unclean election that truncated a topic to nothing.
+// Cut is a switch. While it is set, the broker reports that no earlier leader's records exist any
+// more, as after an unclean election that truncated a topic to nothing.
 type Cut struct{ atomic.Bool }
 
-// NewCut returns the switch of a broker.
+// NewCut installs a Cut in a broker.
 func NewCut(fake *kfake.Cluster) *Cut {
 	c := new(Cut)
 	answer := func(request kmsg.Request) (kmsg.Response, error, bool) {

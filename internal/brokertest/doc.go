@@ -1,20 +1,19 @@
-// Package brokertest provides tests with Kafka: the embedded broker on a data folder of the
-// test's own or, built with the tag "kafka" (make test-kafka), a real cluster of three
-// brokers that the tests of a package share, and all packages if internal/kafkatest/with
-// runs them. So one suite shows that the product works on both brokers.
-//
-// It hides which of the two it is.
+// Package brokertest provides Kafka to tests. By default, each test gets the embedded broker with a
+// data folder of its own. With the build tag "kafka" (make test-kafka), the tests of a package
+// share a real cluster of three brokers, or all packages share one if internal/kafkatest/with runs
+// them. Tests don't know which of the two they use, so one suite shows that Lumenhook works on
+// both.
 //
 // Invariants:
 //
-//   - Two tests never see each other's topics, groups and transactional ids, as
-//     long as both put [Broker.Prefix] before all of them.
+//   - Tests never see each other's topics, groups and transactional ids if each of them starts
+//     all its names with [Broker.Prefix].
 //   - A package whose tests call [Start] has a TestMain that calls [Main].
 //
 // File map:
 //
 //	embedded.go  the embedded broker
 //	kafka.go     the real cluster
-//	cluster.go   its connection settings and topics; a topic that was cut
-//	log.go       the content of topics
+//	cluster.go   connection settings and topics; simulates a truncated topic
+//	log.go       the contents of topics
 package brokertest

@@ -12,18 +12,18 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// Broker is one test's Kafka.
+// Broker is a test's Kafka.
 type Broker struct {
 	t   testing.TB
 	dir string
 	b   *broker.Broker
-	low *kfake.Cluster // in place of b
+	low *kfake.Cluster // set instead of b by StartLowered
 }
 
 // Main runs a package's tests.
 func Main(m interface{ Run() int }) { os.Exit(m.Run()) }
 
-// Start starts a broker for a test; it ends with the test.
+// Start starts a broker that stops when the test ends.
 func Start(t testing.TB) *Broker {
 	t.Helper()
 	k := &Broker{t: t, dir: t.TempDir()}
@@ -32,8 +32,8 @@ func Start(t testing.TB) *Broker {
 	return k
 }
 
-// StartLowered starts a broker whose transaction.version can be lowered. The embedded broker refuses
-// the commits of lower versions.
+// StartLowered starts a broker whose transaction.version can be lowered. The embedded broker can't
+// be used, because it rejects commits of lower versions.
 func StartLowered(t testing.TB) *Broker {
 	t.Helper()
 	low, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -58,7 +58,7 @@ func (k *Broker) start(listen string) {
 	k.b = b
 }
 
-// Addrs are the addresses of the brokers.
+// Addrs returns the brokers' addresses.
 func (k *Broker) Addrs() []string {
 	if k.low != nil {
 		return k.low.ListenAddrs()
@@ -66,10 +66,10 @@ func (k *Broker) Addrs() []string {
 	return []string{k.b.Addr()}
 }
 
-// Prefix is the prefix of the names of all topics, groups and transactional ids.
+// Prefix returns the prefix for the names of all topics, groups and transactional ids.
 func (k *Broker) Prefix() string { return "test." }
 
-// Replicas is the replication factor of topics.
+// Replicas returns the replication factor for topics.
 func (k *Broker) Replicas() int16 { return 1 }
 
 // Outage stops all brokers, calls during, and restarts them on the same data.

@@ -18,7 +18,7 @@ import (
 
 const brokers = 3
 
-// shared is the cluster of this process; the first test to need it starts it.
+// shared is the cluster of this process. The first test that needs it starts it.
 var shared struct {
 	once    sync.Once
 	cluster *kafkatest.Cluster
@@ -27,7 +27,7 @@ var shared struct {
 	tests   atomic.Int64
 }
 
-// Main runs a package's tests, and ends the cluster afterwards.
+// Main runs a package's tests and then stops the cluster.
 func Main(m interface{ Run() int }) {
 	code := m.Run()
 	if shared.cluster != nil {
@@ -42,13 +42,13 @@ func Main(m interface{ Run() int }) {
 	os.Exit(code)
 }
 
-// Broker is one test's Kafka.
+// Broker is a test's Kafka.
 type Broker struct {
 	t      testing.TB
 	prefix string
 }
 
-// Start provides a test with a share of the cluster.
+// Start gives a test its own prefix in the shared cluster.
 func Start(t testing.TB) *Broker {
 	t.Helper()
 	shared.once.Do(func() {
@@ -78,8 +78,7 @@ func StartLowered(t testing.TB) *Broker {
 	return Start(t)
 }
 
-// deleteTopics deletes the test's topics: brokers spend work on every partition, used or
-// not.
+// deleteTopics deletes the test's topics, because even unused partitions cost the brokers work.
 func (k *Broker) deleteTopics() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -107,17 +106,17 @@ func (k *Broker) deleteTopics() {
 	}
 }
 
-// Addrs are the addresses of the brokers.
+// Addrs returns the brokers' addresses.
 func (k *Broker) Addrs() []string { return shared.cluster.Addrs() }
 
-// Prefix is the prefix of the names of all topics, groups and transactional ids.
+// Prefix returns the prefix for the names of all topics, groups and transactional ids.
 func (k *Broker) Prefix() string { return k.prefix }
 
-// Replicas is the replication factor of topics.
+// Replicas returns the replication factor for topics.
 func (k *Broker) Replicas() int16 { return brokers }
 
-// Outage kills all brokers, calls during, and restarts them. No other test of the package
-// may use the cluster meanwhile.
+// Outage kills all brokers, calls during, and restarts them. No other test of the package may use
+// the cluster in the meantime.
 func (k *Broker) Outage(during func()) {
 	k.t.Helper()
 	for _, n := range shared.cluster.Nodes() {
@@ -136,11 +135,11 @@ func (k *Broker) Outage(during func()) {
 	}
 }
 
-// Nodes are the brokers of the shared cluster, once one test has started it. A test that
-// kills or pauses one must bring it back before it ends.
+// Nodes returns the brokers of the shared cluster. A test must have started it. A test that kills
+// or pauses a broker must restore it.
 func Nodes() []*kafkatest.Node { return shared.cluster.Nodes() }
 
-// AwaitNodes waits until that many brokers are alive, as the cluster sees it.
+// AwaitNodes waits until the cluster reports n live brokers.
 func AwaitNodes(t testing.TB, n int) {
 	t.Helper()
 	if err := shared.cluster.AwaitBrokers(t.Context(), n); err != nil {

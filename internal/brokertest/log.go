@@ -8,9 +8,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Log reads topics for a test that repeatedly needs their content. Its clients stay open,
-// and each record is fetched once: otherwise three brokers that share two cores with the
-// test would spend most of their time on that.
+// Log reads topics for tests that need their contents repeatedly. It keeps its clients open and
+// fetches each record once. Otherwise, three brokers that share two cores with the test would spend
+// most of their time on fetches.
 type Log struct {
 	t       testing.TB
 	cluster kafka.Cluster
@@ -20,20 +20,20 @@ type Log struct {
 	topics map[string]*topicLog
 }
 
-// topicLog holds the records of a topic that were read so far.
 type topicLog struct {
 	reader  *kafka.Reader
 	records []kafka.Record
 }
 
-// NewLog reads topics of a cluster until the test ends.
+// NewLog returns a Log of a cluster. It is closed when the test ends.
 func NewLog(t testing.TB, cluster kafka.Cluster) *Log {
 	l := &Log{t: t, cluster: cluster, topics: make(map[string]*topicLog)}
 	t.Cleanup(l.close)
 	return l
 }
 
-// Read returns all committed records of a topic up to now. The caller must not change them.
+// Read returns all records of a topic that have been committed so far. The caller must not modify
+// them.
 func (l *Log) Read(topic string) []kafka.Record {
 	l.t.Helper()
 	l.mu.Lock()

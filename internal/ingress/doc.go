@@ -1,35 +1,35 @@
-// Package ingress protects the ports of this process. It hides how connections are counted, which
-// one is closed when there are too many, how many file descriptors are kept for the process, which
-// headers browsers send, and which of them can be trusted.
+// Package ingress protects the ports of this process. It hides how connections are limited, which
+// one is closed when there are too many, how many file descriptors are reserved for the process,
+// which headers browsers send, and which of these headers can be trusted.
 //
-// A web page may make its visitor's browser send requests anywhere (cross-site request forgery),
-// and may have its own name point to 127.0.0.1 so that it also reads the answers (DNS rebinding).
-// Neither can change Host, Origin or Sec-Fetch-Site, which the browser writes. net/http's
-// CrossOriginProtection permits every GET and does not check Host; the friendbot of a development
-// network acts on GET.
+// A web page can make its visitor's browser send requests anywhere (cross-site request forgery). It
+// can also point its own host name to 127.0.0.1, to read the responses as well (DNS rebinding). It
+// cannot change Host, Origin or Sec-Fetch-Site, which the browser sets. net/http's
+// CrossOriginProtection isn't enough, because it allows every GET, and a devnet's friendbot acts on
+// GET. It doesn't check Host either.
 //
 // Invariants of connections:
 //
 //   - A listener has at most Config.Max connections, and at most Config.Share of the process's
-//     descriptors. The shares of all listeners leave a third for the service's own files and its
-//     connections to others.
+//     descriptors. The shares of all listeners together leave a third for the service's own files
+//     and outgoing connections.
 //   - One address has at most Config.MaxPerAddress connections, and at most three quarters of the
-//     listener's. An IPv6 network of /64 counts as one address. Config.Proxies are exempt.
-//   - When a bound is reached, a new connection replaces the one that has waited longest: that has
-//     not logged in, or has no request in progress. So idle connections lock nobody out, and no
-//     request is cut off. If none waits, the new connection is closed.
-//   - Accept returns an error only when the listener is closed. It retries everything else.
+//     listener's. An IPv6 /64 network counts as one address. Config.Proxies are exempt.
+//   - At a limit, a new connection replaces the one that has been waiting longest, that is, one
+//     that has not logged in or has no request in progress. So idle connections lock nobody out,
+//     and no request is cut off. If no connection is waiting, the new one is closed.
+//   - Accept only returns an error when the listener is closed. It retries after other errors.
 //
 // Invariants of web pages:
 //
-//   - A name in Host that is not the server's is refused with 421. An address in Host cannot be the
-//     result of rebinding.
-//   - A request that a page of another origin sent is refused with 403. Requests of programs have
-//     neither Origin nor Sec-Fetch-Site and are let through.
-//   - A path that two parts may read differently, such as one with %2F, is refused with 404.
-//   - A refused request reaches no handler, and its body is not read.
-//   - An answer reveals nothing to another origin: only configured origins get permission to read
-//     it (CORS).
+//   - A request whose Host is a name that isn't the server's is rejected with 421. An IP address
+//     in Host is accepted, because it cannot result from rebinding.
+//   - A request from a page of another origin is rejected with 403. Requests from programs have
+//     neither Origin nor Sec-Fetch-Site and are accepted.
+//   - A path that two components may interpret differently, for example one with %2F, is rejected
+//     with 404.
+//   - A rejected request doesn't reach a handler, and its body isn't read.
+//   - Only configured origins may read responses (CORS).
 //
 // File map:
 //

@@ -13,33 +13,32 @@ import (
 	"strings"
 )
 
-// Guard is which requests an HTTP server accepts from web pages.
+// Guard decides which requests from web pages an HTTP server accepts.
 type Guard struct {
-	// Listen is the server's address. On a loopback address the only name of the server is
-	// localhost; elsewhere its names are unknown, and any is accepted unless Hosts are
-	// given.
+	// Listen is the server's address. On a loopback address, the server's only name is localhost. On
+	// other addresses, its names are unknown, so all names are accepted unless Hosts is set.
 	Listen string
-	// Hosts are further names of the server, without a port: those by which a proxy in
-	// front of it is known. Their pages are its own.
+	// Hosts are additional names of the server without ports, such as the name of a reverse proxy.
+	// Pages from these hosts count as same-origin.
 	Hosts []string
-	// Origins are other origins that may use it: https://shop.example.
+	// Origins are other origins that may use the server, such as https://shop.example.
 	Origins []string
-	// Links lets a person follow a link from another page: a GET that opens a page
-	// in a window of its own.
+	// Links allows links from other sites, that is, GET requests that open a page in a top-level
+	// window.
 	Links bool
-	// Framed, if set, is a path. A page at or below it may also be opened in a frame of another
-	// site's page; which sites may, its Content-Security-Policy says.
+	// Framed, if set, is a path. Pages at or below it may be opened in a frame on another site. Their
+	// Content-Security-Policy decides on which sites.
 	Framed string
 }
 
-// CheckNames returns what is wrong with hosts and origins.
+// CheckNames returns an error for each invalid name in hosts and origins.
 func CheckNames(hosts, origins []string) error {
 	var faults []error
 	for _, h := range hosts {
 		if u, err := url.Parse("http://" + h); err != nil || u.Host != h || u.Port() != "" || h == "" {
 			faults = append(faults,
-				fmt.Errorf("%q must be the name of a host, such as hooks.example.com, without a scheme and a "+
-					"port", h))
+				fmt.Errorf("%q must be a host name without a scheme or a port, such as "+
+					"hooks.example.com", h))
 		}
 	}
 	for _, o := range origins {
@@ -52,7 +51,7 @@ func CheckNames(hosts, origins []string) error {
 	return errors.Join(faults...)
 }
 
-// Wrap adds the guard to a handler.
+// Wrap protects a handler.
 func (c Guard) Wrap(next http.Handler) http.Handler {
 	g := &guard{Guard: c, next: next}
 	host, _, err := net.SplitHostPort(c.Listen)
@@ -94,8 +93,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ambiguous reports whether a proxy, a router and a handler may disagree about what a path names:
-// one takes %2F as a part of a name, the next as a slash.
+// ambiguous reports whether a proxy, a router and a handler may interpret a path differently: %2F
+// may be part of a name, or a slash.
 func ambiguous(path string) bool {
 	for _, form := range []string{"%2f", "%5c", "%2e", "//", "/./", "/../"} {
 		if strings.Contains(path, form) {
@@ -105,7 +104,7 @@ func ambiguous(path string) bool {
 	return strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
 }
 
-// named reports whether Host is an address or a name of this server.
+// named reports whether the Host header is an IP address or a name of this server.
 func (g *guard) named(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -122,11 +121,11 @@ func (g *guard) named(hostport string) bool {
 func (g *guard) foreign(r *http.Request, origin string) bool {
 	if origin != "" {
 		u, err := url.Parse(origin)
-		if err != nil || u.Host == "" { // "null" too
+		if err != nil || u.Host == "" { // includes "null"
 			return true
 		}
-		// A proxy may end TLS, so schemes are not compared; nor the port of a name
-		// that was given without one.
+		// Schemes are not compared, because a proxy may terminate TLS. Neither are the ports of Hosts,
+		// which have none.
 		return !strings.EqualFold(u.Host, r.Host) &&
 			!slices.Contains(lower(g.Hosts), strings.ToLower(u.Hostname()))
 	}
@@ -138,8 +137,8 @@ func (g *guard) foreign(r *http.Request, origin string) bool {
 	return !(opened && (r.Method == http.MethodGet || r.Method == http.MethodHead))
 }
 
-// opens reports whether what a page of another site navigates may show the answer: a window of its
-// own, or a frame of it.
+// opens reports whether a navigation from another site may show the response, in a top-level window
+// or in a frame.
 func (g *guard) opens(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Dest") {
 	case "document":
@@ -159,7 +158,7 @@ func lower(names []string) []string {
 	return out
 }
 
-// share answers a page of a permitted origin.
+// share handles a request from a page of a permitted origin.
 func (g *guard) share(w http.ResponseWriter, r *http.Request, origin string) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
@@ -175,7 +174,7 @@ func (g *guard) share(w http.ResponseWriter, r *http.Request, origin string) {
 	g.next.ServeHTTP(w, r)
 }
 
-// refuse answers with a problem (RFC 9457) that repeats nothing of the request.
+// refuse responds with a problem (RFC 9457) that contains nothing from the request.
 func refuse(w http.ResponseWriter, status int, code, kind, detail string) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -18,20 +18,20 @@ const (
 	retryFirst = 5 * time.Millisecond
 	retryMost  = time.Second
 
-	// lowDescriptors is a limit at which a listener's share may be less than clients need.
+	// lowDescriptors is a limit below which a listener's share may be too small.
 	lowDescriptors = 8192
 )
 
-// Config bounds one listener. Max, MaxPerAddress and Share are required.
+// Config configures a Listener. Max, MaxPerAddress and Share are required.
 type Config struct {
-	Max           int            // connections in all
-	MaxPerAddress int            // connections of one address
-	Share         float64        // of the process's descriptors
-	Proxies       []netip.Prefix // addresses that MaxPerAddress does not bound
-	Log           *slog.Logger   // of errors that are retried; nil: none
+	Max           int            // maximum number of connections
+	MaxPerAddress int            // maximum number of connections per address
+	Share         float64        // maximum share of the process's descriptors
+	Proxies       []netip.Prefix // exempt from MaxPerAddress
+	Log           *slog.Logger   // logs errors that are retried; may be nil
 }
 
-// Listener is a bounded listener. Its connections are *Conn.
+// Listener is a listener with limits. Its connections are of type *Conn.
 type Listener struct {
 	net.Listener
 	cfg    Config
@@ -41,10 +41,10 @@ type Listener struct {
 	mu        sync.Mutex
 	open      int
 	byAddress map[netip.Prefix]int
-	waiting   list.List // of *Conn, the longest first
+	waiting   list.List
 }
 
-// Listen bounds l.
+// Listen returns a Listener that limits l.
 func Listen(l net.Listener, cfg Config) *Listener {
 	cfg.Max = max(1, min(cfg.Max, int(cfg.Share*float64(Descriptors()))))
 	cfg.MaxPerAddress = min(cfg.MaxPerAddress, cfg.Max-cfg.Max/4)
@@ -56,26 +56,26 @@ func Listen(l net.Listener, cfg Config) *Listener {
 	return bounded
 }
 
-// Descriptors returns how many files and connections the process may have open. Go has raised
-// the soft limit to the hard one.
+// Descriptors returns how many files and connections the process may have open. The Go runtime
+// raises the soft limit to the hard limit.
 func Descriptors() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return lowDescriptors
 	}
-	return min(limit.Cur, 1<<30) // unlimited is a number above
+	return min(limit.Cur, 1<<30) // RLIM_INFINITY is larger
 }
 
-// WarnIfLow reports a limit of descriptors that is low for a service. Call it once at the start.
+// WarnIfLow logs a warning if the descriptor limit is low for a service. Call it once at startup.
 func WarnIfLow(log *slog.Logger) {
 	if n := Descriptors(); n < lowDescriptors {
-		log.Warn("the limit of open files is low: fewer connections are accepted than the flags allow; "+
-			"raise it (ulimit -n, LimitNOFILE= of systemd, nofile of a container)",
+		log.Warn("the limit of open files is low, so fewer connections are accepted than the flags "+
+			"allow; raise it (ulimit -n, LimitNOFILE= of systemd, nofile of a container)",
 			"limit", n, "recommended", lowDescriptors)
 	}
 }
 
-// Accept returns the next connection within the bounds.
+// Accept returns the next connection within the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	wait := retryFirst
 	for {
@@ -100,21 +100,22 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// passes reports whether Accept may work later: descriptors or memory are short, or the client is
-// gone. Any other error is of the socket itself, which the caller opens again.
+// passes reports whether a later Accept may succeed after err, because descriptors or memory are
+// short, or the client has disconnected. Other errors concern the socket itself, which the caller
+// must open again.
 func passes(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.EBADF && errno != syscall.EINVAL &&
 		errno != syscall.ENOTSOCK
 }
 
-// Close ends Accept.
+// Close closes the listener. Accept then returns an error.
 func (l *Listener) Close() error {
 	l.close()
 	return l.Listener.Close()
 }
 
-// admit returns nil for a connection that is beyond the bounds, and closes it.
+// admit returns nil, and closes the connection, if it exceeds the limits.
 func (l *Listener) admit(conn net.Conn) *Conn {
 	c := &Conn{Conn: conn, listener: l, address: AddressOf(conn.RemoteAddr().String())}
 	c.isProxy = l.isProxy(conn.RemoteAddr().String())
@@ -129,7 +130,7 @@ func (l *Listener) admit(conn net.Conn) *Conn {
 	return c
 }
 
-// place counts a connection, and takes the place of another one if a bound is reached.
+// place counts a connection. At a limit, it replaces another one.
 func (l *Listener) place(c *Conn) (replaced *Conn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +154,6 @@ func (l *Listener) isProxy(address string) bool {
 	})
 }
 
-// longestWaiting returns the connection that waits longest, of an address or of all.
 func (l *Listener) longestWaiting(address netip.Prefix, ofAddress bool) *Conn {
 	for e := l.waiting.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*Conn); !ofAddress || c.address == address {
@@ -163,7 +163,7 @@ func (l *Listener) longestWaiting(address netip.Prefix, ofAddress bool) *Conn {
 	return nil
 }
 
-// forget stops counting a connection. l.mu is held.
+// forget stops counting a connection. l.mu must be held.
 func (l *Listener) forget(c *Conn) {
 	if c.gone {
 		return
@@ -176,7 +176,7 @@ func (l *Listener) forget(c *Conn) {
 	}
 }
 
-// setWaiting has l.mu held.
+// setWaiting adds c to the waiting connections or removes it. l.mu must be held.
 func (l *Listener) setWaiting(c *Conn, waits bool) {
 	if c.place != nil {
 		l.waiting.Remove(c.place)
@@ -187,29 +187,29 @@ func (l *Listener) setWaiting(c *Conn, waits bool) {
 	}
 }
 
-// Conn is a connection of a Listener. It waits until Busy is called.
+// Conn is a connection of a Listener. It counts as waiting until Busy is called.
 type Conn struct {
 	net.Conn
 	listener *Listener
 	address  netip.Prefix
-	isProxy  bool // a trusted proxy, which speaks for many clients
+	isProxy  bool // a trusted proxy, which serves many clients
 
-	place *list.Element // while it waits
-	gone  bool          // not counted any more
+	place *list.Element // nil unless waiting
+	gone  bool          // no longer counted
 }
 
-// Busy reports that the connection has logged in or has a request in progress (true), or that it
-// waits (false). A connection that is busy is not replaced.
+// Busy reports whether the connection is busy: it has logged in, or has a request in progress. A
+// busy connection is never replaced.
 func (c *Conn) Busy(busy bool) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.listener.setWaiting(c, !busy)
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Close closes the connection and frees its place.
+// Close closes the connection and releases its place.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.listener.mu.Lock()
@@ -218,8 +218,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// ConnState is the hook of an http.Server whose connections come from a Listener. It reports which
-// have a request in progress.
+// ConnState is the hook of an http.Server that uses a Listener. It marks connections with a request
+// in progress as busy.
 func ConnState(conn net.Conn, state http.ConnState) {
 	for conn != nil {
 		switch c := conn.(type) {
@@ -229,19 +229,19 @@ func ConnState(conn net.Conn, state http.ConnState) {
 			}
 			return
 		case interface{ NetConn() net.Conn }:
-			conn = c.NetConn() // of TLS
+			conn = c.NetConn() // for example tls.Conn
 		default:
 			return
 		}
 	}
 }
 
-// AddressOf returns what counts as one address: an IPv4 address, or an IPv6 subscriber's network.
-// It takes a host and a port.
+// AddressOf returns what counts as one address for limits: an IPv4 address or an IPv6 /64 network.
+// The argument is host:port.
 func AddressOf(address string) netip.Prefix {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return netip.Prefix{} // all of these count as one
+		return netip.Prefix{} // all invalid addresses count as one
 	}
 	addr := ap.Addr().Unmap().WithZone("")
 	bits := 32

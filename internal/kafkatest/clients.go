@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// ClientCA is an authority whose certificates identify clients.
+// ClientCA is a certificate authority for client certificates.
 type ClientCA struct {
 	certFile string
 	cert     *x509.Certificate
 	key      *ecdsa.PrivateKey
 }
 
-// NewClientCA returns an authority and writes its certificate.
+// NewClientCA creates an authority and writes its certificate to certFile.
 func NewClientCA(certFile string) (*ClientCA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -39,13 +39,13 @@ func NewClientCA(certFile string) (*ClientCA, error) {
 	return &ClientCA{certFile, cert, key}, writePEM(certFile, "CERTIFICATE", der)
 }
 
-// CertFile holds the authority's certificate.
+// CertFile returns the path of the authority's certificate.
 func (ca *ClientCA) CertFile() string { return ca.certFile }
 
-// Certificate is the authority's certificate.
+// Certificate returns the authority's certificate.
 func (ca *ClientCA) Certificate() *x509.Certificate { return ca.cert }
 
-// Issue writes the certificate of a client with that name, and its key.
+// Issue writes a client certificate with the common name, and its key.
 func (ca *ClientCA) Issue(name, certFile, keyFile string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	startTimeout = 3 * time.Minute // on a machine that is shared and busy
+	startTimeout = 3 * time.Minute // the machine may be busy
 	askEvery     = 100 * time.Millisecond
 )
 
 // Config configures a cluster.
 type Config struct {
-	Dir     string // empty or absent; the caller removes it
+	Dir     string // must be empty or missing; the caller removes it
 	Brokers int    // 1 or 3
 	// Secure requires clients to log in over TLS, and an ACL for every operation.
 	Secure bool
-	// Users exist in addition to Admin, with SASL PLAIN, each with its [Password]. With OAUTHBEARER
-	// every name is accepted: see [Token].
+	// Users are accepted in addition to Admin, with SASL PLAIN and their [Password]. With OAUTHBEARER,
+	// any user with a [Token] is accepted.
 	Users []string
-	// Tiered gives the brokers a remote storage: the folder [Cluster.RemoteDir].
+	// Tiered configures [Cluster.RemoteDir] as remote storage.
 	Tiered bool
 	// Properties are added to every broker's configuration.
 	Properties map[string]string
@@ -45,13 +45,13 @@ type Cluster struct {
 	cfg      Config
 	id       string
 	jars     string
-	tiered   string // folder of the jar with the remote storage; empty: no remote storage
+	tiered   string // directory of the remote storage jar; empty without remote storage
 	nodes    []*Node
-	security *security // nil: not secure
+	security *security // nil if the cluster is not secure
 }
 
-// Start fetches Kafka if necessary, formats the brokers, starts them, and returns when all
-// of them know each other.
+// Start installs Kafka if necessary, starts the brokers, and waits until they have formed a
+// cluster.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	jars, err := Install(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare makes the folders of all brokers, concurrently.
+// prepare creates all brokers' data folders, concurrently.
 func (c *Cluster) prepare() error {
 	if err := os.MkdirAll(c.cfg.Dir, 0o750); err != nil {
 		return err
@@ -114,7 +114,8 @@ func (c *Cluster) prepare() error {
 	return errors.Join(failed...)
 }
 
-// freeAddrs finds free ports. All are bound until the last is found, so that they differ.
+// freeAddrs returns free addresses. It keeps all ports bound until it has enough, so that they
+// differ.
 func freeAddrs(n int) (addrs []string, err error) {
 	for range n {
 		l, err := subprocess.ListenFree("127.0.0.1")
@@ -129,10 +130,10 @@ func freeAddrs(n int) (addrs []string, err error) {
 
 func (c *Cluster) loggingFile() string { return filepath.Join(c.cfg.Dir, "log4j2.properties") }
 
-// RemoteDir is the folder that is the remote storage of tiered topics.
+// RemoteDir returns the directory that serves as remote storage for tiered topics.
 func (c *Cluster) RemoteDir() string { return filepath.Join(c.cfg.Dir, "remote") }
 
-// Node returns the broker with an id, from 1 on.
+// Node returns the broker with an id. Ids start at 1.
 func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }
 
 // Nodes returns all brokers.
@@ -146,8 +147,8 @@ func (c *Cluster) Addrs() (addrs []string) {
 	return addrs
 }
 
-// MutualAddrs returns the addresses of a secure cluster where only a client's certificate
-// identifies it (User:CN=name).
+// MutualAddrs returns the addresses at which a secure cluster identifies clients only by their
+// certificates (User:CN=name).
 func (c *Cluster) MutualAddrs() (addrs []string) {
 	for _, n := range c.nodes {
 		addrs = append(addrs, n.mutualAddr)
@@ -155,12 +156,12 @@ func (c *Cluster) MutualAddrs() (addrs []string) {
 	return addrs
 }
 
-// IssueClient writes the certificate of a client with that name, and its key.
+// IssueClient writes a client certificate with the common name, and its key.
 func (c *Cluster) IssueClient(name, certFile, keyFile string) error {
 	return c.security.clients.Issue(name, certFile, keyFile)
 }
 
-// TLS returns what clients of a secure cluster trust; nil for one that is not.
+// TLS returns the client configuration of a secure cluster, or nil if the cluster is not secure.
 func (c *Cluster) TLS() *tls.Config {
 	if c.security == nil {
 		return nil
@@ -170,10 +171,10 @@ func (c *Cluster) TLS() *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// CAFile returns the file with the certificate of a secure cluster's authority.
+// CAFile returns the path of a secure cluster's CA certificate.
 func (c *Cluster) CAFile() string { return c.security.ca.CertFile() }
 
-// AdminClient opens a client that may do everything.
+// AdminClient returns a client with all permissions.
 func (c *Cluster) AdminClient() (*kadm.Client, error) {
 	client, err := c.client()
 	if err != nil {
@@ -191,7 +192,7 @@ func (c *Cluster) client() (*kgo.Client, error) {
 	return kgo.NewClient(opts...)
 }
 
-// AwaitBrokers waits until that many brokers are alive, as the cluster sees it.
+// AwaitBrokers waits until the cluster reports n live brokers.
 func (c *Cluster) AwaitBrokers(ctx context.Context, n int) error {
 	client, err := c.client()
 	if err != nil {
@@ -209,15 +210,15 @@ func (c *Cluster) AwaitBrokers(ctx context.Context, n int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d brokers, of which %d are there: %w\n%s",
+			return fmt.Errorf("waiting for %d brokers (%d are running): %w\n%s",
 				n, alive, errors.Join(ctx.Err(), err), c.lastWords())
 		case <-tick.C:
 		}
 	}
 }
 
-// AwaitInSync waits until all brokers are alive, and every replica is in sync with its
-// leader: then any one of them may stop.
+// AwaitInSync waits until all brokers are running and every replica is in sync, so that any one
+// broker may stop.
 func (c *Cluster) AwaitInSync(ctx context.Context) error {
 	if err := c.AwaitBrokers(ctx, len(c.nodes)); err != nil {
 		return err
@@ -238,7 +239,7 @@ func (c *Cluster) AwaitInSync(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for copies to be in step: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("waiting for replicas to be in sync: %w", errors.Join(ctx.Err(), err))
 		case <-tick.C:
 		}
 	}
@@ -255,7 +256,7 @@ func inSync(topics kadm.TopicDetails) bool {
 	return true
 }
 
-// countBrokers asks the cluster itself: kadm would answer from the client's cache.
+// countBrokers sends a request, because kadm would answer from the client's cache.
 func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
@@ -266,7 +267,7 @@ func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {
 	return len(resp.Brokers), nil
 }
 
-// lastWords returns the end of each broker's log, for errors.
+// lastWords returns the end of each broker's log, for error messages.
 func (c *Cluster) lastWords() (words string) {
 	const most = 2000
 	for _, n := range c.nodes {

@@ -10,16 +10,14 @@ import (
 	"strings"
 )
 
-// Names of listeners.
 const (
 	clientListener     = "CLIENT"
 	controllerListener = "CONTROLLER"
 	mutualListener     = "MUTUAL"
 )
 
-// timings are for tests: the cluster detects a dead broker within seconds, as
-// docs/decisions/real-kafka.md recommends for production too, without the delays that help
-// large clusters.
+// timings make the cluster detect a dead broker within seconds, as docs/decisions/real-kafka.md
+// also recommends for production. They omit the delays that help large clusters.
 var timings = map[string]string{
 	"broker.session.timeout.ms":                                   "4000",
 	"broker.heartbeat.interval.ms":                                "1000",
@@ -29,7 +27,6 @@ var timings = map[string]string{
 	"log.cleaner.backoff.ms":                                      "500",
 }
 
-// properties are a node's configuration.
 func (c *Cluster) properties(n *Node) map[string]string {
 	replicas := min(3, len(c.nodes))
 	minISR := max(1, replicas-1)
@@ -49,7 +46,7 @@ func (c *Cluster) properties(n *Node) map[string]string {
 		"num.partitions":             "1",
 		"default.replication.factor": strconv.Itoa(replicas),
 		"min.insync.replicas":        strconv.Itoa(minISR),
-		// Internal topics: few partitions, since each costs files and elections.
+		// Internal topics get few partitions, because each costs files and elections.
 		"offsets.topic.num.partitions":             "4",
 		"offsets.topic.replication.factor":         strconv.Itoa(replicas),
 		"transaction.state.log.num.partitions":     "4",
@@ -71,7 +68,6 @@ func (c *Cluster) properties(n *Node) map[string]string {
 	return p
 }
 
-// remoteStorage is Kafka's own for tests, which moves files to it within seconds.
 func (c *Cluster) remoteStorage(replicas int) map[string]string {
 	const (
 		storage  = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
@@ -91,7 +87,6 @@ func (c *Cluster) remoteStorage(replicas int) map[string]string {
 	}
 }
 
-// voters lists the controllers in Kafka's format.
 func (c *Cluster) voters() string {
 	var list []string
 	for _, n := range c.nodes {
@@ -107,8 +102,7 @@ func (c *Cluster) protocol() string {
 	return "PLAINTEXT"
 }
 
-// writeProperties writes a Java properties file; values are escaped as its
-// format asks.
+// writeProperties writes a Java properties file.
 func writeProperties(path string, p map[string]string) error {
 	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 	var b strings.Builder
@@ -118,7 +112,7 @@ func writeProperties(path string, p map[string]string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o600)
 }
 
-// logging sends the brokers' warnings and errors to standard error.
+// logging writes the brokers' warnings and errors to standard error.
 const logging = `status = error
 appender.stderr.type = Console
 appender.stderr.name = stderr

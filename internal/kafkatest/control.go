@@ -11,25 +11,24 @@ import (
 	"time"
 )
 
-// One cluster may serve several test binaries one after another: the process that started
-// it listens on a socket, by which the others get the brokers' addresses and have them
-// killed, paused and started.
+// Several test binaries may use one cluster, one after another. The process that started it listens
+// on a socket. The others use the socket to get the brokers' addresses, and to kill, pause and
+// start brokers.
 
-// SocketVariable names the socket of a cluster that test binaries share.
+// SocketVariable is the environment variable with the path of a shared cluster's socket.
 const SocketVariable = "KAFKATEST_SOCKET"
 
-// controlTimeout bounds one request on the socket: starting a broker does not wait for it, and
-// killing takes moments.
+// controlTimeout bounds a request on the socket. Starting a broker doesn't wait until it is ready,
+// and killing one takes only moments.
 const controlTimeout = time.Minute
 
-// brokerInfo is the description of a broker for another process.
 type brokerInfo struct {
 	ID         int
 	Dir        string
 	ClientAddr string
 }
 
-// Serve answers other processes that [Attach], until the listener is closed.
+// Serve serves processes that [Attach] to the cluster, until the listener is closed.
 func (c *Cluster) Serve(l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /nodes", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,7 +36,7 @@ func (c *Cluster) Serve(l net.Listener) error {
 		for _, n := range c.nodes {
 			brokers = append(brokers, brokerInfo{n.id, n.dir, n.clientAddr})
 		}
-		_ = json.NewEncoder(w).Encode(brokers) // the caller has gone
+		_ = json.NewEncoder(w).Encode(brokers) // the client has disconnected
 	})
 	mux.HandleFunc("POST /nodes/{id}/{what}", func(w http.ResponseWriter, req *http.Request) {
 		if err := c.control(req.PathValue("id"), req.PathValue("what")); err != nil {
@@ -55,13 +54,13 @@ func (c *Cluster) control(id, what string) error {
 	}
 	do, known := actions[what]
 	if !known {
-		return fmt.Errorf("brokers cannot %q", what)
+		return fmt.Errorf("unknown action %q", what)
 	}
 	return do(c.Node(i))
 }
 
-// Attach uses the cluster that another process serves on a Unix socket. Closing it leaves
-// the brokers running.
+// Attach connects to a cluster that another process serves on a Unix socket. Close leaves its
+// brokers running.
 func Attach(ctx context.Context, socket string) (*Cluster, error) {
 	r := &remote{http.Client{
 		Timeout: controlTimeout,
@@ -75,7 +74,7 @@ func Attach(ctx context.Context, socket string) (*Cluster, error) {
 	}
 	var brokers []brokerInfo
 	if err := json.Unmarshal(body, &brokers); err != nil {
-		return nil, fmt.Errorf("reading what the cluster at %s is like: %w", socket, err)
+		return nil, fmt.Errorf("decoding the description of the cluster at %s: %w", socket, err)
 	}
 	c := new(Cluster)
 	for _, b := range brokers {
@@ -90,7 +89,7 @@ func Attach(ctx context.Context, socket string) (*Cluster, error) {
 	return c, nil
 }
 
-// remote is the process that started the brokers.
+// remote is a client of the process that started the brokers.
 type remote struct{ client http.Client }
 
 func (r *remote) do(n *Node, what string) error {
@@ -107,7 +106,7 @@ func (r *remote) ask(ctx context.Context, method, path string) ([]byte, error) {
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking the process that started the cluster: %w", err)
+		return nil, fmt.Errorf("sending a request to the process that started the cluster: %w", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))

@@ -1,23 +1,22 @@
 // Package kafkatest runs a real Apache Kafka for tests: one or three brokers on loopback addresses,
-// a JVM each, that can be killed, paused and started again.
+// each in its own JVM. Tests can kill, pause and restart them.
 //
-// It hides how Kafka is fetched (Maven, into the user's cache folder, every file checked by its
-// hash), formatted and configured, and how its processes end with the test's.
+// It hides how Kafka is downloaded (with Maven, into the user's cache folder, verified by hashes),
+// formatted and configured, and how its processes end together with the test's process.
 //
 // Invariants:
 //
 //   - Only jars whose hashes are pinned in deploy/kafka run.
 //   - A broker never outlives the process that started it.
-//   - Each node is broker and controller in one (KRaft), so that killing one of three leaves a
-//     quorum.
+//   - Each node is both broker and controller (KRaft), so two of three are a quorum.
 //
 // File map:
 //
-//	install.go   the jars; install/ fetches them beforehand
+//	install.go   downloads the jars; install/ downloads them in advance
 //	config.go    a node's properties
-//	security.go  certificates, users
-//	clients.go   certificates of clients
+//	security.go  certificates and users
+//	clients.go   client certificates
 //	node.go      one process: start, kill, pause
-//	cluster.go   all of them
-//	control.go   the cluster of another process; with/ runs a command next to one
+//	cluster.go   all processes
+//	control.go   a cluster of another process; with/ runs a command with a cluster
 package kafkatest

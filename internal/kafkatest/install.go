@@ -20,8 +20,8 @@ import (
 
 const installTimeout = 10 * time.Minute
 
-// Install returns the folder of Kafka's jars. It fetches them through Maven if necessary;
-// concurrent processes fetch them once.
+// Install returns the directory of Kafka's jars. It downloads them with Maven if necessary.
+// Concurrent processes share one download.
 func Install(ctx context.Context) (dir string, err error) {
 	pin, err := deploy.Kafka()
 	if err != nil {
@@ -30,7 +30,6 @@ func Install(ctx context.Context) (dir string, err error) {
 	return install(ctx, pin.Version, pin)
 }
 
-// installTiered returns the folder of the jar with a remote storage.
 func installTiered(ctx context.Context) (dir string, err error) {
 	pin, err := deploy.TieredKafka()
 	if err != nil {
@@ -39,7 +38,7 @@ func installTiered(ctx context.Context) (dir string, err error) {
 	return install(ctx, pin.Version+"-tiered", pin)
 }
 
-// install returns a folder of the cache with the pinned files.
+// install returns a directory in the cache with exactly the pinned files.
 func install(ctx context.Context, name string, pin deploy.KafkaPin) (dir string, err error) {
 	root, err := cacheDir()
 	if err != nil {
@@ -63,7 +62,7 @@ func install(ctx context.Context, name string, pin deploy.KafkaPin) (dir string,
 	return dir, verify(dir, pin)
 }
 
-// cacheDir makes the folder for installed versions.
+// cacheDir creates and returns the parent directory of installed versions.
 func cacheDir() (string, error) {
 	root := os.Getenv("LUMENHOOK_CACHE_DIR")
 	if root == "" {
@@ -77,7 +76,7 @@ func cacheDir() (string, error) {
 	return root, os.MkdirAll(root, 0o750) // #nosec G703 -- the developer's own folder
 }
 
-// fetch lets Maven resolve the pinned artifacts into dir, all of them or none.
+// fetch downloads the pinned artifacts into dir, either all or none.
 func fetch(ctx context.Context, dir string, pin deploy.KafkaPin) error {
 	staging, err := os.MkdirTemp(filepath.Dir(dir), ".install-")
 	if err != nil {
@@ -99,14 +98,14 @@ func fetch(ctx context.Context, dir string, pin deploy.KafkaPin) error {
 	return os.Rename(jars, dir)
 }
 
-// verify checks that dir holds exactly the pinned files.
+// verify checks that dir contains exactly the pinned files.
 func verify(dir string, pin deploy.KafkaPin) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	if len(entries) != len(pin.SHA256) {
-		return fmt.Errorf("%s holds %d files and %d are pinned: remove it, it is fetched again",
+		return fmt.Errorf("%s contains %d files, but %d are pinned; remove it to download them again",
 			dir, len(entries), len(pin.SHA256))
 	}
 	for _, e := range entries {
@@ -115,8 +114,8 @@ func verify(dir string, pin deploy.KafkaPin) error {
 			return err
 		}
 		if want := pin.SHA256[e.Name()]; sum != want {
-			return fmt.Errorf("%s in %s has SHA-256 %s, pinned is %q: remove the folder, "+
-				"it is fetched again", e.Name(), dir, sum, want)
+			return fmt.Errorf("%s in %s has SHA-256 %s, but %q is pinned; remove the folder "+
+				"to download it again", e.Name(), dir, sum, want)
 		}
 	}
 	return nil

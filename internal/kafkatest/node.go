@@ -10,20 +10,20 @@ import (
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
-// Node is one broker of a cluster. Its methods must be called by one goroutine.
+// Node is a broker of a cluster. Its methods must not be called concurrently.
 type Node struct {
 	id             int
 	dir            string
 	clientAddr     string
 	controllerAddr string
-	mutualAddr     string // of a secure cluster
+	mutualAddr     string // empty if the cluster is not secure
 	cluster        *Cluster
-	process        *exec.Cmd // nil: not running
+	process        *exec.Cmd // nil if not running
 	exited         chan struct{}
-	remote         *remote // of another process; nil: ours
+	remote         *remote
 }
 
-// actions are the operations on a broker, by the names in requests between processes.
+// actions maps the names in requests between processes to operations on a broker.
 var actions = map[string]func(*Node) error{
 	"start":  (*Node).Start,
 	"kill":   (*Node).Kill,
@@ -35,11 +35,11 @@ var actions = map[string]func(*Node) error{
 // ID returns the broker's id in the cluster.
 func (n *Node) ID() int { return n.id }
 
-// Addr returns its address for clients.
+// Addr returns the broker's address for clients.
 func (n *Node) Addr() string { return n.clientAddr }
 
-// java returns a JVM command that starts quickly and stays small: brokers of tests live for
-// a minute and share two cores.
+// java returns a JVM command tuned for a quick start and a small footprint, because test brokers
+// live for about a minute and share two cores.
 func (n *Node) java(main string, args ...string) *exec.Cmd {
 	// #nosec G204 -- a fixed program; what varies is chosen in this package
 	cmd := exec.Command("java", append([]string{
@@ -56,7 +56,6 @@ func (n *Node) propertiesFile() string { return filepath.Join(n.dir, "server.pro
 // LogFile returns the path of the broker's log.
 func (n *Node) LogFile() string { return filepath.Join(n.dir, "log.txt") }
 
-// format makes its data folder.
 func (n *Node) format() error {
 	if err := os.MkdirAll(n.dir, 0o750); err != nil {
 		return err
@@ -72,13 +71,13 @@ func (n *Node) format() error {
 	return nil
 }
 
-// Start starts the broker, and does not wait for it: see [Cluster.AwaitBrokers].
+// Start starts the broker without waiting until it is ready. See [Cluster.AwaitBrokers].
 func (n *Node) Start() error {
 	if n.remote != nil {
 		return n.remote.do(n, "start")
 	}
 	if n.process != nil {
-		return fmt.Errorf("broker %d runs already", n.id)
+		return fmt.Errorf("broker %d is already running", n.id)
 	}
 	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -92,17 +91,17 @@ func (n *Node) Start() error {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // usually killed
+		_ = cmd.Wait() // usually an error, because the broker was killed
 		close(exited)
 	}()
 	n.process, n.exited = cmd, exited
 	return nil
 }
 
-// Kill ends the broker at once, as a power cut would.
+// Kill stops the broker immediately, as a power cut would.
 func (n *Node) Kill() error { return n.end("kill", syscall.SIGKILL) }
 
-// Stop makes the broker move its leaderships and shut down.
+// Stop shuts the broker down cleanly: it hands over its leaderships first.
 func (n *Node) Stop() error { return n.end("stop", syscall.SIGTERM) }
 
 func (n *Node) end(what string, signal syscall.Signal) error {
@@ -120,10 +119,10 @@ func (n *Node) end(what string, signal syscall.Signal) error {
 	return nil
 }
 
-// Pause stops the broker's process, with its connections open, until Resume.
+// Pause suspends the broker until Resume. Its connections stay open.
 func (n *Node) Pause() error { return n.signal("pause", syscall.SIGSTOP) }
 
-// Resume continues a paused broker.
+// Resume resumes a paused broker.
 func (n *Node) Resume() error { return n.signal("resume", syscall.SIGCONT) }
 
 func (n *Node) signal(what string, signal syscall.Signal) error {
@@ -131,7 +130,7 @@ func (n *Node) signal(what string, signal syscall.Signal) error {
 		return n.remote.do(n, what)
 	}
 	if n.process == nil {
-		return fmt.Errorf("broker %d does not run", n.id)
+		return fmt.Errorf("broker %d is not running", n.id)
 	}
 	if err := n.process.Process.Signal(signal); err != nil {
 		return fmt.Errorf("sending %s to broker %d: %w", signal, n.id, err)

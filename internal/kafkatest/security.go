@@ -15,14 +15,14 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// Admin is the user of the brokers themselves, which may do everything.
+// Admin is the brokers' own user, which has all permissions.
 const Admin = "admin"
 
-// security holds the credentials of clients and brokers in a secure cluster.
+// security holds the credentials of a secure cluster.
 type security struct {
 	ca       *keys.CA
 	clients  *ClientCA
-	keyStore string // PEM: key and certificate of the brokers
+	keyStore string // PEM: the brokers' key and certificate
 	users    []string
 }
 
@@ -47,7 +47,6 @@ func newSecurity(dir string, users []string) (*security, error) {
 	return s, writeKeyStore(s.keyStore, certificate)
 }
 
-// writeKeyStore writes a key and its certificates as one PEM file.
 func writeKeyStore(path string, c *tls.Certificate) error {
 	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
@@ -63,8 +62,8 @@ func writeKeyStore(path string, c *tls.Certificate) error {
 // Password returns a user's password.
 func Password(user string) string { return "secret-of-" + user }
 
-// Token returns an unsecured token for OAUTHBEARER (RFC 7515, appendix A.5), which test
-// brokers accept.
+// Token returns an unsecured OAUTHBEARER token (RFC 7515, appendix A.5), which the test brokers
+// accept.
 func Token(user string, now time.Time) string {
 	part := func(v any) string {
 		text, err := json.Marshal(v)
@@ -77,9 +76,9 @@ func Token(user string, now time.Time) string {
 	return part(map[string]any{"alg": "none"}) + "." + part(claims) + "."
 }
 
-// properties make clients and brokers log in by SASL PLAIN or SCRAM over TLS, with no
-// permission without an ACL. The controllers' listener has no users; it is bound to
-// loopback and used by controllers only.
+// properties make clients and brokers log in over TLS with SASL PLAIN, SCRAM or OAUTHBEARER.
+// Operations without an ACL are denied. The controllers' listener has no users: it is bound to
+// loopback, and only controllers use it.
 func (s *security) properties() map[string]string {
 	var login strings.Builder
 	fmt.Fprintf(&login,

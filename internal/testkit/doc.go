@@ -1,8 +1,8 @@
-// Package testkit is shared by the tests of many packages: waiting for conditions, collecting logs,
-// and measuring resource usage.
+// Package testkit contains helpers that tests of many packages share: waiting for conditions,
+// collecting logs, and measuring resource usage.
 //
-// It hides how long a test waits for a condition, and how often it checks it: soon at first, then
-// ever less often, and for half of the time that the test run has left. So a slow machine fails no
-// test, and a condition that never becomes true fails one, by its name, while there is time for the
-// others.
+// It hides how long and how often a test checks a condition. Checks become less frequent over time,
+// and continue for half of the time that is left in the test run. So tests don't fail on a slow
+// machine. A condition that never becomes true fails its test by name, with time left for the other
+// tests.
 package testkit

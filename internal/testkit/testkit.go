@@ -13,12 +13,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// unbounded is for how long it is waited in a run without a deadline (-timeout 0).
+// unbounded is how long a test waits if the test run has no deadline (-timeout 0).
 const unbounded = 10 * time.Minute
 
-var errNotYet = errors.New("it does not hold")
+var errNotYet = errors.New("condition is false")
 
-// Eventually waits until something holds, and fails the test if it never does.
+// Eventually waits until holds returns true, and fails the test if it never does.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	EventuallyNil(t, what, func() error {
@@ -29,7 +29,8 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	})
 }
 
-// EventuallyNil is Eventually for what says why it does not hold yet.
+// EventuallyNil is like Eventually, but holds returns an error that explains why the condition is
+// not met.
 func EventuallyNil(t testing.TB, what string, holds func() error) {
 	t.Helper()
 	policy := retry.Policy{
@@ -43,7 +44,7 @@ func EventuallyNil(t testing.TB, what string, holds func() error) {
 	}
 }
 
-// Patience is how long a test waits for a condition.
+// Patience returns how long a test waits for a condition.
 func Patience(t testing.TB) time.Duration {
 	if run, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, ok := run.Deadline(); ok {
@@ -53,7 +54,7 @@ func Patience(t testing.TB) time.Duration {
 	return unbounded
 }
 
-// Buffer is a log that may be read while it is written.
+// Buffer is a log buffer that is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -66,7 +67,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns all that was written since the last Reset.
+// String returns everything written since the last Reset.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,9 +81,9 @@ func (b *Buffer) Reset() {
 	b.b.Reset()
 }
 
-// WriteProgram writes a script that is run afterwards. No other goroutine starts a process in the
-// meantime: a child that is just being created would hold the file open for writing, and running it
-// would fail with "text file busy".
+// WriteProgram writes an executable script. It prevents other goroutines from starting processes in
+// the meantime. Otherwise a child could inherit the file while it is open for writing, and running
+// the script would fail with "text file busy".
 func WriteProgram(t testing.TB, path, script string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -92,8 +93,8 @@ func WriteProgram(t testing.TB, path, script string) {
 	}
 }
 
-// Long skips a test in the short run (go test -short, make check). CONTRIBUTING.md lists the
-// skipped tests and the reasons. make test runs all of them.
+// Long skips a test in short runs (go test -short, make check). CONTRIBUTING.md lists the skipped
+// tests and the reasons. make test runs all of them.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ProcessorTime returns the processor time of all threads of this process so far. On a busy machine
-// the clock would measure the work of others.
+// ProcessorTime returns the processor time that all threads of this process have used so far.
+// Unlike wall-clock time, it doesn't include the work of other processes on a busy machine.
 func ProcessorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -25,16 +25,16 @@ func ProcessorTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// HeapBytes returns the live heap of this process, without garbage.
+// HeapBytes returns the size of the live heap.
 func HeapBytes() float64 {
 	runtime.GC()
-	runtime.GC() // what finalizers have let go
+	runtime.GC() // collect what finalizers released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// FolderBytes returns the total size of the files in a folder.
+// FolderBytes returns the total size of the files in a folder and below.
 func FolderBytes(t testing.TB, dir string) (sum float64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -53,16 +53,16 @@ func FolderBytes(t testing.TB, dir string) (sum float64) {
 	return sum
 }
 
-// ProcessorTimeOf returns the processor time of all threads of another process so far, or zero if
-// it has ended.
+// ProcessorTimeOf returns the processor time that all threads of another process have used so far,
+// or 0 if the process has ended.
 func ProcessorTimeOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
-	const ticksASecond = 100 // on every Linux that Go runs on
+	const ticksASecond = 100 // USER_HZ on every Linux architecture that Go supports
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return 0
 	}
-	// The name of the program, in parentheses, may contain anything.
+	// The name of the program, in parentheses, may contain any character.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	var user, system int64
 	if err == nil && len(fields) > 12 {

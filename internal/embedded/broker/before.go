@@ -29,7 +29,7 @@ func (b *Broker) compact() {
 			"error", err, "after", b.compactEvery)
 		return
 	case err != nil: // no hard links here: compact without the backup
-		b.log.slog.Warn("cannot back up the embedded broker's files before compaction; an"+
+		b.log.slog.Warn("cannot back up the embedded broker's files before compaction; an "+
 			"interruption may lose partitions", "error", err)
 		b.cluster.Compact()
 		return

@@ -1,7 +1,6 @@
-// Command with starts a cluster of three brokers, runs the command that it is
-// given, whose test binaries share the cluster, and ends both. Without a command it installs
-// the Kafka that tests run into the user's cache folder, unless it is there, and checks every
-// file of it.
+// Command with starts a cluster of three brokers, runs a command whose test binaries share the
+// cluster, and stops the cluster. Without a command, it installs Kafka for tests into the user's
+// cache folder if necessary, and verifies every file.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	defer stop()
 	err := run(ctx, os.Args[1:])
 	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
-		os.Exit(exit.ExitCode()) // it has said why
+		os.Exit(exit.ExitCode()) // the command has printed its error
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,7 +53,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	fmt.Printf("%d brokers were started in %.1fs\n", brokers, time.Since(began).Seconds())
+	fmt.Printf("started %d brokers in %.1fs\n", brokers, time.Since(began).Seconds())
 	socket := filepath.Join(dir, "socket")
 	l, err := net.Listen("unix", socket)
 	if err != nil {

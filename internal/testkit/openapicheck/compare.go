@@ -1,6 +1,6 @@
-// Package openapicheck compares requests to the API and its answers with openapi.yaml. It hides the
-// library that reads the document, and it is stricter than that library: an answer has only the
-// statuses, headers and fields that the document names.
+// Package openapicheck validates requests to the API and its responses against openapi.yaml. It
+// hides the library that reads the document, and is stricter: a response may only have documented
+// statuses, headers and fields.
 package openapicheck
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// Document loads openapi.yaml. An object that does not declare additional fields must have none:
-// receivers must ignore new fields, and the tests must find them.
+// Document loads openapi.yaml. Objects that don't declare additional properties may not have any:
+// clients must ignore new fields, but the tests must find undocumented ones.
 func Document() (*openapi3.T, error) {
 	document, err := openapi3.NewLoader().LoadFromData(schemas.OpenAPI)
 	if err != nil {
@@ -76,8 +76,8 @@ var load = sync.OnceValues(func() (d described, err error) {
 	return d, err
 })
 
-// Compare returns where an exchange departs from the document. A request that the API accepted
-// must be described as valid; a response must always be described.
+// Compare returns an error if an exchange doesn't match the document. Only requests that the API
+// accepted must be valid. Responses must always match.
 func Compare(request *http.Request, sent string, response *http.Response, got []byte) error {
 	d, err := load()
 	if err != nil {
@@ -89,7 +89,7 @@ func Compare(request *http.Request, sent string, response *http.Response, got []
 		return err
 	}
 	asked.Header = request.Header
-	if asked.Method == http.MethodHead { // HEAD is allowed wherever GET is, as the document says once
+	if asked.Method == http.MethodHead { // the document allows HEAD wherever it describes GET
 		asked.Method = http.MethodGet
 	}
 	route, parameters, err := d.router.FindRoute(asked)
@@ -107,7 +107,7 @@ func Compare(request *http.Request, sent string, response *http.Response, got []
 	}
 	if response.StatusCode < 300 {
 		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
-			return fmt.Errorf("the request was accepted, but openapi.yaml says: %w", err)
+			return fmt.Errorf("the API accepted a request that does not match openapi.yaml: %w", err)
 		}
 	}
 	output := &openapi3filter.ResponseValidationInput{
@@ -119,32 +119,32 @@ func Compare(request *http.Request, sent string, response *http.Response, got []
 	}
 	if request.Method != http.MethodHead {
 		if err := openapi3filter.ValidateResponse(context.Background(), output); err != nil {
-			return fmt.Errorf("of the response openapi.yaml says: %w", err)
+			return fmt.Errorf("the response does not match openapi.yaml: %w", err)
 		}
 	}
 	return compareRest(route.Operation.Responses.Status(response.StatusCode), response, got)
 }
 
-// beforeRoutes reports whether a status is of a server that refuses a request whatever it asks for.
+// beforeRoutes reports whether the server responds with a status before it looks at the path.
 func beforeRoutes(status int) bool {
 	return status == http.StatusMisdirectedRequest || status == http.StatusExpectationFailed ||
 		status == http.StatusRequestHeaderFieldsTooLarge
 }
 
-// commonHeaders are of HTTP, or of every response.
+// commonHeaders are headers of HTTP itself, or of every response.
 var commonHeaders = []string{
 	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
 	"Referrer-Policy", "Vary", "X-Content-Type-Options",
 	"Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
 }
 
-// compareRest finds deviations that the library accepts: a body or a header that is not described.
+// compareRest finds deviations that the library accepts: undocumented bodies, headers and codes.
 func compareRest(ref *openapi3.ResponseRef, response *http.Response, got []byte) error {
 	if ref == nil {
 		return errors.New("openapi.yaml does not describe this status")
 	}
 	if len(ref.Value.Content) == 0 && len(got) > 0 {
-		return errors.New("openapi.yaml describes no body of this status")
+		return errors.New("openapi.yaml describes no body for this status")
 	}
 	for name := range response.Header {
 		known := slices.Contains(commonHeaders, name)
@@ -152,21 +152,21 @@ func compareRest(ref *openapi3.ResponseRef, response *http.Response, got []byte)
 			known = known || http.CanonicalHeaderKey(header) == name
 		}
 		if !known {
-			return fmt.Errorf("openapi.yaml does not describe the header %s of this status", name)
+			return fmt.Errorf("openapi.yaml does not describe the header %s for this status", name)
 		}
 	}
 	var p struct{ Code string }
 	if json.Unmarshal(got, &p) == nil && response.StatusCode >= 400 && p.Code != "" &&
 		!slices.Contains(Codes(ref), p.Code) {
-		return fmt.Errorf("openapi.yaml does not declare the code %s of this status", p.Code)
+		return fmt.Errorf("openapi.yaml does not declare the code %s for this status", p.Code)
 	}
 	return nil
 }
 
 var codeOfProblem = regexp.MustCompile("`([A-Z_]+)`: ")
 
-// Codes are the codes of problems that a response declares. The description next to a reference
-// replaces that of the response.
+// Codes returns the problem codes that a response documents. A description next to a $ref replaces
+// that of the referenced response.
 func Codes(ref *openapi3.ResponseRef) (codes []string) {
 	text := cmp.Or(ref.Description, ref.Value.Description)
 	for _, found := range codeOfProblem.FindAllStringSubmatch(*text, -1) {
@@ -175,8 +175,8 @@ func Codes(ref *openapi3.ResponseRef) (codes []string) {
 	return codes
 }
 
-// compareWithProblem is for answers that no operation describes: unknown paths and methods, and
-// refusals that come before both.
+// compareWithProblem checks responses that don't belong to an operation: unknown paths and methods,
+// and requests that are rejected before routing.
 func (d described) compareWithProblem(
 	request *http.Request, response *http.Response, got []byte,
 ) error {
@@ -185,7 +185,7 @@ func (d described) compareWithProblem(
 		return nil
 	}
 	if strings.HasPrefix(request.URL.Path, "/docs/") && response.StatusCode == http.StatusOK {
-		return nil // a file that the page loads
+		return nil // an asset of the docs page
 	}
 	switch response.StatusCode {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -201,7 +201,7 @@ func (d described) compareWithProblem(
 	return Is("Problem", got)
 }
 
-// Is returns where a JSON text departs from a schema of the document.
+// Is returns an error if a JSON text doesn't match a schema of the document.
 func Is(schema string, text []byte) error {
 	d, err := load()
 	if err != nil {
@@ -215,10 +215,10 @@ func Is(schema string, text []byte) error {
 		openapi3.EnableJSONSchema2020())
 }
 
-// Transport compares every exchange of a client with the API.
+// Transport checks every exchange between a client and the API.
 type Transport struct {
 	Base http.RoundTripper
-	// Departs gets each exchange that openapi.yaml does not describe.
+	// Departs is called with an error for each exchange that doesn't match openapi.yaml.
 	Departs func(error)
 }
 
@@ -234,7 +234,7 @@ func (c Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	response, err := c.Base.RoundTrip(r)
-	if err != nil || response.Header.Get("X-Request-Id") == "" { // not the API's
+	if err != nil || response.Header.Get("X-Request-Id") == "" { // not a response of the API
 		return response, err
 	}
 	got, err := io.ReadAll(response.Body)
@@ -250,8 +250,8 @@ func (c Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CheckDefaultTransport compares every exchange over http that goes through
-// http.DefaultTransport, for tests that do not make their clients themselves.
+// CheckDefaultTransport checks every plain HTTP exchange through http.DefaultTransport. It is for
+// tests that don't create their own clients.
 func CheckDefaultTransport(departs func(error)) {
 	base := http.DefaultTransport.(*http.Transport)
 	base.RegisterProtocol("http", Transport{Base: base.Clone(), Departs: departs})
