@@ -88,7 +88,7 @@ func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	}
 	stale := edit.form(t, page+"/edit")
 	stale.Set("url", "https://c.example")
-	d.do("POST", page+"/edit", stale).shows(t, 422, "changed meanwhile", `value="https://c.example"`)
+	d.do("POST", page+"/edit", stale).shows(t, 422, "in the meantime", `value="https://c.example"`)
 
 	rotated := d.press(page+"/rotate", page+"/rotate")
 	again := shownSecret.FindStringSubmatch(rotated.text)
@@ -96,7 +96,7 @@ func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 		t.Errorf("%d %s", rotated.StatusCode, rotated.text)
 	}
 	d.fill(page+"/delete", page+"/delete", url.Values{"name": {"https://a.example"}}).
-		shows(t, 422, "This is not its name")
+		shows(t, 422, "The name does not match")
 	s = d.fill(page+"/delete", page+"/delete", url.Values{"name": {w.endpoints[e.ID].URL}})
 	if s.StatusCode != http.StatusSeeOther || w.endpoints[e.ID].Status != domain.StatusDeleted {
 		t.Errorf("%d %s", s.StatusCode, s.text)
@@ -116,7 +116,7 @@ func TestConsoleSaysWhichHeadersStay(t *testing.T) {
 		t.Errorf("another path leads to %s", at)
 	}
 	moved := d.fill(page+"/edit", page+"/edit", url.Values{"url": {"https://b.example/hook"}})
-	d.get(moved.Header.Get("Location")).shows(t, 200, "The URL has another host or port")
+	d.get(moved.Header.Get("Location")).shows(t, 200, "The URL has a different host or port")
 	if left := w.endpoints[in(t, made.body, "id").(string)].Headers; len(left) != 0 {
 		t.Errorf("it still has %v", left)
 	}
@@ -157,7 +157,7 @@ func TestConsoleMakesAndChangesWatches(t *testing.T) {
 	if s.StatusCode != http.StatusSeeOther || len(w.watches) != 1 {
 		t.Fatalf("%d %s", s.StatusCode, s.text)
 	}
-	d.get(to).shows(t, 200, "The watch was made", "between 20.0000000 and 30.0000000", "Senders (2)")
+	d.get(to).shows(t, 200, "Watch created", "between 20.0000000 and 30.0000000", "Senders (2)")
 	var watch domain.Watch
 	for _, watch = range w.watches {
 	}
@@ -166,7 +166,7 @@ func TestConsoleMakesAndChangesWatches(t *testing.T) {
 	edit.shows(t, 200, `value="20.0000000"`, "USDC:"+issuer, `value="2030-01-01T10:00:00"`, contract,
 		`<option value="id" selected>`, `<option value="range" selected>`)
 	d.fill(page+"/edit", page+"/edit", url.Values{"assets": {"XLM"}, "endpointId": {e}}).
-		shows(t, 422, "choose one at least")
+		shows(t, 422, "choose at least one")
 	s = d.fill(page+"/edit", page+"/edit", url.Values{
 		"assets": {"XLM"}, "endpointId": {e}, "label": {"other"}, "amountKind": {"min"}, "amount": {"1"},
 		"memoKind": {"any"}, "eventTypes": {"payment.received"},
@@ -225,8 +225,8 @@ func TestConsoleSaysWhetherAPaymentWouldMatch(t *testing.T) {
 	page := "/console/watches/" + watch
 	d.get(page+"?amount=12&asset=XLM&memoType=text&memo=&sender=").shows(t, 200, ">Match<",
 		"It meets every rule")
-	d.get(page+"?amount=2&asset=XLM").shows(t, 200, ">Not told<", "the amount is too low",
-		"tells only of other outcomes")
+	d.get(page+"?amount=2&asset=XLM").shows(t, 200, ">Not reported<", "the amount is too low",
+		"only reports other outcomes")
 	d.get(page+"?amount=x&asset=").shows(t, 200, `id="amount-fault"`, `id="asset-fault"`, `value="x"`)
 }
 

@@ -667,7 +667,7 @@ func TestConsoleLeavesOutWhatAKeyMayNot(t *testing.T) {
 	}
 	token := s.form(t, "/console/sign-out")
 	s = d.do("POST", "/console/endpoints/"+e+"/disable", token)
-	if s.StatusCode != http.StatusForbidden || !strings.Contains(s.text, "This key may not do that") ||
+	if s.StatusCode != http.StatusForbidden || !strings.Contains(s.text, "does not have permission") ||
 		w.endpoints[e].Status != domain.StatusActive {
 		t.Errorf("%d %s", s.StatusCode, s.text)
 	}
@@ -744,7 +744,7 @@ func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 		t.Errorf("resent: %d %s", s.StatusCode, s.text)
 	}
 	d.press(page, page+"/disable")
-	if text := d.open(page); !strings.Contains(text, "somebody disabled it") {
+	if text := d.open(page); !strings.Contains(text, "it was disabled manually") {
 		t.Errorf("disabled: %s", text)
 	}
 	if text := d.open(at); !strings.Contains(text, "Held") {
@@ -769,7 +769,7 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	text := d.open("/console/events/" + event.ID)
 	for _, want := range []string{
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
-		"no complete answer in time", "connect: timed out <b>", "12.5000000 XLM",
+		"no complete response in time", "connect: timed out <b>", "12.5000000 XLM",
 		`--data-raw '` + string(event.Body) + `'`,
 		// the ladder: one attempt was made, nine are left of ten
 		"if that fails too, about 24 h later", "<strong>10</strong>",
@@ -1041,7 +1041,7 @@ func TestConsoleShowsWatchesThatAreOver(t *testing.T) {
 	shows := func(word string, more ...string) {
 		t.Helper()
 		list, page := d.get("/console/watches").text, d.get("/console/watches/"+id).text
-		for _, text := range append(more, ">"+word+"<", "the watch is for one", "21 Nov 2026 10:15:31") {
+		for _, text := range append(more, ">"+word+"<", "is for a single one", "21 Nov 2026 10:15:31") {
 			if !strings.Contains(page, text) {
 				t.Errorf("the page lacks %q: %s", text, page)
 			}

@@ -191,7 +191,7 @@ func TestPortalEnds(t *testing.T) {
 	pass(time.Second)
 	late := newDesk(t, w, asPortal).get(path)
 	if late.StatusCode != 403 || len(late.Cookies()) > 0 ||
-		!strings.Contains(late.text, "This link has ended") {
+		!strings.Contains(late.text, "This link has expired") {
 		t.Errorf("%d %v %s", late.StatusCode, late.Cookies(), late.text)
 	}
 	stream := d.follow("/portal/events")

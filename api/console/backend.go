@@ -10,28 +10,29 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// maxAnswerBytes bounds what is kept of an answer of the API, whose own bounds are lower.
+// maxAnswerBytes limits the size of a response that the console reads. The API's own limits are
+// lower.
 const maxAnswerBytes = 32 << 20
 
-// backend runs requests through the API's own handler, as if the browser had sent them with the
-// session's key: authentication, permissions, limits and the log line are the API's.
+// backend sends the client's requests to the API's own handler, as if the browser had sent them
+// with the session's key. So authentication, permissions, limits and request logs are the API's.
 type backend struct {
 	api  http.Handler
-	from *http.Request // of the browser
+	from *http.Request // the browser's request
 
-	last         []byte // the body of the last answer
-	retrySeconds string // of the last answer; empty: none
+	last         []byte // body of the last response
+	retrySeconds string // Retry-After of the last response, or empty
 }
 
-// clientOf makes a client of the API for a key, which asks on behalf of a browser.
+// clientOf returns an API client that uses apiKey on behalf of a browser's request.
 func (x *Console) clientOf(from *http.Request, apiKey string) (*client.Client, *backend, error) {
 	b := &backend{api: x.API, from: from}
 	c, err := client.New("http://console", apiKey, &http.Client{Transport: b})
 	return c, b, err
 }
 
-// RoundTrip answers a request of the client. Retry-After is kept from it: a person is shown a
-// page at once, and decides.
+// RoundTrip handles a request of the client. It removes Retry-After from the response, so that the
+// client doesn't wait: the user gets a page immediately, and decides whether to retry.
 func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner := r.Clone(r.Context())
 	inner.RequestURI = r.URL.RequestURI()
@@ -47,7 +48,7 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := &recorded{header: make(http.Header)}
 	b.api.ServeHTTP(out, inner)
 	if out.overflown {
-		return nil, fmt.Errorf("console: an answer of the API has more than %d bytes", maxAnswerBytes)
+		return nil, fmt.Errorf("console: the API's response is larger than %d bytes", maxAnswerBytes)
 	}
 	b.last, b.retrySeconds = out.body.Bytes(), out.header.Get("Retry-After")
 	out.header.Del("Retry-After")
@@ -67,7 +68,6 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// recorded keeps an answer.
 type recorded struct {
 	header    http.Header
 	status    int

@@ -22,12 +22,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Path is where the console is: every address of it is this one, or below it. The portal is at
-// domain.PortalPath.
+// Path is the console's path. All its pages are at or below it. The portal uses domain.PortalPath
+// instead.
 const Path = "/console"
 
-// policy lets a page use this server's own style sheet, script and icon, post its forms here and
-// follow changes from here, and nothing else. Who may frame it is added (policyOf).
+// policy allows a page only this server's style sheet, script and icon, forms and event streams.
+// policyOf adds who may frame the page.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'"
 
@@ -37,42 +37,44 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// Keys finds API keys. It is the API's own directory, and tells what a key may do: only to leave
-// out buttons that the API would refuse.
+// Keys looks up API keys in the API's own directory. The console only uses it to validate sessions
+// and to hide buttons for which the API would reject the request.
 type Keys interface {
 	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
 	Account(id string) (account domain.Account, found bool, err error)
-	// KeyUsedAt returns what Sessions wrote of a session: when it would have ended; 0: nothing.
+	// KeyUsedAt returns the end that Sessions recorded for a session, or 0 if there is none.
 	KeyUsedAt(id string) (millis int64, err error)
 }
 
-// Sessions tells all nodes which sessions were ended before their end. Keys has it soon after.
+// Sessions tells all nodes about sessions that were signed out. The record appears in Keys after a
+// short delay.
 type Sessions interface {
 	EndSession(ctx context.Context, id string, untilMillis int64) error
-	Forget(id string) // it would have ended
+	Forget(id string) // the session would have expired by now
 }
 
-// Config are the dependencies of the console. All down to Log are required.
+// Config configures a Console. The fields from API to Log are required.
 type Config struct {
-	API      http.Handler // answers /v1
+	API      http.Handler
 	Keys     Keys
 	Sessions Sessions
-	Entropy  io.Reader // of session ids and nonces: crypto/rand.Reader
+	Entropy  io.Reader // for session ids and nonces: crypto/rand.Reader
 	Now      func() time.Time
 	Log      *slog.Logger
-	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that they
-	// share sessions. Without it sessions end with the process.
+	// DeriveKey derives a 256-bit key from a label and a secret that all nodes share, so that a
+	// session works at every node. If it is nil, sessions end with the process.
 	DeriveKey func(label string) [32]byte
-	// Portal, if set, makes this the portal: its pages are at domain.PortalPath, and links that this
-	// signer reads open them instead of keys.
+	// Portal, if set, turns the console into the portal: its pages are at domain.PortalPath, and links
+	// that this signer accepts take the place of keys.
 	Portal *domain.PortalSigner
-	// FrameAncestors are the origins whose pages may show the portal's in a frame; none: no page may.
+	// FrameAncestors are the origins that may frame the portal's pages. If empty, none may.
 	FrameAncestors []string
-	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.
+	// DisableAfter is how many consecutive runs must fail before an endpoint is disabled, or 0 if that
+	// never happens.
 	DisableAfter int
-	Schedule     domain.Schedule // of attempts; empty: one is made
-	IdleMax      time.Duration   // without a person, after which a session ends; 0: 15 minutes
-	// LookEvery is how often an open page's changes are looked for; 0: 2 seconds.
+	Schedule     domain.Schedule // of attempts; empty: one attempt
+	IdleMax      time.Duration   // without user activity; default: 15 minutes
+	// LookEvery is how often an open page checks for changes. The default is 2 seconds.
 	LookEvery time.Duration
 }
 
@@ -85,10 +87,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Console answers requests below its path. It is safe for concurrent use.
+// Console is an http.Handler for its path. It is safe for concurrent use.
 type Console struct {
 	Config
-	at       string // its path
+	at       string
 	policy   string
 	mux      *http.ServeMux
 	sealed   cipher.AEAD
@@ -97,20 +99,20 @@ type Console struct {
 	assets   map[string]asset
 	names    assetNames
 	links    *usedLinks
-	ended    *usedLinks // sessions that were signed out here
+	ended    *usedLinks // sessions that were signed out at this node
 	streams  *streams
 }
 
-// asset is a file that pages use. Its address names its content, so that browsers keep it.
+// asset is a file that pages use. Its name contains a hash of its contents, so that browsers can
+// cache it.
 type asset struct {
 	content     []byte
 	contentType string
 }
 
-// assetNames are the addresses of the assets.
 type assetNames struct{ Style, Script, Icon string }
 
-// New makes the console.
+// New creates a Console.
 func New(c Config) (*Console, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -151,7 +153,7 @@ func New(c Config) (*Console, error) {
 	return x, nil
 }
 
-// Mount returns a handler for the console and the given API.
+// Mount returns a handler that serves the console and passes all other requests to api.
 func (x *Console) Mount(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == x.at || strings.HasPrefix(r.URL.Path, x.at+"/") {
@@ -162,7 +164,6 @@ func (x *Console) Mount(api http.Handler) http.Handler {
 	})
 }
 
-// routes is the one list of pages and of what they post.
 func (x *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	x.routePages(mux)
@@ -209,7 +210,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	} {
 		mux.Handle("GET "+x.at+path, x.streaming(read, 1))
 	}
-	// Health is a sum over many attempts, and changes with each of them.
+	// Health depends on many attempts and changes with each of them, so it is checked less often.
 	for path, read := range map[string]func(*visit) error{
 		"/live": followWorst(longestPage), "/endpoints/live": followWorst(listPage),
 		"/endpoints/{id}/live": followEndpoint,
@@ -238,13 +239,13 @@ func (x *Console) routeForms(mux *http.ServeMux) {
 	post("/sign-out", x.signOut)
 }
 
-// ServeHTTP answers with a page.
+// ServeHTTP implements http.Handler.
 func (x *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", x.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	// With no-referrer, browsers would send "Origin: null" with a form (Fetch, section 3.2), and
-	// the guard of the server's port refuses that.
+	// With no-referrer, browsers would send "Origin: null" with a form (Fetch, section 3.2), which the
+	// guard of the server's port rejects.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -289,5 +290,5 @@ func (x *Console) serveAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", file.contentType)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(file.content) // the browser may be gone: the error concerns nobody
+	_, _ = w.Write(file.content)
 }

@@ -1,41 +1,40 @@
-// Package console serves the pages below /console, rendered on the server, and the same pages
-// below /portal for users with a link. It hides
-// HTML, sessions and forms from every other part. It is a client of the API (package client),
-// whose requests it runs through the API's own handler with the key of the session, so that
-// whatever the API refuses the console cannot do; docs/decisions/console.md says why.
+// Package console serves server-rendered pages below /console, and the same pages below /portal to
+// users with a link. It hides HTML, sessions and forms. It is a client of the API (package client):
+// it sends its requests through the API's own handler with the session's key, so the console can do
+// nothing that the API would reject. docs/decisions/console.md explains why.
 //
 // Invariants:
 //
-//   - Nothing is read or changed but through the API. What a key may do is looked up besides,
-//     to leave out buttons.
-//   - A node keeps nothing of a session: the browser holds it, sealed. A key that is revoked
-//     ends its sessions with the next request.
-//   - A form that does not carry its session's token changes nothing, and one that is sent twice
-//     changes something once.
-//   - A page runs no script and has no style but this package's files, and loads nothing from
-//     another address. What other people wrote is text in it.
+//   - All reads and changes go through the API. Keys are also looked up directly, but only to
+//     validate sessions and to hide buttons.
+//   - Nodes don't store sessions: the browser keeps them, encrypted. If a key is revoked, its
+//     sessions end with the next request.
+//   - A form without its session's token changes nothing. A form that is submitted twice takes
+//     effect once.
+//   - Pages only use this package's scripts and styles, and load nothing from other origins. Text
+//     from third parties is always escaped.
 //
 // File map:
 //
 //	console.go    configuration, routes, headers, assets
-//	session.go    sealed sessions, cookies, tokens of forms
-//	signin.go     signing in, with a key or a link, and out
-//	portal.go     what differs where a link opens the pages
-//	backend.go    requests to the API within the process
-//	page.go       the frame of a page, and what stands in a page's way
+//	session.go    encrypted sessions, cookies, form tokens
+//	signin.go     signing in with a key or a link, and signing out
+//	portal.go     how the portal differs from the console
+//	backend.go    in-process requests to the API
+//	page.go       the frame of a page, and error pages
 //	words.go      times, states and rules in words
-//	plot.go       bars by minute
-//	overview.go   the first page
-//	health.go     how endpoints do, in words and small plots
-//	endpoints.go  endpoints, and what is done with them
-//	events.go     events, likewise; the receipt of an event's attempts, as a file
-//	signature.go  how a receiver checks a signature, step by step
+//	plot.go       bar charts by minute
+//	overview.go   the overview page
+//	health.go     the health of endpoints, in words and sparklines
+//	endpoints.go  endpoints and actions on them
+//	events.go     events, actions on them, and receipts as files
+//	signature.go  how a receiver verifies a signature, step by step
 //	watches.go    watches, the rule tester, backfills
 //	statement.go  statements of a wallet
-//	history.go    what an endpoint or a watch was after any fact
-//	filters.go    filters of lists, as the client's structs have them
-//	form.go       what a person fills in, and what is wrong with it
-//	endpoint_form.go  making, changing and deleting endpoints, and their secrets
-//	watch_form.go     making, changing and deleting watches
-//	live.go       what tells an open page that it has changed
+//	history.go    the state of an object after any of its facts
+//	filters.go    filters of lists, mapped to the client's structs
+//	form.go       form input and its errors
+//	endpoint_form.go  creating, changing and deleting endpoints; their secrets
+//	watch_form.go     creating, changing and deleting watches
+//	live.go       telling an open page that it is out of date
 package console

@@ -10,19 +10,18 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// endpointFormView is the form that makes or changes an endpoint.
 type endpointFormView struct {
 	form
-	ID    string   // of the endpoint that is changed; empty: a new one
-	Held  []string // names of its headers: their values are not shown
+	ID    string   // the endpoint to change; empty for a new one
+	Held  []string // names of its headers, whose values are not shown
 	Title string
 }
 
-// secretView is a signing secret, shown once.
+// secretView shows a signing secret once.
 type secretView struct {
 	ID, URL string
-	Secret  string // empty: it was shown before
-	New     bool   // the endpoint is; else the secret alone
+	Secret  string // empty if it was shown before
+	New     bool   // the endpoint is new, not only its secret
 	Warned  []string
 }
 
@@ -48,12 +47,10 @@ func (x *Console) editEndpoint(v *visit) (page, error) {
 	return x.endpointForm(endpointFormView{form: f, ID: e.ID, Held: headersOf(e)}), nil
 }
 
-// headersOf are the names of an endpoint's own headers.
 func headersOf(e client.Endpoint) []string {
 	return append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...)
 }
 
-// endpoint reads the fields of an endpoint.
 func (f *form) endpoint() (e client.EndpointCreate) {
 	f.read(&e)
 	e.Headers = make(map[string]string)
@@ -68,7 +65,7 @@ func (f *form) endpoint() (e client.EndpointCreate) {
 	return e
 }
 
-// patch is the change to an endpoint with the fields of a form, and without the headers that are
+// patch returns the change that sets an endpoint to the form's fields, and deletes the headers
 // named in "remove".
 func (f *form) patch(e client.EndpointCreate) client.Patch {
 	headers := make(map[string]any)
@@ -80,7 +77,7 @@ func (f *form) patch(e client.EndpointCreate) client.Patch {
 	}
 	patch := changeOf(e)
 	patch["headers"] = headers
-	delete(patch, "noticesTo") // it is no field of the form
+	delete(patch, "noticesTo") // not in the form
 	return patch
 }
 
@@ -91,7 +88,7 @@ func (x *Console) createEndpoint(v *visit) (string, *page, error) {
 		made, err := v.api.CreateEndpoint(v.r.Context(), e, v.once())
 		if err == nil {
 			view := secretView{made.ID, made.URL, made.Secret, true, made.WarningDetails}
-			return "", &page{"secret", "The endpoint was made", "endpoints", view}, nil
+			return "", &page{"secret", "Endpoint created", "endpoints", view}, nil
 		}
 		if err := f.refused(err, pointersOf(e)); err != nil {
 			return "", nil, err
@@ -122,29 +119,29 @@ func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
 	return "", v.again(x.endpointForm(again)), err
 }
 
-// dropsHeader reports whether a warning says that the endpoint lost a header as it moved.
+// dropsHeader reports whether a warning says that a header was removed because the endpoint moved.
 func dropsHeader(warning string) bool { return strings.HasPrefix(warning, "HEADER_DROPPED:") }
 
-// confirmView asks before something that cannot be undone, or not easily.
+// confirmView asks the user to confirm an action that is hard or impossible to undo.
 type confirmView struct {
 	form
 	Title, Button string
-	Action, Back  string // addresses
+	Action, Back  string // paths
 	Lines         []string
-	Name          string // to be written; empty: a press is enough
+	Name          string // to be entered as confirmation; empty if a click is enough
 	Danger        bool
 	Section       string
 }
 
 func (c confirmView) page() page { return page{"confirm", c.Title, c.Section, c} }
 
-// confirmed reports whether the name was written, and has it asked again if not.
+// confirmed reports whether the user has entered the name. If not, it adds an error to the form.
 func (v *visit) confirmed(c *confirmView) bool {
 	c.form = v.posted()
 	if name := c.text("name"); name == c.Name || name == printable.Text(c.Name) {
 		return true
 	}
-	c.fault("name", "This is not its name: write it as it stands above.")
+	c.fault("name", "The name does not match. Enter it as shown above.")
 	return false
 }
 
@@ -158,9 +155,9 @@ func (x *Console) endpointToDelete(v *visit) (confirmView, error) {
 		client.Page{Limit: leftWatchesShown})
 	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{
-		Title: "Delete the endpoint", Button: "Delete it for good", Action: at + "/delete", Back: at,
+		Title: "Delete endpoint", Button: "Delete permanently", Action: at + "/delete", Back: at,
 		Lines: append(leftWatches(left),
-			"Its pending deliveries are cancelled, and nothing is sent to it any more.",
+			"Its pending deliveries are cancelled, and nothing more is sent to it.",
 			"Its events and their attempts stay in the history.",
 		),
 		Name: e.URL, Danger: true, Section: "endpoints",
@@ -169,13 +166,13 @@ func (x *Console) endpointToDelete(v *visit) (confirmView, error) {
 
 const leftWatchesShown = 20
 
-// leftWatches says which watches a deletion leaves without an endpoint.
+// leftWatches lists the watches that would lose their endpoint.
 func leftWatches(left client.List[client.Watch]) (lines []string) {
 	if len(left.Data) == 0 {
-		return []string{"No watch is left without an endpoint."}
+		return []string{"No watch loses its endpoint."}
 	}
-	lines = append(lines, "These watches are left without an endpoint. What they match from now on "+
-		"is delivered once you give them another one.")
+	lines = append(lines, "These watches lose their endpoint. Payments that they match from now on "+
+		"are delivered once you assign another endpoint.")
 	for _, w := range left.Data {
 		lines = append(lines, strings.TrimSpace(w.Label+" "+w.ID))
 	}
@@ -185,7 +182,7 @@ func leftWatches(left client.List[client.Watch]) (lines []string) {
 	return lines
 }
 
-// asking makes the handler of the page that asks before a deletion.
+// asking returns the handler of a page that asks for confirmation of a deletion.
 func asking(toDelete func(*visit) (confirmView, error)) pageHandler {
 	return func(v *visit) (page, error) {
 		c, err := toDelete(v)
@@ -193,7 +190,8 @@ func asking(toDelete func(*visit) (confirmView, error)) pageHandler {
 	}
 }
 
-// deleting makes the handler that deletes once the name was written, and continues to a list.
+// deleting returns the handler that deletes an object after its name was entered, and redirects to
+// the list.
 func (x *Console) deleting(
 	toDelete func(*visit) (confirmView, error), remove func(*visit, string) error,
 ) formHandler {
@@ -222,10 +220,10 @@ func (x *Console) askToRotate(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{
-		Title: "Rotate the secret", Button: "Make a new secret", Action: at + "/rotate", Back: at,
+		Title: "Rotate the secret", Button: "Create a new secret", Action: at + "/rotate", Back: at,
 		Lines: []string{
 			"The endpoint gets a new signing secret, which is shown once.",
-			"For 24 hours deliveries are signed with both, so that your receiver can change over.",
+			"For 24 hours, deliveries are signed with both secrets, so your receiver can switch.",
 		},
 		Section: "endpoints",
 	}.page(), err
@@ -234,5 +232,5 @@ func (x *Console) askToRotate(v *visit) (page, error) {
 func (x *Console) rotateSecret(v *visit) (string, *page, error) {
 	e, err := v.api.RotateSecret(v.r.Context(), v.r.PathValue("id"), v.once())
 	view := secretView{ID: e.ID, URL: e.URL, Secret: e.Secret}
-	return "", &page{"secret", "The new secret", "endpoints", view}, err
+	return "", &page{"secret", "New secret", "endpoints", view}, err
 }

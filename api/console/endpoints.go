@@ -9,14 +9,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// endpointRow is an endpoint in a list.
 type endpointRow struct {
 	client.Endpoint
 	Word    stateWord
-	Why     string // it is disabled
+	Why     string // why it is disabled
 	Since   *moment
 	Created *moment
-	Most    int // failures in a row that disable it
+	Most    int // consecutive failures after which it is disabled
 	healthRow
 }
 
@@ -35,16 +34,14 @@ func (x *Console) endpointRow(e client.Endpoint) endpointRow {
 	return row
 }
 
-// listView is a page of a list.
 type listView[T any] struct {
-	form  // its filters
+	form
 	Rows  []T
-	First bool   // it is the first page
-	Next  string // address of the next page; empty: none
-	Live  string // address of the stream of changes; empty: no stream
+	First bool
+	Next  string // URL of the next page; empty if there is none
+	Live  string // URL of the stream of changes; empty if there is none
 }
 
-// nextPage is the address of the next page with the same filters.
 func (v *visit) nextPage(cursor *string) string {
 	if cursor == nil {
 		return ""
@@ -54,7 +51,7 @@ func (v *visit) nextPage(cursor *string) string {
 	return v.r.URL.Path + "?" + q.Encode()
 }
 
-// showList shows a page of a list, or its filters with what the API says of them.
+// showList shows a page of a list, or its filters with the errors that the API reported.
 func showList[T, R any](
 	v *visit, view *listView[R], title string, filters [][2]string, found client.List[T], err error,
 	row func(T) R,
@@ -83,14 +80,13 @@ func (x *Console) listEndpoints(v *visit) (page, error) {
 	return showList(v, &view, "Endpoints", nil, found, err, x.endpointRow)
 }
 
-// endpointView is one endpoint.
 type endpointView struct {
 	endpointRow
 	HeaderNames []string
-	OldSecret   *moment // until when the secret before the last rotation signs too
+	OldSecret   *moment // until when the previous secret also signs
 	Attempts    ratesView
 	Recent      []eventRow
-	History     *troubleView // in place of the attempts and events
+	History     *troubleView // shown instead of attempts and events
 	Live        string
 }
 
@@ -112,7 +108,6 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 	return page{"endpoint", "Endpoint", "endpoints", view}, nil
 }
 
-// lookBack reads the last events and attempts of an endpoint.
 func (x *Console) lookBack(v *visit, view *endpointView) (err error) {
 	view.Recent, err = x.recent(v, client.EventFilter{EndpointID: view.ID}, 10)
 	if err == nil {
@@ -135,28 +130,27 @@ func (x *Console) disableEndpoint(v *visit) (string, error) {
 	return v.endpointPath("disabled"), err
 }
 
-// testEndpoint sends a test, and shows its event.
+// testEndpoint sends a test event and redirects to it.
 func (x *Console) testEndpoint(v *visit) (string, error) {
 	result, err := v.api.TestEndpoint(v.r.Context(), v.r.PathValue("id"), client.Test{}, v.once())
 	return x.at + "/events/" + url.PathEscape(result.EventID) + "?done=tested", err
 }
 
-// replayView says how much a replay would queue, before it does.
+// replayView shows how much a replay would queue.
 type replayView struct {
 	ID, URL  string
-	Since    string // as the API takes it
+	Since    string // in the API's format
 	At       *moment
-	Count    string // empty: the key may not replay
+	Count    string // empty if the key may not replay
 	None     bool
-	Oldest   int // how many of them one replay queues; 0: all
+	Oldest   int // how many of them one replay queues; 0 if all
 	Hours    int
 	Disabled bool
 }
 
-// replaySpans are the choices of how far back a replay goes, in hours.
 var replaySpans = map[string]int{"1": 1, "24": 24, "168": 168, "720": 720}
 
-// countReplay counts what a replay of a time would queue, by a dry run of it.
+// countReplay counts what a replay would queue, with a dry run.
 func (x *Console) countReplay(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
@@ -191,15 +185,14 @@ func (x *Console) countReplay(v *visit) (page, error) {
 	return page{"replay", "Replay", "endpoints", view}, nil
 }
 
-// replayEndpoint queues deliveries that failed since a time, and continues to the failed events,
-// from which the queued ones are gone.
+// replayEndpoint replays failed deliveries and redirects to the endpoint.
 func (x *Console) replayEndpoint(v *visit) (string, error) {
 	since, err := time.Parse(time.RFC3339, v.r.PostFormValue("since"))
 	if err != nil {
 		return "", &client.Problem{
 			Status: 422,
 			Title:  "Nothing was replayed",
-			Detail: "The time from which to replay is not one: count again, and repeat it.",
+			Detail: "The start time of the replay is invalid. Count again, then repeat the replay.",
 		}
 	}
 	replay := client.Replay{EventFilter: client.EventFilter{Since: since}}
@@ -207,10 +200,9 @@ func (x *Console) replayEndpoint(v *visit) (string, error) {
 	return v.endpointPath("replayed"), err
 }
 
-// sendPendingMax is how many events one resend takes.
+// sendPendingMax is the maximum number of events of one bulk resend.
 const sendPendingMax = 1000
 
-// countPending counts the deliveries of an endpoint that wait for a later attempt.
 func (x *Console) countPending(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
@@ -218,9 +210,9 @@ func (x *Console) countPending(v *visit) (page, error) {
 	}
 	view := struct {
 		client.Endpoint
-		Count string // empty: the key may not resend
-		Some  int    // how many of them are sent at once; 0: all
-		Runs  int    // attempts of a run
+		Count string // empty if the key may not resend
+		Some  int    // how many of them one resend sends; 0 if all
+		Runs  int    // attempts per run
 	}{Endpoint: e, Runs: x.Schedule.Attempts()}
 	if v.key.Allows(domain.PermissionOperate) {
 		counted, err := v.api.ResendEvents(v.r.Context(), waitingAt(e.ID, true))
@@ -239,7 +231,6 @@ func waitingAt(endpointID string, dryRun bool) client.ResendMany {
 	return client.ResendMany{EventFilter: waiting, DryRun: dryRun}
 }
 
-// sendPending sends the pending deliveries of an endpoint now.
 func (x *Console) sendPending(v *visit) (string, error) {
 	sent, err := v.api.ResendEvents(v.r.Context(), waitingAt(v.r.PathValue("id"), false), v.once())
 	if sent.Truncated {

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// paid holds the displayed part of an event's data: schemas/events describe all of it.
+// paid holds the parts of an event's data that pages show. schemas/events describes all of it.
 type paid struct {
 	Payment struct {
 		ID, TxHash     string
@@ -33,7 +33,6 @@ type paid struct {
 	}
 }
 
-// eventRow is an event in a list.
 type eventRow struct {
 	client.Event
 	Kind    string
@@ -41,8 +40,8 @@ type eventRow struct {
 	Created *moment
 	Next    *moment
 	Paid    paid
-	Amount  string // with its asset; empty: nothing was paid
-	Last    string // what the last attempt met
+	Amount  string // with the asset; empty if the event has no payment
+	Last    string // result of the last attempt
 }
 
 func (x *Console) eventRow(e client.Event) eventRow {
@@ -54,14 +53,14 @@ func (x *Console) eventRow(e client.Event) eventRow {
 		Next:    x.moment(e.Delivery.NextAttemptAt),
 		Last:    lastWords(e.Delivery),
 	}
-	// Data of another form leaves out what is not understood: the body is shown as it is.
+	// If the data has an unknown format, only the raw body is shown.
 	if json.Unmarshal(e.Data, &row.Paid) == nil && row.Paid.Payment.ID != "" {
 		row.Amount = row.Paid.Payment.Amount + " " + row.Paid.Payment.Asset.Code
 	}
 	return row
 }
 
-// lastWords says what the last attempt of a delivery in a list met; empty without one.
+// lastWords describes the result of a delivery's last attempt, or returns "".
 func lastWords(d client.Delivery) string {
 	switch {
 	case d.LastError != nil:
@@ -86,7 +85,6 @@ func (x *Console) listEvents(v *visit) (page, error) {
 	return showList(v, &view, "Events", pointersOf(filter), found, err, x.eventRow)
 }
 
-// recent reads the newest events that a filter selects.
 func (x *Console) recent(v *visit, f client.EventFilter, n int) (rows []eventRow, err error) {
 	found, err := v.api.ListEvents(v.r.Context(), f, client.Page{Limit: n})
 	for _, e := range found.Data {
@@ -95,38 +93,35 @@ func (x *Console) recent(v *visit, f client.EventFilter, n int) (rows []eventRow
 	return rows, err
 }
 
-// eventView is one event.
 type eventView struct {
 	eventRow
 	Closed   *moment
 	Asset    string
 	Reasons  []string
 	Runs     []runView
-	Body     string // byte for byte
-	URL      string // of the endpoint; empty: it is gone
+	Body     string // byte for byte as sent
+	URL      string // the endpoint's URL; empty if the endpoint was deleted
 	Signed   *client.DeliveryHeaders
-	Check    *signatureView // of Signed
-	Coming   []comingView   // attempts that are not made yet
-	Headers  []string       // names of the endpoint's own
+	Check    *signatureView
+	Coming   []comingView // attempts still to come
+	Headers  []string     // names of the endpoint's custom headers
 	Curl     string
 	CanAgain bool
-	CanNow   bool   // it waits for a later attempt
-	Live     string // address of the stream of changes
+	CanNow   bool   // the delivery is waiting for another attempt
+	Live     string // URL of the stream of changes
 }
 
-// runView is the attempts of one run.
 type runView struct {
 	Number   int
 	Attempts []attemptView
 }
 
-// attemptView is one attempt and its answer.
 type attemptView struct {
 	client.Attempt
 	Sent  *moment
 	Word  stateWord
-	Why   string // no complete answer came
-	Moved bool   // to another endpoint than the present one
+	Why   string // why there is no complete response
+	Moved bool   // sent to an endpoint other than the current one
 }
 
 func (x *Console) showEvent(v *visit) (page, error) {
@@ -156,8 +151,8 @@ func (x *Console) showEvent(v *visit) (page, error) {
 	return page{"event", "Event", "events", view}, nil
 }
 
-// envelope is the body of an event as its receivers got it: the API adds its own members at the
-// end, and leaves the bytes before them as they are.
+// envelope extracts an event's body, exactly as receivers get it, from an API response. The API
+// appends its own members and leaves the bytes before them unchanged.
 func envelope(answer []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	if _, err := d.Token(); err != nil {
@@ -206,18 +201,18 @@ func (x *Console) runs(e client.Event) (runs []runView) {
 	return runs
 }
 
-// comingView is an attempt of the present run that is not made yet.
+// comingView is an attempt of the current run that has not been made yet.
 type comingView struct {
-	Number int // over all runs
+	Number int // across all runs
 	At     *moment
-	After  string // the attempt before it has failed, about so long; empty: it is next
+	After  string // approximate delay after the previous attempt; empty for the next one
 }
 
-// coming are the attempts that are left of a run: the next, and those that follow if it fails.
-// The waits before them differ by some percent, so that deliveries that failed together are not
-// sent together again.
+// coming returns the remaining attempts of a run: the next one, and those that follow if it fails.
+// Their delays vary by a few percent, so that deliveries that failed together are not retried
+// together.
 func (x *Console) coming(e client.Event) (coming []comingView) {
-	made, last := 0, 0 // in the run; the number of the newest attempt, of which not all need be shown
+	made, last := 0, 0 // made: attempts of this run; last: number of the newest attempt
 	if n := len(e.Attempts); n > 0 {
 		last = e.Attempts[n-1].Number
 	}
@@ -244,8 +239,8 @@ func (x *Console) coming(e client.Event) (coming []comingView) {
 	return coming
 }
 
-// addReceiver adds the endpoint, and the headers that the pull of events signs, with the time when
-// the event was created. For a key that may not pull, the page shows the body alone.
+// addReceiver adds the endpoint and the delivery headers, which the API signs for the time when the
+// event was created. If the key may not pull events, the page shows only the body.
 func (x *Console) addReceiver(v *visit, view *eventView) error {
 	e, err := v.api.GetEndpoint(v.r.Context(), view.Delivery.EndpointID)
 	if isCode(err, "NOT_FOUND") {
@@ -269,7 +264,7 @@ func (x *Console) addReceiver(v *visit, view *eventView) error {
 	return nil
 }
 
-// curl is a command that sends the body with the headers that the page shows.
+// curl returns a command that sends the event's body with the headers shown on the page.
 func curl(v eventView) string {
 	lines := []string{"curl " + quoted(v.URL), "-H 'Content-Type: application/json'"}
 	if s := v.Signed; s != nil {
@@ -284,7 +279,7 @@ func curl(v eventView) string {
 	return strings.Join(lines, " \\\n  ")
 }
 
-// quoted is a text as one word of a POSIX shell.
+// quoted returns s as a single word in a POSIX shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func (x *Console) resendEvent(v *visit) (string, error) {
@@ -293,8 +288,8 @@ func (x *Console) resendEvent(v *visit) (string, error) {
 	return x.at + "/events/" + url.PathEscape(id) + "?done=resent", err
 }
 
-// downloadReceipt answers with the receipt of an event's attempts, byte for byte from the API, as a
-// file; or with a page that says why there is no receipt.
+// downloadReceipt serves the receipt of an event's attempts as a file, byte for byte as the API
+// returns it. If there is none, it shows a page that explains why.
 func (x *Console) downloadReceipt(w http.ResponseWriter, r *http.Request) {
 	v := x.visiting(w, r)
 	if v == nil {
@@ -308,10 +303,9 @@ func (x *Console) downloadReceipt(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Disposition", `attachment; filename="receipt-`+receipt.EventID+`.json"`)
 	// #nosec G705 -- JSON as a file to keep, with nosniff: no browser shows it as a page
-	_, _ = w.Write(v.backend.last) // the browser may be gone: the error concerns nobody
+	_, _ = w.Write(v.backend.last)
 }
 
-// transactionView says what became of a transaction.
 type transactionView struct {
 	client.Explanation
 	Closed *moment

@@ -13,10 +13,9 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// Filters of lists, and the fields of an endpoint, are those of structs of the client, and have
-// their JSON names in forms.
+// The filters of lists, and the fields of endpoints, come from the client's structs. Forms use the
+// fields' JSON names.
 
-// namesOf returns the names of a struct's fields.
 func namesOf(filter any) (names []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeOf(filter)) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -25,14 +24,14 @@ func namesOf(filter any) (names []string) {
 	return names
 }
 
-// allowed returns what a field of a struct may be.
+// allowed returns the allowed values of a struct's field, from its tag.
 func allowed[T any](field string) func() []string {
 	f, _ := reflect.TypeFor[T]().FieldByName(field)
 	values := strings.Fields(f.Tag.Get("values"))
 	return func() []string { return values }
 }
 
-// pointersOf leads each fault of the API to the field of its name.
+// pointersOf maps the API's error pointers to form fields of the same names.
 func pointersOf(filter any) (fields [][2]string) {
 	for _, name := range namesOf(filter) {
 		fields = append(fields, [2]string{"/" + name, name})
@@ -40,7 +39,7 @@ func pointersOf(filter any) (fields [][2]string) {
 	return fields
 }
 
-// following are the filters of a list that were given, and what is shown of it.
+// following returns the query of a stream: the list's filters and a digest of what is shown.
 func (v *visit) following(f form, filter any) url.Values {
 	follow := url.Values{"shown": {v.shown()}}
 	for _, name := range namesOf(filter) {
@@ -53,7 +52,8 @@ func (v *visit) following(f form, filter any) url.Values {
 
 var ledgerForm = regexp.MustCompile(`^[0-9]{1,10}$`)
 
-// textsOf are the texts of an object's fields that have the names of a struct's.
+// textsOf returns an object's fields as form values. fields is a struct with the names of the
+// fields.
 func textsOf(object, fields any) url.Values {
 	var members map[string]any
 	text, _ := json.Marshal(object) // it was decoded from JSON
@@ -72,7 +72,8 @@ func textsOf(object, fields any) url.Values {
 	return values
 }
 
-// changeOf is a change to all fields of a struct: an empty one is null, which restores its default.
+// changeOf returns a patch of all fields of a struct. Empty fields become null, which restores
+// their defaults.
 func changeOf(fields any) client.Patch {
 	patch, v := client.Patch{}, reflect.ValueOf(fields)
 	for i, name := range namesOf(fields) {
@@ -83,19 +84,19 @@ func changeOf(fields any) client.Patch {
 	return patch
 }
 
-// read reads the fields of a form into a struct of the client. The API checks them, except for
-// times and numbers.
+// read parses a form into one of the client's structs. It only validates times and numbers; the API
+// validates everything else.
 func (f *form) read(fields any) {
 	v := reflect.ValueOf(fields).Elem()
 	for i, name := range namesOf(v.Interface()) {
 		text, wrong := f.text(name), "must be a time like 2026-11-23T10:15, in UTC"
 		if name == "memo" {
-			text = f.Value(name) // it may begin or end with spaces
+			text = f.Value(name) // may start or end with spaces
 		}
 		var at *time.Time
 		switch to := v.Field(i).Addr().Interface().(type) {
 		case *string:
-			if *to = text; text == "on" { // a box that is ticked, for the only value
+			if *to = text; text == "on" { // a checkbox with a single value
 				*to = v.Type().Field(i).Tag.Get("values")
 			}
 		case *[]string:
@@ -126,7 +127,7 @@ func (f *form) read(fields any) {
 	}
 }
 
-// readTime reads a time as browsers send it, which is taken as UTC, or as the API takes it.
+// readTime parses a time in a browser's format, which is taken as UTC, or in the API's.
 func readTime(text string) (t time.Time, err error) {
 	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339Nano} {
 		if t, err = time.Parse(form, text); err == nil {

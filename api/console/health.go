@@ -7,17 +7,16 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// healthRow is how an endpoint does, as a page shows it; zero where the history cannot tell.
+// healthRow shows an endpoint's health. It is zero if the history is unavailable.
 type healthRow struct {
 	Rates         []rateView
 	LastSuccess   *moment
 	LastFailure   *moment
 	OldestPending *moment
 	PendingKnown  bool
-	Bars          []bar // of the last 24 hours: delivered below, failed above
+	Bars          []bar // the last 24 hours: delivered below, failed above
 }
 
-// rateView is the success of attempts in a span.
 type rateView struct {
 	Span, Rate string // Rate is empty without attempts
 	Of         int64
@@ -26,7 +25,7 @@ type rateView struct {
 func ratesOf(hour, day, week client.AttemptCounts) []rateView {
 	views := []rateView{{Span: "last hour"}, {Span: "24 hours"}, {Span: "7 days"}}
 	for i, c := range []client.AttemptCounts{hour, day, week} {
-		if views[i].Of = c.Attempts; c.SuccessRate != nil { // rounded down: 100% is without a failure
+		if views[i].Of = c.Attempts; c.SuccessRate != nil { // rounded down: 100% means no failure
 			views[i].Rate = fmt.Sprintf("%.1f%%", math.Floor(1000**c.SuccessRate)/10)
 		}
 	}
@@ -47,7 +46,6 @@ func (x *Console) healthRow(h *client.EndpointHealth) healthRow {
 	}
 }
 
-// healthWord is the state of an endpoint in a word.
 func healthWord(e client.Endpoint) stateWord {
 	switch {
 	case e.Status == "disabled":
@@ -61,7 +59,7 @@ func healthWord(e client.Endpoint) stateWord {
 	}[e.Health.State]
 }
 
-// The height of a sparkline, and how wide a bar and its gap are; _frame.html has its size.
+// The height of a sparkline, and the width of a bar with its gap. _frame.html sets the total size.
 const sparkHeight, sparkBar = 24, 5
 
 func sparkline(hours []client.AttemptCounts) (bars []bar) {
@@ -83,17 +81,15 @@ func sparkline(hours []client.AttemptCounts) (bars []bar) {
 	return bars
 }
 
-// live is the address of a stream that tells when an answer is another than the last one.
+// live returns the URL of a stream that reports when the API's last response has changed.
 func (v *visit) live(path string) string { return v.console.at + path + "?shown=" + v.shown() }
 
-// worstEndpoints lists endpoints with the worst first.
 func (v *visit) worstEndpoints(limit int) (client.List[client.Endpoint], error) {
 	q := v.r.URL.Query()
 	f := client.EndpointFilter{Status: q.Get("status"), Sort: "health"}
 	return v.api.ListEndpoints(v.r.Context(), f, client.Page{Limit: limit, Cursor: q.Get("cursor")})
 }
 
-// followWorst reads what a page of endpoints shows.
 func followWorst(limit int) func(*visit) error {
 	return func(v *visit) error {
 		_, err := v.worstEndpoints(limit)

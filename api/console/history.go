@@ -11,41 +11,39 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// historyView is the history of an endpoint, a watch or an event, and its state after one fact.
+// historyView shows the history of an endpoint, a watch or an event, and its state after one fact.
 type historyView struct {
-	ID, What string // the object, and its kind in a word
-	Back     string // its page, below where the console is; empty: it was deleted
+	ID, What string // the object's id and kind
+	Back     string // its page's path below the console's; empty if the object was deleted
 	Facts    []factRow
 	Then     *thenView
 	First    bool
 	Next     string
 }
 
-// factRow is a fact of the list.
 type factRow struct {
 	client.Fact
 	Happened *moment
-	At       string // its endpoint; empty: that of all facts of the page
+	At       string // its endpoint; empty if all facts of the page have the same one
 	Changes  []changeRow
-	Link     string // to what it was then
+	Link     string // to the state after it
 	Chosen   bool
 }
 
-// changeRow is a field before and after a fact; empty where there was, or is, nothing.
+// changeRow is a field's value before and after a fact; empty if there was none.
 type changeRow struct{ Field, Before, After string }
 
-// NoChanges is shown for a fact without changes.
+// NoChanges is the text shown for a fact without changes.
 func (factRow) NoChanges() string { return client.NoChanges }
 
-// factChoice is which fact is shown below the list. Versions count for each endpoint, so an event
-// that was handed over may have one twice.
+// factChoice selects the fact whose state is shown below the list. Each endpoint counts versions
+// separately, so an event that was handed over may have the same version twice.
 type factChoice struct{ Version, At string } // empty: any
 
 func (c factChoice) includes(other factChoice) bool {
 	return (c.Version == "" || c.Version == other.Version) && (c.At == "" || c.At == other.At)
 }
 
-// link is to this page, which q asked for, with the choice.
 func (c factChoice) link(q url.Values) string {
 	q = maps.Clone(q)
 	q.Set("version", c.Version)
@@ -56,7 +54,6 @@ func (c factChoice) link(q url.Values) string {
 	return "?" + q.Encode() + "#then"
 }
 
-// thenView is the state after the chosen fact.
 type thenView struct {
 	Version  uint64
 	Happened *moment
@@ -122,7 +119,6 @@ func (x *Console) historyPage(
 	return page{"history", "History", section, view}, nil
 }
 
-// choicesOf are the choices of the facts of a page, each of one alone.
 func choicesOf(what string, facts []client.Fact) []factChoice {
 	choices := make([]factChoice, len(facts))
 	for i, f := range facts {
@@ -134,7 +130,6 @@ func choicesOf(what string, facts []client.Fact) []factChoice {
 	return choices
 }
 
-// endpointIn is the endpoint that a delivery was at by then.
 func endpointIn(f client.Fact) string {
 	var state struct {
 		EndpointID string `json:"endpointId"`
@@ -145,7 +140,6 @@ func endpointIn(f client.Fact) string {
 	return state.EndpointID
 }
 
-// deletedIn reports whether the object was deleted by then.
 func deletedIn(f client.Fact) bool {
 	var state struct {
 		DeletedAt *string `json:"deletedAt"`
@@ -153,7 +147,6 @@ func deletedIn(f client.Fact) bool {
 	return json.Unmarshal(f.State, &state) == nil && state.DeletedAt != nil
 }
 
-// fieldRows are the fields of a state, by their names.
 func fieldRows(state json.RawMessage) (rows []fieldRow) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(state, &fields) != nil {
@@ -165,7 +158,7 @@ func fieldRows(state json.RawMessage) (rows []fieldRow) {
 	return rows
 }
 
-// valueText is a JSON value as people read it: a text without its quotes, and nothing for null.
+// valueText formats a JSON value for people: strings without quotes, null as "".
 func valueText(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// lookEvery is how often a stream asks the API, and streamMax how long one lasts, which is less
-	// than the server's write timeout. The browser then reconnects.
+	// lookEvery is how often a stream reads from the API. streamMax is how long a stream lasts: less
+	// than the server's write timeout. Browsers then reconnect.
 	lookEvery = 2 * time.Second
 	streamMax = 25 * time.Second
-	// Bounds at one node; a browser has one stream per visible page. Streams of links of one endpoint
-	// are also bounded per endpoint, so that no merchant takes all streams of a shared account.
+	// Limits per node. A browser has one stream per visible page. Links to one endpoint have a
+	// separate limit, so that one merchant cannot use up all streams of a shared account.
 	maxStreams         = 256
 	maxAccountStreams  = 16
 	maxEndpointStreams = 4
 )
 
-// streams counts the pages that receive changes.
+// streams counts the open streams.
 type streams struct {
-	ending context.Context // ends when the server stops
+	ending context.Context // canceled when the server stops
 	end    context.CancelFunc
 
 	mu  sync.Mutex
 	all int
-	of  map[reach]int // by account, and by endpoint for links of one
+	of  map[reach]int // per account, and per endpoint for links to one
 }
 
 func newStreams() *streams {
@@ -40,7 +40,7 @@ func newStreams() *streams {
 	return s
 }
 
-// enter takes a place, and reports whether there was one.
+// enter reserves a stream, and reports whether there was room.
 func (s *streams) enter(by reach) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,18 +74,18 @@ func (s *streams) fewer(of reach) {
 	}
 }
 
-// EndStreams ends all streams of changes, for http.Server.RegisterOnShutdown.
+// EndStreams ends all streams. It is for http.Server.RegisterOnShutdown.
 func (x *Console) EndStreams() { x.streams.end() }
 
-// shown returns a digest of the API's last answer.
+// shown returns a digest of the API's last response.
 func (v *visit) shown() string {
 	sum := sha256.Sum256(v.backend.last)
 	return hex.EncodeToString(sum[:12])
 }
 
-// streaming returns the handler of a stream of server-sent events, which reports that a page is out
-// of date. It does not say what changed: the page's script reloads the page. It asks the API every
-// looks times LookEvery.
+// streaming returns the handler of a server-sent event stream, which reports when a page is out of
+// date. It doesn't send the changes: the page's script reloads the page. It reads from the API
+// every looks times LookEvery.
 func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
@@ -94,19 +94,19 @@ func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 		}
 		by := reach{v.account, v.only}
 		if !x.streams.enter(by) {
-			w.WriteHeader(http.StatusNoContent) // a browser does not come again after it
+			w.WriteHeader(http.StatusNoContent) // a browser doesn't reconnect after this status
 			return
 		}
 		defer x.streams.leave(by)
 		w.Header().Set("Content-Type", "text/event-stream")
-		w.Header().Set("X-Accel-Buffering", "no") // a proxy must pass it on at once
+		w.Header().Set("X-Accel-Buffering", "no") // a proxy must not buffer the stream
 		if v.say("retry: 1000\n\n") == nil {
 			x.follow(v, read, time.Duration(looks)*x.LookEvery)
 		}
 	})
 }
 
-// follow asks the API until the stream ends, and reports each changed answer.
+// follow reads from the API until the stream ends, and reports each changed response.
 func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamMax)
 	defer cancel()
@@ -114,7 +114,7 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	v.r = v.r.WithContext(ctx)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	last := v.r.Header.Get("Last-Event-ID") // of the stream before
+	last := v.r.Header.Get("Last-Event-ID") // from the previous stream
 	if last == "" {
 		last = v.r.URL.Query().Get("shown")
 	}
@@ -133,7 +133,6 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	}
 }
 
-// say writes a part of a stream and flushes it.
 func (v *visit) say(text string) error {
 	// #nosec G705 -- constants and hexadecimal digits, and no HTML
 	if _, err := v.w.Write([]byte(text)); err != nil {
@@ -142,7 +141,6 @@ func (v *visit) say(text string) error {
 	return http.NewResponseController(v.w).Flush()
 }
 
-// followEvents reads the first page of the list, with its filters.
 func (x *Console) followEvents(v *visit) error {
 	f := v.filters()
 	var filter client.EventFilter

@@ -9,28 +9,25 @@ import (
 )
 
 const (
-	listPage    = 50
-	longestPage = 250
-	// overviewSpan is the time span of the plots.
+	listPage     = 50
+	longestPage  = 250
 	overviewSpan = time.Hour
-	// overviewRows is how many endpoints the overview shows, the worst of them.
 	overviewRows = 10
 )
 
-// overviewView is the state of an account at a glance.
 type overviewView struct {
 	Endpoints int
-	More      bool   // there are more than were read
+	More      bool   // there are more endpoints than were read
 	Verdict   string // how many are down, failing or disabled
-	Bad       bool   // of the verdict
+	Bad       bool   // the verdict is bad
 	Rows      []endpointRow
-	Oldest    *endpointRow // whose oldest pending event is the oldest of all
-	Unread    bool         // the pending events of an enabled endpoint could not be read
+	Oldest    *endpointRow // the endpoint with the oldest pending event
+	Unread    bool         // an enabled endpoint's pending events could not be read
 	Live      string
-	History   *troubleView // in place of what follows
+	History   *troubleView
 	Attempts  ratesView
 	Ledger    *ledgerView
-	Parts     []partView // of the service
+	Parts     []partView // the parts of the service
 	Quotas    []client.Quota
 }
 
@@ -45,11 +42,11 @@ func (x *Console) overview(v *visit) (page, error) {
 		Live:      v.live("/live"),
 	}
 	x.judge(&view, endpoints.Data)
-	// Without the ledgers the overview is as good: /readyz says what is wrong with them.
+	// The overview works without ledgers: /readyz reports their problems.
 	if c, err := v.api.GetCoverage(v.r.Context()); err == nil && c.Cursor != nil {
 		view.Ledger = &ledgerView{c.Cursor.Ledger, x.moment(c.Cursor.ClosedAt)}
 	}
-	// Likewise without this: a node that answers shows what it can.
+	// The overview also works without this.
 	if ready, err := v.api.GetReadiness(v.r.Context()); err == nil {
 		view.Parts = partsOf(ready)
 	}
@@ -65,7 +62,6 @@ func (x *Console) overview(v *visit) (page, error) {
 	return page{"overview", "Overview", "overview", view}, nil
 }
 
-// judge says how many endpoints are down, and shows the worst of them.
 func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 	states := make(map[string]int)
 	for i, e := range endpoints {
@@ -91,7 +87,7 @@ func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 	view.Bad = len(said) > 0 || states["Unknown"] > 0
 	switch {
 	case states["Unknown"] > 0:
-		view.Verdict = "Whether endpoints are down is not known: the history cannot be read now."
+		view.Verdict = "The state of the endpoints is unknown: the history cannot be read at the moment."
 	case view.Bad:
 		view.Verdict = fmt.Sprintf("Of %d endpoints: %s.", len(endpoints), strings.Join(said, ", "))
 	case len(endpoints) > 0:
@@ -99,13 +95,12 @@ func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 	}
 }
 
-// partView says whether a part of the service works, and how far it is behind.
+// partView shows whether a part of the service works, and how far behind it is.
 type partView struct {
 	Name, Detail string
 	Word         stateWord
 }
 
-// partsOf are the checks of readiness, as a page shows them.
 func partsOf(ready client.Readiness) (parts []partView) {
 	for _, check := range ready.Checks {
 		part := partView{
@@ -121,22 +116,18 @@ func partsOf(ready client.Readiness) (parts []partView) {
 	return parts
 }
 
-// ledgerView is the newest ledger that was read.
 type ledgerView struct {
 	Last   uint32
 	Closed *moment
 }
 
-// ratesView are attempts: how many of the last hour, day and week delivered, and those of the last
-// hour by the minute.
 type ratesView struct {
 	Plot        plot
-	All         int64 // of the last hour
+	All         int64
 	Rates       []rateView
-	Median, P99 string // how long those of the last hour took
+	Median, P99 string // durations in the last hour
 }
 
-// rates reads how attempts went, of one endpoint or of all.
 func (x *Console) rates(v *visit, endpointID string) (view ratesView, err error) {
 	r, err := v.api.GetRates(v.r.Context(), endpointID, int(overviewSpan/time.Minute))
 	if err != nil {
@@ -154,7 +145,6 @@ func (x *Console) rates(v *visit, endpointID string) (view ratesView, err error)
 	return view, nil
 }
 
-// tookWords is a duration, in milliseconds or in seconds.
 func tookWords(millis *int64) string {
 	switch {
 	case millis == nil:
@@ -165,7 +155,7 @@ func tookWords(millis *int64) string {
 	return fmt.Sprintf("%.1f s", float64(*millis)/1000)
 }
 
-// countWords is a number, or says that it is a lower bound.
+// countWords formats a number, which may be a lower bound.
 func countWords(n int, whole bool) string {
 	if whole {
 		return fmt.Sprint(n)

@@ -20,14 +20,14 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// errNoPage is the error of an address without a page.
+// errNoPage is the error for a path without a page.
 var errNoPage = &client.Problem{
 	Status: http.StatusNotFound,
 	Code:   problem.CodeNotFound,
 	Detail: "There is no page at this address.",
 }
 
-// visit is one request of a user who is signed in.
+// visit is a request of a signed-in user.
 type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
@@ -37,43 +37,43 @@ type visit struct {
 	backend *backend
 	key     domain.Key
 	account string
-	only    string // the session's only endpoint; empty: all of the account
-	status  int    // of the page; 0: 200
+	only    string // the only endpoint that the session may see; empty if it may see the whole account
+	status  int    // the page's HTTP status; 0 means 200
 }
 
 // page is a handler's result: a template and its data.
 type page struct {
 	name    string
 	title   string
-	section string // of the navigation
+	section string // in the navigation
 	data    any
 }
 
 type (
 	pageHandler func(*visit) (page, error)
-	// postHandler returns the next address of the browser.
+	// postHandler returns the path to redirect to.
 	postHandler func(*visit) (string, error)
-	// formHandler returns the next address of the browser, or a page to show: the form again, with
-	// its errors, or a value that is shown once.
+	// formHandler returns the path to redirect to, or a page to show: the form again with its errors,
+	// or a value that is shown once.
 	formHandler func(*visit) (to string, shown *page, err error)
 )
 
-// frame is the data of a whole page.
+// frame is the data of a page's frame.
 type frame struct {
 	Title, Section string
 	Assets         assetNames
 	Notice         string
 	Page           any
 
-	// Of a user who is signed in; Token is empty for others.
+	// The fields below are for signed-in users. Token is empty for others.
 	Token, Once       string
-	Account, KeyName  string // of the session, for display
-	Only              string // the session's only endpoint; empty: all of the account
+	Account, KeyName  string // for display
+	Only              string // like visit.only
 	Portal            bool
 	Read, Write, Oper bool
 }
 
-// readPages parses each page with the frame around it. Addresses in them begin with a path.
+// readPages parses each page's template together with the frame. Paths in them start with at.
 func readPages(at string) (map[string]*template.Template, error) {
 	common, err := template.New("frame").Funcs(template.FuncMap{
 		"at":     func() string { return at },
@@ -106,7 +106,7 @@ func readPages(at string) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// visiting returns the visit of a signed-in user. Without a session, it answers and returns nil.
+// visiting returns the visit of a signed-in user. Without a session, it responds and returns nil.
 func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 	s, ok := x.held(r, forSession)
 	if !ok {
@@ -119,8 +119,8 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 		return nil
 	}
 	v := &visit{w: w, r: r, console: x, session: s, api: c, backend: b}
-	// The API decides what the key may do. This lookup is for the buttons, and for pages that make no
-	// request to the API: they must not be shown to a revoked key.
+	// The API enforces permissions. This lookup is for the buttons, and for pages that send no request
+	// to the API, which a revoked key must not see.
 	key, of, known, err := x.holderOf(s)
 	switch {
 	case err != nil:
@@ -139,11 +139,11 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 	return v
 }
 
-// toSignIn sends a browser to the sign-in page. A browser that follows another site's link does not
-// send the session (SameSite=Strict), so a page of ours makes it try again.
+// toSignIn redirects to the sign-in page. If the user followed a link from another site, the
+// browser didn't send the session (SameSite=Strict), so a page of ours makes it try again.
 func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	if x.isPortal() {
-		x.showEnded(w, r, "What the link opened has ended, or this browser keeps no cookies here.")
+		x.showEnded(w, r, "This session has ended, or this browser does not store cookies for this site.")
 		return
 	}
 	query := url.Values{}
@@ -160,7 +160,6 @@ func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	http.Redirect(w, r, Path+"/sign-in?"+query.Encode(), http.StatusSeeOther)
 }
 
-// showing returns the handler of a page.
 func (x *Console) showing(show pageHandler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
@@ -172,7 +171,8 @@ func (x *Console) showing(show pageHandler) http.Handler {
 	})
 }
 
-// acting returns the handler of a posted form, which acts once however often the form is sent.
+// acting returns the handler of a posted form. It acts once, even if the form is submitted several
+// times.
 func (x *Console) acting(act postHandler) http.Handler {
 	return x.filling(func(v *visit) (string, *page, error) {
 		to, err := act(v)
@@ -180,7 +180,7 @@ func (x *Console) acting(act postHandler) http.Handler {
 	})
 }
 
-// filling is acting for a form with fields, which may be shown again with its errors.
+// filling is like acting, for a form with fields, which may be shown again with its errors.
 func (x *Console) filling(act formHandler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
@@ -192,8 +192,8 @@ func (x *Console) filling(act formHandler) http.Handler {
 			v.answer(page{}, &client.Problem{
 				Status: http.StatusForbidden,
 				Code:   "FORM_NOT_OURS",
-				Detail: "The form was not made for this session, so nothing was done. Go back, load the " +
-					"page again, and repeat it.",
+				Detail: "The form belongs to another session, so nothing was done. Go back, reload the " +
+					"page, and try again.",
 			})
 			return
 		}
@@ -219,7 +219,7 @@ func (v *visit) once() client.Option {
 	return client.IdempotencyKey("console-" + once)
 }
 
-// answer shows a page, or the error of making it.
+// answer shows a page, or err if it isn't nil.
 func (v *visit) answer(p page, err error) {
 	status := max(v.status, http.StatusOK)
 	if err != nil {
@@ -252,26 +252,26 @@ func (v *visit) answer(p page, err error) {
 	})
 }
 
-// notices are the messages of a page after an action, by name.
+// notices are the messages shown after an action, by the done parameter.
 var notices = map[string]string{
-	"tested":   "A test was sent. What came back is below.",
-	"enabled":  "The endpoint is enabled. What waited is sent now.",
-	"disabled": "The endpoint is disabled. Its deliveries wait until it is enabled.",
-	"resent":   "The event is queued again.",
-	"changed":  "It was changed.",
-	"rules": "It was changed. The new rules hold from the next ledger on: a backfill, below, " +
-		"matches earlier payments too.",
-	"moved": "It was changed. The URL has another host or port, so headers that you did not enter " +
-		"again are removed.",
-	"deleted":   "It was deleted.",
-	"watched":   "The watch was made. It sees payments from the next ledger on.",
-	"backfill":  "The backfill was asked for. How far it is stands below.",
-	"sent":      "What was pending is sent now.",
-	"sent-some": "The first of what was pending is sent now. Send the rest when these have ended.",
-	"replayed":  "What failed is queued again, up to the most that one replay takes.",
+	"tested":   "Test event sent. The response is shown below.",
+	"enabled":  "Endpoint enabled. Pending deliveries are being sent.",
+	"disabled": "Endpoint disabled. Its deliveries are held until you enable it.",
+	"resent":   "Event queued again.",
+	"changed":  "Changes saved.",
+	"rules": "Changes saved. The new rules apply from the next ledger on. Use a backfill, below, to " +
+		"match earlier payments.",
+	"moved": "Changes saved. The URL has a different host or port, so headers that you did not " +
+		"enter again were removed.",
+	"deleted":   "Deleted.",
+	"watched":   "Watch created. It matches payments from the next ledger on.",
+	"backfill":  "Backfill requested. Its progress is shown below.",
+	"sent":      "Pending deliveries are being sent.",
+	"sent-some": "The first pending deliveries are being sent. Send the rest when these are done.",
+	"replayed":  "Failed deliveries are queued again, up to the limit of one replay.",
 }
 
-// who returns the name of a session's key or, in the portal, when the session ends.
+// who returns the name of the session's key or, in the portal, when the session ends.
 func (v *visit) who() string {
 	switch {
 	case v.console.isPortal():
@@ -282,25 +282,25 @@ func (v *visit) who() string {
 	return v.key.ID
 }
 
-// troubleView is a refusal, for people.
+// troubleView describes an error to a user.
 type troubleView struct {
 	Status        int
 	Kind          string // denied, missing, behind, or refused
 	Title, Detail string
 	Faults        []client.Fault
-	Request       string // its id in the log
-	Again         string // the address
-	Retry         bool   // it may help to ask again
+	Request       string // request id, as in the log
+	Again         string // URL to try again
+	Retry         bool   // trying again may help
 }
 
-// trouble describes an error to a user. It logs errors that are not refusals of the API.
+// trouble describes an error to a user. It logs errors that didn't come from the API.
 func (x *Console) trouble(r *http.Request, err error) troubleView {
 	var p *client.Problem
 	if !errors.As(err, &p) {
-		x.Log.Error("a page of the console could not be made", "path", r.Pattern, "error", err)
+		x.Log.Error("cannot render a console page", "path", r.Pattern, "error", err)
 		p = &client.Problem{
 			Status: http.StatusInternalServerError,
-			Detail: "The server failed. Its log says why.",
+			Detail: "The server failed. See its log for the cause.",
 		}
 	}
 	t := troubleView{
@@ -309,7 +309,7 @@ func (x *Console) trouble(r *http.Request, err error) troubleView {
 	}
 	switch {
 	case p.Code == problem.CodeMissingPermission:
-		t.Kind, t.Title = "denied", "This key may not do that"
+		t.Kind, t.Title = "denied", "This key does not have permission"
 	case p.Status == http.StatusNotFound:
 		t.Kind, t.Title = "missing", "Not found"
 	case p.Code == problem.CodeHistoryBehind, p.Code == problem.CodeDirectoryBehind:
@@ -317,7 +317,7 @@ func (x *Console) trouble(r *http.Request, err error) troubleView {
 	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusTooManyRequests:
 		t.Retry = true
 	case t.Title == "":
-		t.Title = "That was not done"
+		t.Title = "The request was rejected"
 	}
 	return t
 }
@@ -327,7 +327,7 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &p) && p.Code == code
 }
 
-// write writes a page as a whole, or a plain error if it cannot be made.
+// write renders a page completely before it sends it. If that fails, it sends a plain error.
 func (x *Console) write(
 	w http.ResponseWriter, r *http.Request, status int, name string, f frame,
 ) {
@@ -340,15 +340,15 @@ func (x *Console) write(
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, shown(out.String())) // the browser may be gone
+		_, _ = io.WriteString(w, shown(out.String()))
 	}
 }
 
 // kept matches the values that a form posts back, which must not change.
 var kept = regexp.MustCompile(`value="[^"]*"|<textarea[^>]*>[^<]*`)
 
-// shown escapes invisible characters, so that text of strangers cannot hide anything or change the
-// text around it, for example its direction.
+// shown escapes invisible characters, so that text from third parties cannot hide anything or
+// change the text around it, for example its direction.
 func shown(page string) string {
 	var out strings.Builder
 	from := 0
@@ -359,8 +359,8 @@ func shown(page string) string {
 	return out.String() + printable.Text(page[from:])
 }
 
-// fail answers when no page can be made.
+// fail responds with a plain error if no page can be rendered.
 func (x *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
-	x.Log.Error("a page of the console could not be made", "path", r.Pattern, "error", err)
-	http.Error(w, "The server failed. Its log says why.", http.StatusInternalServerError)
+	x.Log.Error("cannot render a console page", "path", r.Pattern, "error", err)
+	http.Error(w, "The server failed. See its log for the cause.", http.StatusInternalServerError)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The size of a plot, in its own units, and how many bars it has.
+// The size of a plot in its own units, and the number of bars.
 const (
 	plotWidth  = 720
 	plotHeight = 120
@@ -13,38 +13,36 @@ const (
 	barGap     = 2
 )
 
-// plot is a bar for each part of a time, stacked by outcome. A style sheet gives the colours, so
-// that a page needs no style of its own.
+// plot is a bar chart over time, stacked by outcome. Colours are classes in the style sheet, so
+// that pages need no inline styles.
 type plot struct {
-	What   string // is counted
+	What   string // what is counted
 	Series []series
 	Bars   []bar
-	Most   int // of one bar
+	Most   int // in one bar
 	Width  int
 	Height int
-	Rows   []plotRow // the same as a table, for those who do not see it: parts with something
+	Rows   []plotRow // the same as a table for screen readers, without empty bars
 
 	from   time.Time
 	part   time.Duration
 	counts [plotBars]map[string]int
 }
 
-// series is one outcome: the class of its colour, and the word for people.
+// series is one outcome: the CSS class of its colour, and its name.
 type series struct{ Class, Word string }
 
-// attemptSeries are what attempts came to, from the bottom up.
+// attemptSeries are the outcomes of attempts, from the bottom up.
 var attemptSeries = []series{
 	{"delivered", "Delivered"}, {"failed", "Refused"}, {"pending", "No answer"},
 }
 
-// bar is one rectangle.
 type bar struct {
 	X, Y, W, H int
 	Class      string
 	Title      string
 }
 
-// plotRow is one part in numbers, in the order of the series.
 type plotRow struct {
 	From   string
 	Counts []int
@@ -57,7 +55,7 @@ func newPlot(from time.Time, span time.Duration, what string, of []series) plot 
 	}
 }
 
-// add counts some of a class; those outside of the time are left out.
+// add adds n to a class. It ignores times outside of the plot.
 func (p *plot) add(at time.Time, class string, n int) {
 	i := int(at.Sub(p.from) / p.part)
 	if at.Before(p.from) || i >= plotBars {
@@ -69,7 +67,6 @@ func (p *plot) add(at time.Time, class string, n int) {
 	p.counts[i][class] += n
 }
 
-// draw makes the bars of the counts: the tallest is as high as the plot.
 func (p *plot) draw() {
 	for _, c := range p.counts {
 		p.Most = max(p.Most, sum(c))
@@ -87,7 +84,7 @@ func (p *plot) draw() {
 			if c[class] == 0 {
 				continue
 			}
-			// from the sums, so that no rounding leaves a gap
+			// rounded sums leave no gaps between bars
 			bottom := plotHeight - below*plotHeight/p.Most
 			below += c[class]
 			top := plotHeight - below*plotHeight/p.Most

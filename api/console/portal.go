@@ -12,17 +12,16 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The portal is the console for users without a key: the same pages at another path, which a link
-// (domain.PortalSigner) opens instead of a key. Its pages may be framed where the operator allows
-// it, those of the console nowhere.
+// The portal is the console for users without a key: the same pages at another path, opened by a
+// link (domain.PortalSigner). The operator may allow other sites to frame its pages; the console's
+// pages can never be framed.
 
-// isPortal reports whether this console is the portal.
 func (x *Console) isPortal() bool { return x.Portal != nil }
 
-// framed reports whether pages of other sites may show these in a frame.
+// framed reports whether other sites may frame the pages.
 func (x *Console) framed() bool { return x.isPortal() && len(x.FrameAncestors) > 0 }
 
-// policyOf returns the Content-Security-Policy of pages that these origins may frame.
+// policyOf returns the Content-Security-Policy for pages that these origins may frame.
 func policyOf(ancestors []string) string {
 	if len(ancestors) == 0 {
 		ancestors = []string{"'none'"}
@@ -33,11 +32,11 @@ func policyOf(ancestors []string) string {
 // reach is the scope of a session or a link.
 type reach struct {
 	AccountID  string
-	EndpointID string // empty: all of the account
+	EndpointID string // empty for the whole account
 }
 
-// holderOf returns the key of a session with its remaining permissions, and what the session
-// reaches. there is false if the session or its key has ended.
+// holderOf returns the key of a session, reduced to the session's permissions, and the session's
+// scope. there is false if the session or its key has ended.
 func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err error) {
 	if ended, err := x.hasEnded(s); ended || err != nil {
 		return key, of, false, err
@@ -55,24 +54,23 @@ func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err
 	return grant.Narrow(key), reach{grant.AccountID, grant.EndpointID}, there, err
 }
 
-// openPortal exchanges a link for a session, as often as the link is followed before it expires.
-// The address with the link is never a page's, so that no Referer and no frame's address reveals
-// it.
+// openPortal exchanges a link for a session, any number of times until the link expires. It always
+// redirects, so that the link appears in no Referer header and in no frame's URL.
 func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	credential, grant, ok := x.Portal.Open(r.URL.Query().Get("to"), x.Now().UnixMilli())
 	if !ok {
-		x.showEnded(w, r, "This link has ended, or was copied in part.")
+		x.showEnded(w, r, "This link has expired, or was not copied completely.")
 		return
 	}
 	err := x.asksWith(w, r, credential)
 	switch {
 	case isCode(err, problem.CodeUnauthenticated):
-		x.showEnded(w, r, "The key that made this link is gone, or may not be used from here.")
+		x.showEnded(w, r, "The key that created this link no longer exists, or cannot be used from here.")
 		return
 	case err != nil:
 		view := x.trouble(r, err)
-		view.Again, view.Retry = "", true // the same address, which has the link
+		view.Again, view.Retry = "", true // the same URL, which contains the link
 		x.write(w, r, view.Status, "trouble", frame{Title: view.Title, Page: view})
 		return
 	}
@@ -94,9 +92,9 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, x.at, http.StatusSeeOther)
 }
 
-// keepsAnother asks the user before a link replaces a session of another account or endpoint: any
-// site can send a browser to a link, and the user would then write to the wrong account. The page
-// does not contain the link, so it cannot leak.
+// keepsAnother asks the user before a link replaces a session of another account or endpoint. Any
+// site can send a browser to a link, and the user would then change the wrong account. The page
+// doesn't contain the link, so the link cannot leak.
 func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link reach) (bool, error) {
 	s, ok := x.held(r, forSession)
 	if !ok {
@@ -106,7 +104,7 @@ func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link reac
 	if err != nil || !there || key.Expired(x.Now().UnixMilli()) || open == link {
 		return false, err
 	}
-	// With no-referrer, the form would be refused, as ServeHTTP says. This tells the host alone.
+	// With no-referrer, the form would be rejected (see ServeHTTP). This policy reveals only the host.
 	w.Header().Set("Referrer-Policy", "strict-origin")
 	x.write(w, r, http.StatusConflict, "other", frame{
 		Title: "The portal", Page: struct{ Open, Link reach }{open, link},
@@ -115,16 +113,16 @@ func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link reac
 	return true, nil
 }
 
-// showEnded tells a user without a session to get another link. It is not a 401, because no key was
-// guessed: the server slows down addresses with many 401s, and merchants behind a proxy share one.
+// showEnded asks a user without a session to get a new link. The status isn't 401, because the
+// server slows down addresses that cause many 401s, and merchants behind a proxy share one.
 func (x *Console) showEnded(w http.ResponseWriter, r *http.Request, why string) {
 	x.write(w, r, http.StatusForbidden, "ended", frame{Title: "The portal", Page: why})
 }
 
 // portalCookie returns the cookie of a session. If other sites may frame the pages, browsers send
-// it from within a frame, and store it separately for each framing site (Partitioned). Otherwise
-// they send it when the user follows a link, but not with a form of another site. On loopback
-// addresses browsers store Secure cookies without TLS.
+// it from within a frame and store it separately for each framing site (Partitioned). Otherwise,
+// they send it when the user follows a link, but not with other sites' forms. On loopback
+// addresses, browsers store Secure cookies even without TLS.
 func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
 	c := &http.Cookie{ // #nosec G124 -- Secure with TLS: run has no TLS, on loopback
 		Name:     x.cookieName(forSession, isSecure(r)),
@@ -135,7 +133,7 @@ func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
 		SameSite: http.SameSiteLaxMode,
 	}
 	if isSecure(r) {
-		c.Path = "/" // __Host- asks for it
+		c.Path = "/" // required by __Host-
 	}
 	if x.framed() && (isSecure(r) || onThisMachine(r.Host)) {
 		c.Secure, c.Partitioned, c.SameSite = true, true, http.SameSiteNoneMode
@@ -143,7 +141,7 @@ func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
 	return c
 }
 
-// onThisMachine reports whether a Host is localhost or a loopback address.
+// onThisMachine reports whether a Host header is localhost or a loopback address.
 func onThisMachine(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -153,7 +151,6 @@ func onThisMachine(hostport string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// pathOf returns the path of the pages.
 func pathOf(links *domain.PortalSigner) string {
 	if links != nil {
 		return domain.PortalPath

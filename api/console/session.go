@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// sessionMax is how long a session lasts after the sign-in.
+	// sessionMax is the maximum duration of a session.
 	sessionMax = 8 * time.Hour
 	// idleMax is the default of Config.IdleMax.
 	idleMax = 15 * time.Minute
@@ -27,25 +27,27 @@ const (
 	maxSealedBytes = 1024
 )
 
-// Purposes of a sealed text. A text of one purpose does not open for another.
+// Purposes of a sealed session. A session that is sealed for one purpose cannot be opened for
+// another.
 const (
 	forSession = "session"
 	forForm    = "sign-in form"
 	forLink    = "link"
 )
 
-// session is stored, sealed, in the browser: nodes store nothing of it. A session without a key
-// ties the form of the sign-in page to the browser that opened it, in a separate cookie: a page of
-// another site that opens the sign-in page ends no session.
+// session is stored in the browser only, sealed. A session without a key ties the sign-in form to
+// the browser that opened it. It has its own cookie, so a page of another site that opens the
+// sign-in page doesn't end the user's session.
 type session struct {
 	ID      []byte `json:"id"`
 	Key     string `json:"key,omitempty"`
 	EndsSec int64  `json:"ends"`
-	// SeenSec is when a person last opened a page or sent a form, to a fifteenth of Config.IdleMax.
+	// SeenSec is when the user last opened a page or submitted a form. It is accurate to a fifteenth
+	// of Config.IdleMax.
 	SeenSec int64 `json:"seen,omitempty"`
 }
 
-// row returns the key of the record that tells all nodes that the session was ended.
+// row returns the key of the record that tells all nodes that the session was signed out.
 func (s session) row() string { return "ses_" + hex.EncodeToString(s.ID) }
 
 func newAEAD(key [32]byte) (cipher.AEAD, error) {
@@ -56,7 +58,6 @@ func newAEAD(key [32]byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// newSession returns a session that ends after a time.
 func (x *Console) newSession(apiKey string, lasts time.Duration) (session, error) {
 	now := x.Now()
 	s := session{
@@ -83,7 +84,7 @@ func (x *Console) seal(s session, purpose string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// open returns a session that this deployment sealed and that has not ended.
+// open returns a session that this deployment has sealed and that has not ended.
 func (x *Console) open(text, purpose string) (s session, ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) < x.sealed.NonceSize() || len(raw) > maxSealedBytes {
@@ -97,7 +98,7 @@ func (x *Console) open(text, purpose string) (s session, ok bool) {
 	return s, true
 }
 
-// hasEnded reports whether a session was signed out at any node, or was idle for too long.
+// hasEnded reports whether a session was signed out at any node, or has been idle for too long.
 func (x *Console) hasEnded(s session) (bool, error) {
 	if x.idle(s) >= x.IdleMax || x.ended.has(s) {
 		return true, nil
@@ -108,15 +109,14 @@ func (x *Console) hasEnded(s session) (bool, error) {
 
 func (x *Console) idle(s session) time.Duration { return x.Now().Sub(time.Unix(s.SeenSec, 0)) }
 
-// end ends a session at this node now, and at other nodes once they have read the record.
+// end ends a session, immediately at this node and at other nodes once they have read the record.
 func (x *Console) end(ctx context.Context, s session) error {
 	x.ended.use(s, x.Now().Unix(), x.Sessions.Forget)
 	return x.Sessions.EndSession(ctx, s.row(), s.EndsSec*1000)
 }
 
-// seen records that a user is active. Requests of a page's own script do not count.
 func (x *Console) seen(w http.ResponseWriter, r *http.Request, s session) error {
-	mode := r.Header.Get("Sec-Fetch-Mode") // empty: a browser without it, or no TLS
+	mode := r.Header.Get("Sec-Fetch-Mode") // empty: the browser doesn't support it, or there is no TLS
 	if x.idle(s) < x.IdleMax/15 || mode != "" && mode != "navigate" {
 		return nil
 	}
@@ -142,7 +142,6 @@ func isSecure(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-// held returns the session that a browser holds for a purpose.
 func (x *Console) held(r *http.Request, purpose string) (session, bool) {
 	cookie, err := r.Cookie(x.cookieName(purpose, isSecure(r)))
 	if err != nil {
@@ -151,7 +150,7 @@ func (x *Console) held(r *http.Request, purpose string) (session, bool) {
 	return x.open(cookie.Value, purpose)
 }
 
-// keep has the browser hold a session until it is closed.
+// keep stores a session in the browser until the browser is closed.
 func (x *Console) keep(w http.ResponseWriter, r *http.Request, s session, purpose string) error {
 	value, err := x.seal(s, purpose)
 	if err == nil {
@@ -160,7 +159,6 @@ func (x *Console) keep(w http.ResponseWriter, r *http.Request, s session, purpos
 	return err
 }
 
-// forget has the browser forget a session.
 func (x *Console) forget(w http.ResponseWriter, r *http.Request, purpose string) {
 	gone := x.cookie(r, purpose, "") // #nosec G124 -- as cookie says
 	gone.MaxAge = -1
@@ -175,21 +173,20 @@ func (x *Console) cookie(r *http.Request, purpose, value string) *http.Cookie {
 	return &http.Cookie{ // #nosec G124 -- Secure with TLS: run has no TLS, on loopback
 		Name:     x.cookieName(purpose, secure),
 		Value:    value,
-		Path:     "/", // __Host- asks for it
+		Path:     "/", // required by __Host-
 		HttpOnly: true,
 		Secure:   secure,
 		SameSite: http.SameSiteStrictMode,
 	}
 }
 
-// token returns the value that each form of a session posts, and that no other site can know.
+// token returns a secret value that proves that a form was created for the session.
 func (x *Console) token(s session) string {
 	mac := hmac.New(sha256.New, x.tokenKey[:])
 	mac.Write(s.ID)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// posted reports whether a form was made for a session.
 func (x *Console) posted(r *http.Request, s session) bool {
 	return hmac.Equal([]byte(r.PostFormValue("token")), []byte(x.token(s)))
 }

@@ -12,27 +12,25 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// signedStart is how much of what is signed is shown, in bytes: the body is shown by itself.
+// signedStart is how many bytes of the signed content are shown. The body is also shown separately.
 const signedStart = 96
 
-// signatureView follows a receiver's check of a signature, step by step, on headers that the
-// server signed for the time when the event was created. It knows no secret, and asks for none: a
-// person who doubts compares what is signed, by its digest, with what their own program has signed.
+// signatureView shows step by step how a receiver verifies a signature, using headers that the
+// server signed for the time when the event was created. It contains no secret. Users can compare
+// the digest of the signed content with their own program's.
 type signatureView struct {
 	Timestamp string
-	Start     string // of what is signed
-	Cut       bool   // there is more of it
+	Start     string // start of the signed content
+	Cut       bool   // Start is not all of it
 	Bytes     int
-	SHA256    string // of what is signed
+	SHA256    string // digest of the signed content
 	Entries   []signatureEntry
-	Until     *moment // receivers take it
+	Until     *moment // when receivers stop accepting it
 	Tolerance string
 }
 
-// signatureEntry is one candidate of the header.
 type signatureEntry struct{ Text, Scheme, Key string }
 
-// viewSignature explains headers; nil without headers.
 func (x *Console) viewSignature(
 	h *client.DeliveryHeaders, body, endpointID string,
 ) *signatureView {
@@ -59,7 +57,8 @@ func (x *Console) viewSignature(
 	return &v
 }
 
-// signatureEntries takes a Webhook-Signature apart, as receivers do (docs/decisions/signatures.md).
+// signatureEntries splits a Webhook-Signature header, as receivers do
+// (docs/decisions/signatures.md).
 func signatureEntries(header, endpointID string) (entries []signatureEntry) {
 	secrets := map[string]int{}
 	add := func(text, scheme string) {

@@ -18,17 +18,16 @@ const (
 	linkMax      = 10 * time.Minute
 	maxLinks     = 1024
 	maxFormBytes = 16 << 10
-	// maxFilledBytes is more than a watch with 1,000 senders and 100 assets needs.
+	// maxFilledBytes is enough for a watch with 1,000 senders and 100 assets.
 	maxFilledBytes = 256 << 10
 )
 
-// signInView is the sign-in page.
 type signInView struct {
 	Token, Next, Fault string
 	SignedOut, Ended   bool
 }
 
-// nextOf returns the address to continue at, which is always a page of the console.
+// nextOf returns the path to continue at. It is always a page of the console.
 func nextOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil ||
@@ -48,7 +47,7 @@ func (x *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// askForKey shows the sign-in page, with a session that ties its form to the browser.
+// askForKey shows the sign-in page, and sets a cookie that ties its form to the browser.
 func (x *Console) askForKey(w http.ResponseWriter, r *http.Request, status int, v signInView) {
 	s, have := x.held(r, forForm)
 	if !have {
@@ -71,7 +70,7 @@ func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	v := signInView{Next: nextOf(r.PostFormValue("next"))}
 	s, ok := x.held(r, forForm)
 	if !ok || !x.posted(r, s) {
-		v.Fault = "This page was open for too long, or the browser keeps no cookies. Try again."
+		v.Fault = "This page was open for too long, or the browser does not store cookies. Try again."
 		x.askForKey(w, r, http.StatusForbidden, v)
 		return
 	}
@@ -85,7 +84,7 @@ func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	x.begin(w, r, apiKey, v.Next)
 }
 
-// admits asks the API whether it takes a key from this browser.
+// admits checks with the API whether this browser may use a key.
 func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) error {
 	if !domain.WellFormedAPIKey(apiKey) {
 		return &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
@@ -100,8 +99,8 @@ func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) 
 	return err
 }
 
-// asksWith makes a request to the API with a key or a portal credential. It passes the Retry-After
-// of a refusal on to the browser.
+// asksWith sends a request to the API with a key or a portal credential. If the API rejects it,
+// Retry-After is passed on to the browser.
 func (x *Console) asksWith(w http.ResponseWriter, r *http.Request, apiKey string) error {
 	c, b, err := x.clientOf(r, apiKey)
 	if err != nil {
@@ -110,7 +109,7 @@ func (x *Console) asksWith(w http.ResponseWriter, r *http.Request, apiKey string
 	_, err = c.ListEndpoints(r.Context(), client.EndpointFilter{}, client.Page{Limit: 1})
 	var p *client.Problem
 	if errors.As(err, &p) && p.Code == problem.CodeMissingPermission {
-		return nil // it is a key: its pages say what it may not do
+		return nil // the key is valid; pages show what it may not do
 	}
 	if err != nil && b.retrySeconds != "" {
 		w.Header().Set("Retry-After", b.retrySeconds)
@@ -122,7 +121,7 @@ func refusalOf(err error) (status int, fault string) {
 	var p *client.Problem
 	switch {
 	case !errors.As(err, &p):
-		return http.StatusInternalServerError, "The server failed. Its log says why."
+		return http.StatusInternalServerError, "The server failed. See its log for the cause."
 	case p.Status == http.StatusUnauthorized:
 		return p.Status, "This key is not valid here: it is mistyped, revoked, rolled or expired, " +
 			"or may not be used from this address."
@@ -130,7 +129,7 @@ func refusalOf(err error) (status int, fault string) {
 	return p.Status, p.Detail
 }
 
-// begin signs in with a new session, whatever the browser held before.
+// begin starts a new session, replacing any earlier one.
 func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next string) {
 	s, err := x.newSession(apiKey, sessionMax)
 	if err == nil {
@@ -144,11 +143,11 @@ func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next str
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// signOut ends the session, including copies of its cookie.
+// signOut ends the session everywhere, including copies of its cookie.
 func (x *Console) signOut(v *visit) (string, error) {
 	x.forget(v.w, v.r, forSession)
 	if err := x.end(v.r.Context(), v.session); err != nil {
-		x.Log.Error("a session was not ended at other nodes", "error", err)
+		x.Log.Error("cannot end a session at other nodes", "error", err)
 		return "", &client.Problem{
 			Status: http.StatusServiceUnavailable,
 			Code:   problem.CodeWritesRefused,
@@ -157,13 +156,13 @@ func (x *Console) signOut(v *visit) (string, error) {
 		}
 	}
 	if x.isPortal() {
-		return x.at, nil // which says so
+		return x.at, nil // the page says that the session has ended
 	}
 	return x.at + "/sign-in?out", nil
 }
 
-// SignInLink returns the path of a page that signs in with a key. It works once, at this console,
-// for ten minutes.
+// SignInLink returns the path of a page that signs in with a key. It works once, at this node, for
+// ten minutes.
 func (x *Console) SignInLink(apiKey string) (string, error) {
 	s, err := x.newSession(apiKey, linkMax)
 	if err != nil {
@@ -173,11 +172,11 @@ func (x *Console) SignInLink(apiKey string) (string, error) {
 	return Path + "/link?to=" + text, err
 }
 
-// usedLinks remembers links, or sessions that were signed out, until they have ended.
+// usedLinks remembers used links, or sessions that were signed out, until they expire.
 type usedLinks struct {
-	of   string // identifies this console, so that no other accepts its links
+	of   string // identifies this console, so that no other console accepts its links
 	mu   sync.Mutex
-	used map[string]int64 // when it ends, by session id
+	used map[string]int64 // expiry by session id
 }
 
 func newUsedLinks() *usedLinks { return &usedLinks{of: rand.Text(), used: make(map[string]int64)} }
@@ -189,8 +188,8 @@ func (l *usedLinks) has(s session) bool {
 	return used
 }
 
-// use records the use of a link, and reports whether it was the first. If too many are remembered,
-// no link works. It calls forgotten with each link that has ended.
+// use records the use of a link, and reports whether it is the first one. If too many links are
+// remembered, no link works. It calls forgotten with each expired link.
 func (l *usedLinks) use(s session, nowSec int64, forgotten func(row string)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +209,7 @@ func (l *usedLinks) use(s session, nowSec int64, forgotten func(row string)) boo
 func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	s, ok := x.open(r.URL.Query().Get("to"), forLink+x.links.of)
 	if ok {
-		if err := x.admits(w, r, s.Key); err != nil { // the link can be followed again
+		if err := x.admits(w, r, s.Key); err != nil { // the link stays usable
 			status, fault := refusalOf(err)
 			x.askForKey(w, r, status, signInView{Next: Path, Fault: fault})
 			return
@@ -219,7 +218,7 @@ func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	if !ok || !x.links.use(s, x.Now().Unix(), func(string) {}) {
 		x.askForKey(w, r, http.StatusForbidden, signInView{
 			Next:  Path,
-			Fault: "This link was used, or is too old. Sign in with an API key.",
+			Fault: "This link has already been used or has expired. Sign in with an API key.",
 		})
 		return
 	}

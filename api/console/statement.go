@@ -10,25 +10,24 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// statementPages bounds how many pages of the API a download has; of 250 moves each.
+// statementPages limits a download to this number of API pages of 250 moves each.
 const statementPages = 200
 
-// none is an amount of nothing, as the API writes it.
+// none is the API's format for an amount of zero.
 const none = "0.0000000"
 
-// statementView holds the changes of a wallet's balances.
+// statementView shows the changes of a wallet's balances.
 type statementView struct {
 	client.Statement
 	form
 	Kept     *moment
 	Rows     []moveRow
-	Gaps     []client.BalanceStatement // balances with something unexplained
+	Gaps     []client.BalanceStatement // balances with unexplained changes
 	First    bool
 	Next     string
 	Download string
 }
 
-// moveRow is one change of a balance.
 type moveRow struct {
 	client.BalanceMove
 	Closed   *moment
@@ -105,8 +104,8 @@ func (x *Console) moveRow(m client.BalanceMove) moveRow {
 
 var nextLink = regexp.MustCompile(`^<(/v1/[^>]+)>; rel="next"$`)
 
-// downloadStatement answers with a statement as CSV: the pages of the API, one after another, with
-// one line of names.
+// downloadStatement serves a statement as CSV. It concatenates the API's pages and keeps only the
+// first header line.
 func (x *Console) downloadStatement(w http.ResponseWriter, r *http.Request) {
 	v := x.visiting(w, r)
 	if v == nil {
@@ -152,14 +151,14 @@ func (x *Console) downloadStatement(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="statement.csv"`)
-	_, _ = w.Write(all.Bytes()) // the browser may be gone: the error concerns nobody
+	_, _ = w.Write(all.Bytes())
 }
 
 var (
 	errNoStatement = &client.Problem{
 		Status: http.StatusUnprocessableEntity,
-		Title:  "There is no such statement",
-		Detail: "The API refuses it. The page of the statement says why.",
+		Title:  "Statement not found",
+		Detail: "The API rejected the request. See the statement's page for the reason.",
 	}
 	errLongStatement = &client.Problem{
 		Status: http.StatusUnprocessableEntity,
@@ -168,7 +167,7 @@ var (
 	}
 )
 
-// csvPage asks the API for a page, and where the next one is.
+// csvPage reads a page from the API, and returns the path of the next one.
 func (v *visit) csvPage(at string) (body []byte, next string, ok bool) {
 	// #nosec G704 -- no network is asked: the API's handler within the process answers it
 	r, err := http.NewRequestWithContext(v.r.Context(), http.MethodGet, "http://console"+at, nil)

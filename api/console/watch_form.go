@@ -7,21 +7,19 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// watchFormView is the form that makes or changes a watch.
 type watchFormView struct {
 	form
-	ID        string // of the watch that is changed; empty: a new one
-	Wallet    string // of it
-	Once      bool   // it is for one payment
+	ID        string // the watch to change; empty for a new one
+	Wallet    string // the watch's wallet
+	Once      bool   // the watch is for a single payment
 	Endpoints []client.Endpoint
-	More      bool // there are more than those
+	More      bool // there are more endpoints
 	Title     string
 }
 
-// choice is one of a list.
 type choice struct{ Value, Words string }
 
-// The choices of amounts and memos. A memo that is equal to one is chosen by its type.
+// The options for amounts and memos. The memo type is the option for memos that must match a value.
 var (
 	amountChoices = []choice{
 		{"any", "any"},
@@ -40,7 +38,7 @@ var (
 	}
 )
 
-// watchFields are the fields of the form, by what the API calls them.
+// watchFields maps the API's pointers to the form's fields.
 var watchFields = [][2]string{
 	{"/walletAddress", "walletAddress"}, {"/label", "label"}, {"/endpointId", "endpointId"},
 	{"/assets", "assets"}, {"/amountRule/max", "amountTo"}, {"/amountRule/min", "amount"},
@@ -50,7 +48,6 @@ var watchFields = [][2]string{
 	{"/expiresAt", "expiresAt"}, {"/once", "forOne"},
 }
 
-// watchForm is the page of the form, with the endpoints to choose from.
 func (x *Console) watchForm(v *visit, f watchFormView) (page, error) {
 	f.Title = "New watch"
 	if f.ID != "" {
@@ -78,7 +75,6 @@ func (x *Console) editWatch(v *visit) (page, error) {
 	return x.watchForm(v, watchFormView{form: f, ID: w.ID, Wallet: w.WalletAddress, Once: w.Once})
 }
 
-// valuesOf returns the form's values for a watch.
 func valuesOf(w client.Watch) url.Values {
 	values := url.Values{
 		"label": {w.Label}, "endpointId": {w.EndpointID}, "eventTypes": w.EventTypes,
@@ -101,7 +97,7 @@ func valuesOf(w client.Watch) url.Values {
 	return values
 }
 
-// watch returns the form's request to the API, without the fields that only a new watch has.
+// watch returns the form's request to the API, without the fields that only new watches have.
 func (f *form) watch() client.WatchCreate {
 	w := client.WatchCreate{
 		Label: f.Value("label"), EndpointID: f.text("endpointId"), Assets: []client.Asset{},
@@ -118,7 +114,7 @@ func (f *form) watch() client.WatchCreate {
 		w.Assets = append(w.Assets, a)
 	}
 	if len(w.EventTypes) == 0 {
-		f.fault("eventTypes", "choose one at least: the watch would tell of nothing")
+		f.fault("eventTypes", "choose at least one, or the watch would report nothing")
 	}
 	if text := f.text("expiresAt"); text != "" {
 		at, err := readTime(text)
@@ -167,7 +163,7 @@ func (x *Console) createWatch(v *visit) (string, *page, error) {
 	return "", v.again(p), err
 }
 
-// watchPath is where a person sees a watch after a change, with what the API warns of.
+// watchPath returns the URL of a watch after a change, including the API's warnings.
 func (v *visit) watchPath(w client.Watch, done string) string {
 	q := url.Values{"done": {done}}
 	for _, warning := range w.Warnings {
@@ -197,7 +193,7 @@ func (x *Console) updateWatch(v *visit) (string, *page, error) {
 	return "", v.again(p), err
 }
 
-// patchOf names every field of the form, so that what was emptied is empty.
+// patchOf sets every field of the form, so that fields the user has cleared become empty.
 func patchOf(w client.WatchCreate) client.Patch {
 	return client.Patch{
 		"label": w.Label, "endpointId": w.EndpointID, "assets": w.Assets,
@@ -210,10 +206,10 @@ func (x *Console) watchToDelete(v *visit) (confirmView, error) {
 	w, err := v.api.GetWatch(v.r.Context(), v.r.PathValue("id"))
 	at := v.console.at + "/watches/" + url.PathEscape(w.ID)
 	c := confirmView{
-		Title: "Delete the watch", Button: "Delete it for good", Action: at + "/delete", Back: at,
+		Title: "Delete watch", Button: "Delete permanently", Action: at + "/delete", Back: at,
 		Lines: []string{
-			"Payments of ledgers that are read from now on are not held against it.",
-			"What it has told of stays, and is delivered.",
+			"Payments in later ledgers are no longer matched against it.",
+			"Events that it has created remain and are delivered.",
 		},
 		Name: w.Label, Danger: true, Section: "watches",
 	}

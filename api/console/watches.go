@@ -10,7 +10,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// watchRow is a watch in a list, with its rules in words.
 type watchRow struct {
 	client.Watch
 	Name    string
@@ -52,26 +51,24 @@ func (x *Console) listWatches(v *visit) (page, error) {
 	return showList(v, &view, "Watches", pointersOf(filter), found, err, x.watchRow)
 }
 
-// watchView is one watch.
 type watchView struct {
 	watchRow
-	Rejections bool // are reported
+	Rejections bool // the watch reports rejected payments
 	Backfill   *backfillView
-	Looking    form // for a backfill
+	Looking    form // the backfill form
 	Recent     []eventRow
 	Rejected   []rejectedRow
-	History    *troubleView // in place of the events
+	History    *troubleView // shown instead of the events
 	Check      checkView
-	Warnings   []string // of the change that led here
+	Warnings   []string // from the change that led here
 }
 
-// rejectedRow is a payment that failed rules, and which.
 type rejectedRow struct {
 	eventRow
 	Reasons []string
 }
 
-// checkView is the rule tester: a payment that nobody has made, and what the watch makes of it.
+// checkView is the rule tester: a hypothetical payment, and how the watch would treat it.
 type checkView struct {
 	form
 	Asked    bool
@@ -81,13 +78,12 @@ type checkView struct {
 	Answered bool
 }
 
-// checkFields are the fields of the rule tester, as the API names them.
+// checkFields maps the API's pointers to the rule tester's fields.
 var checkFields = [][2]string{
 	{"/amount", "amount"}, {"/asset", "asset"}, {"/memoType", "memo"}, {"/memo", "memo"},
 	{"/sender", "sender"},
 }
 
-// backfillView is how far a backfill is.
 type backfillView struct {
 	client.Backfill
 	Percent int
@@ -101,20 +97,19 @@ func viewBackfill(b *client.Backfill) *backfillView {
 	v := backfillView{Backfill: *b}
 	switch {
 	case b.Problem != nil:
-		v.Words = "Not all ledgers were matched: " + *b.Problem + "; " + b.Counts()
+		v.Words = "Some ledgers were not matched: " + *b.Problem + "; " + b.Counts()
 	case b.Done:
 		v.Percent, v.Words = 100, "done; "+b.Counts()
 	case b.To == nil || *b.To <= b.From:
-		v.Words = "It has not begun."
+		v.Words = "Not started yet."
 	default:
 		read, all := uint64(max(b.Next, b.From)-b.From), uint64(*b.To-b.From)+1
 		v.Percent = int(min(100, 100*read/all)) // #nosec G115 -- at most 100
-		v.Words = fmt.Sprintf("%d of %d ledgers were read.", read, all)
+		v.Words = fmt.Sprintf("%d of %d ledgers read.", read, all)
 	}
 	return &v
 }
 
-// check asks the API what the watch would make of the payment that the address names.
 func (v *visit) check(watchID string) (view checkView, err error) {
 	q := v.r.URL.Query()
 	view.form = form{Values: q}
@@ -137,15 +132,15 @@ func (v *visit) check(watchID string) (view checkView, err error) {
 	view.Answered = true
 	switch {
 	case made.EventType == nil:
-		view.Word = stateWord{"Not told", "cancelled"}
-		view.Says = "Nobody would be told of it: " +
+		view.Word = stateWord{"Not reported", "cancelled"}
+		view.Says = "It would not be reported: " +
 			strings.Join(allWorded(silenceWords, made.NotReported), "; ") + "."
 	case made.Verification.Outcome == "VERIFIED":
 		view.Word = stateWord{"Match", "delivered"}
-		view.Says = "It meets every rule: the endpoint would be told of it."
+		view.Says = "It meets every rule. The endpoint would receive it."
 	default:
 		view.Word = stateWord{"Rejected", "failed"}
-		view.Says = "The endpoint would be told that it was rejected."
+		view.Says = "The endpoint would receive a rejected payment."
 	}
 	view.Reasons = allWorded(reasonWords, made.Verification.Reasons)
 	return view, nil
@@ -159,7 +154,7 @@ func (x *Console) showWatch(v *visit) (page, error) {
 	return x.watchPage(v, w, form{})
 }
 
-// watchPage is the page of a watch, with a backfill that was asked for and refused.
+// watchPage returns the page of a watch. looking is a backfill form with errors, if any.
 func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err error) {
 	view := watchView{
 		watchRow: x.watchRow(w), Backfill: viewBackfill(w.Backfill), Looking: looking,
@@ -180,7 +175,6 @@ func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err
 	return page{"watch", "Watch", "watches", view}, nil
 }
 
-// addRecent reads the newest events of the watch.
 func (x *Console) addRecent(v *visit, view *watchView) (err error) {
 	view.Recent, err = x.recent(v, client.EventFilter{WatchID: view.ID}, 10)
 	if err != nil || !view.Rejections {
@@ -194,10 +188,10 @@ func (x *Console) addRecent(v *visit, view *watchView) (err error) {
 	return err
 }
 
-// backfillFields are the fields of a backfill's form.
+// backfillFields maps the API's pointers to the backfill form's fields.
 var backfillFields = [][2]string{{"/from", "from"}, {"/to", "to"}}
 
-// backfillWatch requests a backfill: past ledgers are matched against a watch.
+// backfillWatch requests a backfill, which matches past ledgers against a watch.
 func (x *Console) backfillWatch(v *visit) (string, *page, error) {
 	id, asked := v.r.PathValue("id"), v.posted()
 	var body client.BackfillCreate
@@ -227,7 +221,7 @@ func (x *Console) backfillAgain(v *visit, id string, asked form) (string, *page,
 	return "", v.again(p), err
 }
 
-// ledger reads a field that holds the sequence of a ledger; 0: none.
+// ledger parses a ledger sequence. It returns 0 if the field is empty.
 func (f *form) ledger(name string) uint32 {
 	text := f.text(name)
 	n, err := strconv.ParseUint(text, 10, 31)

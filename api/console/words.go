@@ -9,10 +9,10 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// moment is a point of time as a page shows it.
+// moment is a point in time as pages show it.
 type moment struct{ ISO, Text, Ago string }
 
-// moment is nil for no time.
+// moment returns nil if there is no time.
 func (x *Console) moment(t *time.Time) *moment {
 	if t == nil || t.IsZero() {
 		return nil
@@ -25,7 +25,6 @@ func (x *Console) moment(t *time.Time) *moment {
 	}
 }
 
-// away says how long ago something was, or in how long it will be.
 func away(d time.Duration) string {
 	if d < 0 {
 		return "in " + span(-d)
@@ -33,7 +32,7 @@ func away(d time.Duration) string {
 	return span(d) + " ago"
 }
 
-// span is a duration in its largest unit.
+// span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -48,7 +47,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// short cuts an address or an id to its ends.
+// short shortens an address or an id to its ends.
 func short(s string) string {
 	if len(s) <= 16 {
 		return s
@@ -56,7 +55,7 @@ func short(s string) string {
 	return s[:6] + "…" + s[len(s)-6:]
 }
 
-// stateWord is a delivery's state in a word, and the class of its colour.
+// stateWord is a state in a word, and the CSS class of its colour.
 type stateWord struct{ Word, Class string }
 
 var deliveryWords = map[string]stateWord{
@@ -83,47 +82,47 @@ var typeWords = map[string]string{
 }
 
 var disabledWords = map[string]string{
-	"gone":                 "its receiver answered 410 Gone",
+	"gone":                 "its receiver responded with 410 Gone",
 	"consecutive_failures": "too many deliveries in a row failed",
-	"manual":               "somebody disabled it",
+	"manual":               "it was disabled manually",
 }
 
 var attemptWords = map[string]string{
-	"TIMEOUT":        "no complete answer in time",
+	"TIMEOUT":        "no complete response in time",
 	"DNS":            "the host name did not resolve",
-	"CONN_REFUSED":   "the connection could not be made, or was dropped",
+	"CONN_REFUSED":   "the connection failed or was dropped",
 	"TLS":            "the certificate is not valid, or the TLS handshake failed",
-	"REDIRECT":       "it redirects, which is not followed",
-	"SSRF_BLOCKED":   "the host name leads to an internal address",
-	"BODY_TOO_LARGE": "the answer's body was over 64 KB",
+	"REDIRECT":       "it redirects, and redirects are not followed",
+	"SSRF_BLOCKED":   "the host name resolves to an internal address",
+	"BODY_TOO_LARGE": "the response body was larger than 64 KB",
 }
 
 var reasonWords = map[string]string{
 	"ASSET_NOT_ACCEPTED": "the asset is not one of the watch's",
-	"AMOUNT_MISMATCH":    "the amount is not the one that was asked for",
+	"AMOUNT_MISMATCH":    "the amount is not the requested one",
 	"AMOUNT_TOO_LOW":     "the amount is too low",
 	"AMOUNT_TOO_HIGH":    "the amount is too high",
 	"MEMO_REQUIRED":      "it has no memo",
 	"MEMO_NOT_ALLOWED":   "it has a memo",
-	"MEMO_TYPE_MISMATCH": "the memo is of another type",
-	"MEMO_MISMATCH":      "the memo is another",
+	"MEMO_TYPE_MISMATCH": "the memo has a different type",
+	"MEMO_MISMATCH":      "the memo is different",
 	"SENDER_NOT_ALLOWED": "the sender is not on the list",
 }
 
 var silenceWords = map[string]string{
-	"NOT_REPORTED":     "the watch tells only of other outcomes",
+	"NOT_REPORTED":     "the watch only reports other outcomes",
 	"EXPIRED":          "the watch has expired",
-	"FULFILLED":        "the watch is for one payment, and has taken it",
+	"FULFILLED":        "the watch is for one payment, and has already matched it",
 	"ENDPOINT_DELETED": "the watch's endpoint was deleted",
-	"WATCHED_LATER":    "the watch was made later",
-	"RULES_CHANGED":    "the watch would take it now: it was changed since",
-	"PENDING":          "its event is still on its way",
+	"WATCHED_LATER":    "the watch was created later",
+	"RULES_CHANGED":    "the watch was changed since, and would match it now",
+	"PENDING":          "its event is still pending",
 }
 
 var warningForm = regexp.MustCompile(`^[A-Z_]+(:[0-9A-Za-z_-]{1,64})?$`)
 
-// warningWords returns the meaning of a warning of the API, or "" if it is unknown: addresses may
-// hold any text.
+// warningWords returns the meaning of an API warning, or "" if it is unknown. Warnings come from
+// the URL, which may contain any text.
 func warningWords(warning string) string {
 	if detail := client.WarningDetail(warning); warningForm.MatchString(warning) && detail != warning {
 		return detail
@@ -131,7 +130,6 @@ func warningWords(warning string) string {
 	return ""
 }
 
-// partWords are the parts of the service that /readyz reports.
 var partWords = map[string]string{
 	"directory": "Endpoints, watches and keys",
 	"disk":      "Disk",
@@ -140,7 +138,7 @@ var partWords = map[string]string{
 	"history":   "History",
 }
 
-// worded returns the meaning of a word of the API, or the word itself.
+// worded returns the meaning of one of the API's words, or the word itself.
 func worded(words map[string]string, word string) string {
 	if meaning, known := words[word]; known {
 		return meaning
@@ -148,7 +146,6 @@ func worded(words map[string]string, word string) string {
 	return word
 }
 
-// allWorded returns the meanings of words of the API.
 func allWorded(words map[string]string, of []string) (meanings []string) {
 	for _, word := range of {
 		meanings = append(meanings, worded(words, word))
@@ -156,7 +153,8 @@ func allWorded(words map[string]string, of []string) (meanings []string) {
 	return meanings
 }
 
-// assetWords names an asset with the end of its issuer: codes alone can be anybody's.
+// assetWords returns an asset's code and the ends of its issuer, because anybody can issue an asset
+// with the same code.
 func assetWords(a client.Asset) string {
 	if a.Issuer == nil {
 		return a.Code
@@ -164,7 +162,7 @@ func assetWords(a client.Asset) string {
 	return a.Code + " of " + short(*a.Issuer)
 }
 
-// rulesInWords says which payments a watch reports, one sentence per line.
+// rulesInWords describes which payments a watch reports, one sentence per line.
 func rulesInWords(w client.Watch) []string {
 	assets := make([]string, len(w.Assets))
 	for i, a := range w.Assets {
@@ -177,14 +175,14 @@ func rulesInWords(w client.Watch) []string {
 	}
 	switch n := len(w.SenderAllowlist); n {
 	case 0:
-		lines = append(lines, "Anybody may send it.")
+		lines = append(lines, "Anyone may send it.")
 	case 1:
 		lines = append(lines, "Only "+short(w.SenderAllowlist[0])+" may send it.")
 	default:
 		lines = append(lines, fmt.Sprintf("Only %d listed senders may send it.", n))
 	}
 	if w.Once {
-		lines = append(lines, "It is the first such payment: the watch is for one.")
+		lines = append(lines, "It is the first such payment, because the watch is for a single one.")
 	}
 	return lines
 }
@@ -192,7 +190,7 @@ func rulesInWords(w client.Watch) []string {
 func amountInWords(r client.AmountRule) string {
 	switch r.Kind {
 	case "any":
-		return "The amount may be any."
+		return "Any amount is accepted."
 	case "exact":
 		return "The amount is exactly " + r.Amount + "."
 	case "min":
@@ -200,7 +198,7 @@ func amountInWords(r client.AmountRule) string {
 	case "max":
 		return "The amount is " + r.Amount + " or less."
 	case "range":
-		return "The amount is between " + r.Min + " and " + r.Max + ", both included."
+		return "The amount is between " + r.Min + " and " + r.Max + ", inclusive."
 	}
 	return "The amount follows a rule that this console does not know: " + r.Kind + "."
 }
@@ -208,18 +206,17 @@ func amountInWords(r client.AmountRule) string {
 func memoInWords(r client.MemoRule) string {
 	switch r.Kind {
 	case "any":
-		return "A memo may be there or not."
+		return "A memo is optional."
 	case "present":
-		return "There is a memo."
+		return "A memo is required."
 	case "absent":
-		return "There is no memo."
+		return "A memo is not allowed."
 	case "equals":
 		return "The memo is the " + r.Type + " “" + r.Value + "”."
 	}
 	return "The memo follows a rule that this console does not know: " + r.Kind + "."
 }
 
-// orList joins words with commas and an or.
 func orList(words []string) string {
 	if n := len(words); n > 1 {
 		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]

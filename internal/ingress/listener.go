@@ -41,7 +41,7 @@ type Listener struct {
 	mu        sync.Mutex
 	open      int
 	byAddress map[netip.Prefix]int
-	waiting   list.List
+	waiting   list.List // of *Conn, longest waiting first
 }
 
 // Listen returns a Listener that limits l.

@@ -16,11 +16,11 @@ type Node struct {
 	dir            string
 	clientAddr     string
 	controllerAddr string
-	mutualAddr     string // empty if the cluster is not secure
+	mutualAddr     string // used if the cluster is secure
 	cluster        *Cluster
 	process        *exec.Cmd // nil if not running
 	exited         chan struct{}
-	remote         *remote
+	remote         *remote // set if another process runs the broker
 }
 
 // actions maps the names in requests between processes to operations on a broker.

@@ -196,8 +196,8 @@ func (b *Broker) openDisk(cfg Config) (err error) {
 	}
 	b.disk, err = newDisk(cfg.Dir, sync, b.log.fail)
 	if errors.Is(err, errors.ErrUnsupported) {
-		cfg.Logger.Warn("cannot watch the embedded broker's folder; it syncs each file separately, which "+
-			"is slower", "folder", cfg.Dir, "error", err)
+		cfg.Logger.Warn("cannot watch the embedded broker's folder; it syncs each file separately, "+
+			"which is slower", "folder", cfg.Dir, "error", err)
 		return nil
 	}
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 type door struct {
 	*ingress.Listener
 	open   chan struct{}
-	within chan net.Conn
-	came   chan net.Conn
+	within chan net.Conn // in-process connections
+	came   chan net.Conn // network connections
 	once   sync.Once
 	closed chan struct{}
 	login  bool         // network connections must log in

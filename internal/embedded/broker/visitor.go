@@ -30,9 +30,9 @@ var errRequest = errors.New("broker: malformed or oversized request, or request 
 // makes it crash.
 type visitor struct {
 	*ingress.Conn
-	in     atomic.Bool
-	asked  chan int16 // keys of pending requests before the login
-	proven int        // responses to SASLAuthenticate
+	in     atomic.Bool // logged in
+	asked  chan int16  // keys of pending requests before the login
+	proven int         // responses to SASLAuthenticate
 
 	start [startBytes]byte // first bytes of the current request
 	begun int

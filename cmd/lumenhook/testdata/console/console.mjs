@@ -127,7 +127,7 @@ async function make(page) {
   await looked(page, "watch-form");
   await page.fill("#amountTo", "100.5");
   await press(page, "Make the watch");
-  await page.getByText("The watch was made").waitFor();
+  await page.getByText("Watch created").waitFor();
   await page.locator("#check #amount").fill("25");
   await page.locator("#check #asset").fill("XLM");
   await press(page, "Check");
@@ -145,18 +145,18 @@ async function make(page) {
   await page.goBack();
   await page.getByRole("link", { name: "Delete…" }).click();
   await page.fill("#name", "another");
-  await press(page, "Delete it for good");
+  await press(page, "Delete permanently");
   await page.locator("#name-fault").waitFor();
   await looked(page, "delete");
   await page.fill("#name", "Invoice 1043");
-  await press(page, "Delete it for good");
-  await page.getByText("It was deleted.").waitFor();
+  await press(page, "Delete permanently");
+  await page.getByText("Deleted.").waitFor();
 }
 
 async function steer(page) {
   await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
   await press(page, "Disable");
-  await page.getByText("somebody disabled it").waitFor();
+  await page.getByText("it was disabled manually").waitFor();
   await looked(page, "endpoint-disabled");
   await press(page, "Enable");
   await page.getByRole("button", { name: "Send a test" }).waitFor();
@@ -168,7 +168,7 @@ async function steer(page) {
   assert.equal(await page.locator(".count strong").textContent(), "1");
   await looked(page, "replay");
   await press(page, "Replay 1");
-  await page.getByText("What failed is queued again").waitFor();
+  await page.getByText("Failed deliveries are queued again").waitFor();
   await page.goto(`${on.api}/console/events?minAmount=99`);
   await page.getByText("Delivered", { exact: true }).waitFor();
   await page.getByRole("row").filter({ hasText: "99.5000000 XLM" }).getByRole("link").first().click();
