@@ -1,12 +1,12 @@
-// Package readmodel declares the types that are read back from Lumenhook: the filters, positions,
-// records and errors of the directory and the history. The parts that answer reads
-// (streams/directory, projections/history) and the part that requests them (api) share these types,
-// so that no part converts another's. It hides nothing, reads nothing, and imports only the domain.
+// Package readmodel declares the types that reads of the directory and the history return: filters,
+// positions, records and errors. The packages that serve reads (streams/directory,
+// projections/history) and the one that requests them (api) share these types, so none of them has
+// to convert. The package contains no logic and imports only the domain.
 //
-// A list is read from a position on, newest first. A nil position is the beginning of the list, and
-// a nil next position is its end. A page may be shorter than the limit and not be the last.
+// Lists are read from a position on, newest first. A nil position is the beginning of the list, and
+// a nil next position is its end. A page may be shorter than the limit without being the last one.
 //
-// Times are Unix milliseconds; 0 means no time.
+// Times are Unix milliseconds. 0 means no time.
 //
 // File map:
 //

@@ -4,57 +4,56 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Event is an event with its current delivery. It does not say whether the delivery is held,
-// because that depends on the state of its endpoint at the time of reading.
+// Event is an event with its current delivery. It doesn't contain whether the delivery is held,
+// because that depends on the endpoint's state at the time of reading.
 type Event struct {
 	ID                  string
-	EndpointID          string // its current endpoint
+	EndpointID          string // the current endpoint
 	CreatedAtMillis     int64
-	Sequence            uint64 // number among that endpoint's deliveries; 0: no number
+	Sequence            uint64 // number among the endpoint's deliveries; 0 if it has none
 	Body                []byte // the envelope, byte for byte as receivers get it
 	State               domain.DeliveryState
-	NextAttemptAtMillis int64 // 0: no attempt is planned
-	AttemptsMade        int   // over all runs
+	NextAttemptAtMillis int64 // 0 if no attempt is planned
+	AttemptsMade        int   // across all runs
 
-	// Only in lists: from the last attempt at the current endpoint.
-	LastStatusCode int // 0: no status arrived
+	// Lists only: the last attempt at the current endpoint.
+	LastStatusCode int // 0 if there was no response
 	LastError      domain.AttemptError
 
 	// Not in lists.
-	Attempts []Attempt // of all its deliveries, oldest first
-	Behind   bool      // the history is being refilled: this may be an earlier state
+	Attempts []Attempt // at all endpoints, oldest first
+	Behind   bool      // the history is being rebuilt, so this may be an earlier state
 }
 
-// Attempt is one attempt of a delivery.
+// Attempt is an attempt of a delivery.
 type Attempt struct {
 	EndpointID string
-	Number     int // counts over all runs; 1 is the first
+	Number     int // counts from 1, across all runs
 	Run        int
 	Result     domain.AttemptResult
-	Entry      domain.LogEntry // without its hashes; its number is 0 if it is in no log
+	Entry      domain.LogEntry // without hashes; Number is 0 if the attempt is in no log
 }
 
-// Recalled is an event with the deliveries that the engine may have forgotten.
+// Recalled is an event with deliveries that the engine may have forgotten.
 type Recalled struct {
 	Event
-	// Deliveries to its endpoints, oldest first, without the fields that the body contains. Empty
-	// while the history lacks one of those before the current one.
+	// Deliveries are the deliveries to the event's endpoints, oldest first, without the fields that
+	// the body contains. It is empty while the history lacks an earlier delivery than the current one.
 	Deliveries []domain.Delivery
-	// AsOf returns the journal offset up to which the history was read, in the partition of an
-	// endpoint.
+	// AsOf returns the journal offset up to which the history of an endpoint's partition was read.
 	AsOf func(endpointID string) int64
 }
 
-// NumberedPage holds events of an endpoint after a number.
+// NumberedPage holds an endpoint's events after a number.
 type NumberedPage struct {
-	Events  []NumberedEvent // in the order of their numbers
-	Missing []Numbers       // before and between them: of events that are no longer stored
-	// AsOf is the position up to which the history was read, at least, in the endpoint's partition.
-	// Once it has more, there may be another event.
+	Events  []NumberedEvent // in number order
+	Missing []Numbers       // before and between Events: numbers of events that are no longer stored
+	// AsOf is the offset up to which the history of the endpoint's partition was read, at least. There
+	// can only be a new event once the history has read further.
 	AsOf int64
 }
 
-// NumberedEvent is an event as its endpoint gets it.
+// NumberedEvent is an event as its endpoint receives it.
 type NumberedEvent struct {
 	ID              string
 	Sequence        uint64
@@ -62,23 +61,23 @@ type NumberedEvent struct {
 	Body            []byte // the envelope, byte for byte as receivers get it
 }
 
-// Numbers are the numbers from one to another, both included.
+// Numbers is an inclusive range of numbers.
 type Numbers struct{ From, To uint64 }
 
-// EndpointFilter selects endpoints. AccountID must be set; an empty Status does not filter.
+// EndpointFilter selects endpoints. AccountID is required; an empty Status doesn't filter.
 type EndpointFilter struct {
 	AccountID string
 	Status    domain.EndpointStatus
 }
 
-// WatchFilter selects watches. AccountID must be set; empty fields do not filter.
+// WatchFilter selects watches. AccountID is required; empty fields don't filter.
 type WatchFilter struct {
 	AccountID     string
 	EndpointID    string
 	WalletAddress string
 }
 
-// EventFilter selects events. AccountID must be set; empty fields do not filter.
+// EventFilter selects events. AccountID is required; empty fields don't filter.
 type EventFilter struct {
 	AccountID     string
 	EndpointID    string
@@ -89,16 +88,16 @@ type EventFilter struct {
 	PaymentID     string
 	TxHash        string
 	Sender        string
-	Memo          string // as events show it
+	Memo          string // as in events
 	Asset         domain.Asset
-	MinStroops    *int64 // maximum payment
-	MaxStroops    *int64 // paid at most
+	MinStroops    *int64 // minimum payment
+	MaxStroops    *int64 // maximum payment
 	SinceMillis   int64  // created at or after
-	UntilMillis   int64  // created before; 0: no end
-	NoTests       bool   // without events of the type test.ping
+	UntilMillis   int64  // created before; 0 means no limit
+	NoTests       bool   // without test.ping events
 }
 
-// ChooseMax is the largest number of events that one call selects to act on.
+// ChooseMax is the maximum number of events that one call selects to act on.
 const ChooseMax = 10_000
 
 // Position is a position in a list: the last object that was returned.

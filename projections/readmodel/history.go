@@ -7,29 +7,27 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Errors of reading the history. They are returned wrapped or bare.
+// Errors of reading the history, which may be wrapped.
 var (
 	// ErrNotFound means that the history is up to date and the account has no such object.
 	ErrNotFound = errors.New("no such event")
-	// ErrExpired is an ErrNotFound: the history has the deliveries of the event, but no longer
-	// its body.
+	// ErrExpired is an ErrNotFound: the history has the event's deliveries, but no longer its body.
 	ErrExpired = fmt.Errorf("%w: its body is no longer kept", ErrNotFound)
-	// ErrBehind means that the history did not catch up in time, or that its target position is
-	// unknown: the event may or may not exist.
+	// ErrBehind means that the history did not catch up in time, or that the required position is
+	// unknown. The event may or may not exist.
 	ErrBehind = errors.New("the history is behind")
 	// ErrUnavailable means that the history cannot be read.
 	ErrUnavailable = errors.New("the history is unavailable")
-	// ErrManyBalances means that more than 2,000 balances of a wallet moved: name one.
+	// ErrManyBalances means that more than 2,000 balances of a wallet moved. The caller must select
+	// one.
 	ErrManyBalances = errors.New("too many balances moved")
-	// ErrFactsMissing means that the first facts of an object are no longer stored, so that it
-	// cannot be folded.
+	// ErrFactsMissing means that an object's first facts are no longer stored, so it cannot be folded.
 	ErrFactsMissing = errors.New("the first facts are not kept")
-	// ErrManyFacts means that an object has more facts before the page than are folded, by their
-	// number, their size, or the time to read them.
+	// ErrManyFacts means that too many facts precede the page to fold them, by number, size or time.
 	ErrManyFacts = errors.New("too many facts")
 )
 
-// Missing is an ErrUnavailable of a node without a history, with the reason for its clients.
+// Missing is the ErrUnavailable of a node without a history. Why is the reason for its clients.
 type Missing struct{ Why string }
 
 func (e Missing) Error() string { return ErrUnavailable.Error() + ": " + e.Why }
@@ -40,33 +38,33 @@ func (e Missing) Unwrap() error { return ErrUnavailable }
 type StepFilter struct {
 	AccountID string
 	ID        string
-	Before    uint64 // only facts of lower versions; 0: all
-	BeforeAt  string // endpoint whose version Before is; only for an event's facts
-	Limit     int    // 1 to 250 steps
+	Before    uint64 // only facts with lower versions; 0 means all
+	BeforeAt  string // the endpoint that Before refers to; only for facts of events
+	Limit     int    // 1 to 250
 }
 
-// StepPage holds facts with their states, newest first.
+// StepPage holds facts with the states after them, newest first.
 type StepPage[S any] struct {
 	Steps []domain.Step[S]
-	More  bool // there are earlier ones
+	More  bool // there are earlier facts
 }
 
-// RatesFilter selects attempts of an account, sent from one time to before another.
+// RatesFilter selects an account's attempts that were sent from FromMillis to before ToMillis.
 type RatesFilter struct {
 	AccountID            string
-	EndpointID           string // empty: all of the account
+	EndpointID           string // empty for the whole account
 	FromMillis, ToMillis int64
 }
 
 // Rates counts attempts by the minute in which they were sent.
 type Rates struct {
-	Minutes                   []RatesMinute // in order, those with attempts
-	MedianMillis, P99Millis   float64       // of all attempts; 0 without any
+	Minutes                   []RatesMinute // in order, without empty minutes
+	MedianMillis, P99Millis   float64       // of all attempts; 0 if there are none
 	Delivered, Refused, Unmet uint64        // in total
 }
 
-// RatesMinute is one minute: attempts that delivered, that got another answer, and that got no
-// complete answer.
+// RatesMinute counts the attempts of a minute: delivered, with another response, and without a
+// complete response.
 type RatesMinute struct {
 	AtMillis                  int64
 	Delivered, Refused, Unmet uint64
@@ -75,7 +73,7 @@ type RatesMinute struct {
 // HealthFilter selects endpoints of an account.
 type HealthFilter struct {
 	AccountID   string
-	EndpointIDs []string // empty: all that the account has or had
+	EndpointIDs []string // empty for all endpoints that the account has or had
 	NowMillis   int64
-	CountsOnly  bool // without the last attempts and the oldest pending event
+	CountsOnly  bool // without last attempts and oldest pending events
 }

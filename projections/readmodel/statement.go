@@ -2,26 +2,27 @@ package readmodel
 
 import "github.com/lumenhook/lumenhook/domain"
 
-// StatementFilter selects balance moves of a wallet. All but Balance and the times must be set.
+// StatementFilter selects balance moves of a wallet. All fields except Balance and the times are
+// required.
 type StatementFilter struct {
-	AccountID string // whose events are named
+	AccountID string // the account whose events are listed
 	Wallet    string
-	Balance   string // domain.BalanceMove.BalanceName; empty: all
+	Balance   string // domain.BalanceMove.BalanceName; empty for all
 
-	// RecordSince is the first ledger that is read. A move from it on but before the statement
-	// determines the opening balance.
+	// RecordSince is the first ledger that is read. Moves between it and the statement determine the
+	// opening balance.
 	RecordSince uint32
 	FirstLedger uint32 // of the statement
-	LastLedger  uint32 // of the statement, included
-	FromMillis  int64  // closed at or after; 0: no bound
-	ToMillis    int64  // closed before; 0: no bound
-	// OpenMillis is when LastLedger closed, if the statement ends there only because no later
-	// ledger counts yet; 0: it has its own end.
+	LastLedger  uint32 // of the statement, inclusive
+	FromMillis  int64  // closed at or after; 0 means no limit
+	ToMillis    int64  // closed before; 0 means no limit
+	// OpenMillis is when LastLedger closed, if the statement only ends there because no later ledger
+	// counts yet. It is 0 if the statement has an end of its own.
 	OpenMillis int64
-	OpenUntil  uint32 // the last ledger to read after LastLedger, if OpenMillis; 0: any
+	OpenUntil  uint32 // last ledger to read after LastLedger if OpenMillis is set; 0 means any
 }
 
-// StatementPosition is the last move that was returned. Zero is the beginning.
+// StatementPosition is the last move that was returned. The zero value is the beginning.
 type StatementPosition struct {
 	Ledger uint32
 	Place  uint64
@@ -33,37 +34,36 @@ type Statement struct {
 	Balances        []Balance         // by name
 	Moves           []Move            // oldest first
 	Next            StatementPosition // zero at the end
-	KeptSinceMillis int64             // moves of ledgers that closed earlier are deleted; 0: none are
-	// Uncounted is the newest ledger after an open statement that has recorded moves; 0: no such
-	// ledger.
+	KeptSinceMillis int64             // older moves have been deleted; 0 if none have
+	// Uncounted is the newest ledger after an open statement that has recorded moves, or 0.
 	Uncounted uint32
 }
 
-// Balance is one balance over a statement.
+// Balance is a balance over the period of a statement.
 type Balance struct {
 	Balance            string
 	Moves              uint64
 	OpeningStroops     int64
 	ClosingStroops     int64
-	UnexplainedStroops int64 // sum of the absolute values of all gaps, capped at the largest int64
+	UnexplainedStroops int64 // sum of the absolute values of all gaps, capped at math.MaxInt64
 }
 
 // Move is a balance move with its payments.
 type Move struct {
-	domain.BalanceMove        // Asset and Pool are empty: Balance names it
+	domain.BalanceMove        // without Asset and Pool: see Balance
 	Balance            string // names the asset or the pool
-	UnexplainedStroops int64  // distance from the end of the balance's last move to this one's start
+	UnexplainedStroops int64  // gap between the balance's last move and this one
 	Payments           []Paid
 }
 
-// Paid is a payment to the wallet, with the account's events for it.
+// Paid is a payment to the wallet with the account's events for it.
 type Paid struct {
 	Payment domain.Payment
 	Events  []PaidEvent
 }
 
-// PaidEvent is an event that reports a payment. The payments of a transaction also have its type,
-// and why a watch rejected it.
+// PaidEvent is an event that reports a payment. Type and Reasons, why a watch rejected the payment,
+// are only set for payments of a transaction.
 type PaidEvent struct {
 	ID, WatchID string
 	Type        domain.EventType
