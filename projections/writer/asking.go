@@ -12,21 +12,20 @@ import (
 // askedFor is how long after a read blocks are written without waiting.
 const askedFor = 2 * time.Second
 
-// asking records the reads of the history by this process. Reads of other processes are unknown.
-// The zero value has no reader.
+// asking records this process's reads of the history. It doesn't know about other processes' reads.
+// The zero value is ready to use.
 type asking struct {
 	mu    sync.Mutex
-	at    time.Time                // of the latest read
-	until map[topicPartition]int64 // offsets that a reader waits for, or waited for
-	wake  func()                   // called at each read; may be nil
+	at    time.Time                // time of the latest read
+	until map[topicPartition]int64 // offsets that readers wait for, or have waited for
+	wake  func()                   // called on each read; may be nil
 }
 
-// asked records a read, and the offsets of the journal that it waits for.
 func (a *asking) asked(now time.Time, ends map[int32]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.at = now
-	until := maps.Clone(a.until) // others hold the former map
+	until := maps.Clone(a.until) // copy: other goroutines use the old map
 	if until == nil {
 		until = make(map[topicPartition]int64)
 	}
@@ -40,23 +39,23 @@ func (a *asking) asked(now time.Time, ends map[int32]int64) {
 	}
 }
 
-// onAsked sets the function that is called at each read.
 func (a *asking) onAsked(wake func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wake = wake
 }
 
-// reading reports whether there was a recent read, and the offsets that readers wait for.
+// reading reports whether there was a recent read, and which offsets readers wait for.
 func (a *asking) reading(now time.Time) (lately bool, until map[topicPartition]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return !a.at.IsZero() && now.Sub(a.at) < askedFor, a.until
 }
 
-// Ask tells the projector that there is a reader: for two seconds blocks do not wait UnaskedWait.
-// If ends are given, the block that reaches them in the journal is written at once. Ask then
-// returns when the tables have it, as far as this projector fills them, or ctx ends.
+// Ask tells the projector that there is a reader, so that for two seconds blocks don't wait
+// UnaskedWait. If ends are given, the block that reaches them in the journal is written
+// immediately. Ask then returns when this projector has written them, as far as it fills the
+// tables, or when ctx ends.
 func (p *Projector) Ask(ctx context.Context, ends map[int32]int64) {
 	if !p.lacks(ends) {
 		ends = nil
@@ -77,7 +76,8 @@ func (p *Projector) Ask(ctx context.Context, ends map[int32]int64) {
 	}
 }
 
-// lacks reports whether the tables lack records of the assigned partitions.
+// lacks reports whether the tables lack records before ends, in partitions assigned to this
+// projector.
 func (p *Projector) lacks(ends map[int32]int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Projector) lacks(ends map[int32]int64) bool {
 	return false
 }
 
-// notify wakes the goroutines that wait for p.next. It is called with the lock held.
+// notify wakes the goroutines that wait for p.next. The lock must be held.
 func (p *Projector) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// topicPartition is a partition of a topic.
 type topicPartition struct {
 	topic     string
 	partition int32
@@ -19,7 +18,6 @@ type topicPartition struct {
 
 func (p topicPartition) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partition) }
 
-// block collects the rows of records, and the positions to which it advances partitions.
 type block struct {
 	payments   rows[schemas.PaymentObserved]
 	moves      rows[schemas.BalanceMoved]
@@ -32,19 +30,19 @@ type block struct {
 	ofDelivery rows[deliveryFact]
 	events     rows[domain.DeliveryCreated]
 	deliveries rows[delivery]
-	at         map[deliveryKey]int // index in deliveries of a delivery's last row
+	at         map[deliveryKey]int // index in deliveries of each delivery's last row
 
 	dead []schemas.DeadLetter // records that were set aside
 
 	records      int
 	sizeBytes    int
 	began        time.Time                // when its first records arrived
-	oldestMillis int64                    // time of the journal's oldest fact; 0: no fact
+	oldestMillis int64                    // time of the oldest fact; 0 if there is none
 	from         map[topicPartition]int64 // the block's first offsets
-	next         map[topicPartition]int64 // the offsets after the block; only partitions that advanced
+	next         map[topicPartition]int64 // the offsets after the block, for partitions that advanced
 }
 
-// rowOverheadBytes is roughly the size of one record's rows without their bodies.
+// rowOverheadBytes is the approximate size of a record's rows without their bodies.
 const rowOverheadBytes = 512
 
 func newBlock() *block {
@@ -55,11 +53,10 @@ func newBlock() *block {
 	}
 }
 
-// empty reports whether there is neither a row nor a position to write.
 func (b *block) empty() bool { return len(b.next) == 0 }
 
-// add decodes a record and collects its rows. A record of the journal must be a fact. An invalid
-// record of another topic is recorded in dead, without a row.
+// add decodes a record and collects its rows. A journal record must be a fact. An invalid record of
+// another topic is added to dead instead.
 func (b *block) add(r kafka.Record, nowMillis int64) error {
 	var err error
 	if r.Topic == schemas.TopicJournal {
@@ -77,7 +74,7 @@ func (b *block) add(r kafka.Record, nowMillis int64) error {
 	return nil
 }
 
-// cover records how far a partition is advanced.
+// cover records the range by which a partition advances.
 func (b *block) cover(p topicPartition, from, next int64) {
 	if _, known := b.from[p]; !known {
 		b.from[p] = from
@@ -85,7 +82,6 @@ func (b *block) cover(p topicPartition, from, next int64) {
 	b.next[p] = next
 }
 
-// reset empties the block and keeps its memory.
 func (b *block) reset() {
 	b.payments.reset()
 	b.moves.reset()

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// table returns the block's rows for a table. The names of the columns are those of
-// schemas/clickhouse; a topic is the column's default.
+// table returns the block's rows for a table. Column names are those of schemas/clickhouse. Topics
+// are the columns' default values.
 func (b *block) table(name string) table {
 	switch name {
 	case "payments":
@@ -50,7 +50,7 @@ func tableOf[B any](name string, l rows[B], columns func([]row[B]) []column) tab
 	}}
 }
 
-// placeColumns name the record that a row comes from.
+// placeColumns identify the record of a row.
 func placeColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
@@ -58,7 +58,7 @@ func placeColumns[B any](rows []row[B]) []column {
 	}
 }
 
-// factColumns name the fact of the journal that a row comes from.
+// factColumns identify the journal fact of a row.
 func factColumns[B any](rows []row[B]) []column {
 	return append(placeColumns(rows),
 		column{"version", each(rows, func(r *row[B]) uint64 { return r.version })},
@@ -69,7 +69,7 @@ func eventColumns(rows []row[domain.DeliveryCreated]) []column {
 	type r = row[domain.DeliveryCreated]
 	payments := each(rows, func(r *r) paid {
 		if r.body.Event.Type == domain.TestPing {
-			return paid{} // a sample pays nothing
+			return paid{} // a sample payload without a payment
 		}
 		return readPaid(r.body.Event.Body)
 	})
@@ -127,7 +127,7 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 	)
 }
 
-// countColumns includes each attempt twice: in a short span, and in a long one.
+// countColumns contains each attempt twice: once in a short span and once in a long one.
 func countColumns(rows []row[domain.AttemptMade]) []column {
 	type r = row[domain.AttemptMade]
 	columns := []column{
@@ -248,7 +248,7 @@ func moveColumns(rows []row[schemas.BalanceMoved]) []column {
 	)
 }
 
-// memoText returns the memo as shown in events; an empty text is a memo too.
+// memoText returns the memo as shown in events. An empty text is still a memo.
 func memoText(m domain.Memo) *string {
 	if m.Type == domain.MemoNone {
 		return nil
@@ -307,8 +307,8 @@ func watchColumns(rows []row[watchRow]) []column {
 	)
 }
 
-// rowColumns returns placeColumns for a table topic, whose offset orders the rows of one key: it is
-// unsigned because it is the version of a replacing table.
+// rowColumns is placeColumns for a table topic. The offset is unsigned because it is the version in
+// a ReplacingMergeTree: it orders the rows of a key.
 func rowColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
@@ -332,11 +332,10 @@ func eventTypes(types []domain.EventType) []string {
 	return names
 }
 
-// text returns bytes as a string without a copy, which the client would make for each value.
-// Records that were read are never modified.
+// text converts b to a string without copying it, as the client would for each value. This is safe
+// because records are never modified after they were read.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// row is a record's row in one table, with the record's position.
 type row[B any] struct {
 	body       B
 	endpointID string
@@ -346,18 +345,16 @@ type row[B any] struct {
 	offset     int64
 }
 
-// rows are the rows of one table. A block is filled again after it was written, so they rarely
-// grow.
 type rows[B any] []row[B]
 
-// A statement's rows are sent in pieces: the client's buffers grow to one piece and are reused for
-// the next, while the server processes the previous one. The server makes one part of all of them.
+// Rows are sent in pieces, so that the client's buffers only grow to the size of a piece, and the
+// server processes one piece while the next is sent. The server still writes all pieces as one
+// part.
 const pieceRows = 4096
 
 func (l *rows[B]) add(r row[B]) { *l = append(*l, r) }
 
-// reset empties the list and keeps its memory.
 func (l *rows[B]) reset() {
-	clear(*l) // releases what the rows point at
+	clear(*l) // release what the rows refer to
 	*l = (*l)[:0]
 }

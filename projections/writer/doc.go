@@ -1,82 +1,82 @@
-// Package writer writes the topics into ClickHouse, and owns the database: the tables, their
-// progress, and which of several servers is used. Package history reads the tables. A writer gets a
-// DSN and does not know who runs the server.
+// Package writer writes the topics into ClickHouse. It owns the database: the tables, their
+// progress, and the choice between several servers. Package history reads the tables. The package
+// gets a DSN and doesn't know who runs the server.
 //
 // # Projector
 //
-// Records of four topics are collected into blocks and written with one insert for each table and
-// block, some concurrently, always in this order:
+// The projector collects records of four topics into blocks. Each block is written with one insert
+// per table, some of them concurrently, always in this order:
 //
 //	payments, endpoints, watches   ┐
 //	attempts, attempt_counts       ├─► deliveries ─► projection_progress
 //	endpoint_changes, events       ┘
 //
-// One block is written while the next is collected. When that is full too, nothing more is read. A
-// block waits for more rows, longer if this process has no reader, and not at all if it has the
-// rows that a reader waits for.
+// While one block is written, the next is collected. When that one is full as well, reading stops.
+// A block waits for more rows, longer if this process has no reader. If it contains rows that a
+// reader waits for, it doesn't wait.
 //
-// Any error ends the session: the collected rows are dropped, and after a wait a new session begins
-// at the recorded progress. There is one recovery path, and every start, every change of
-// partitions, every exchanged table and every return of an unavailable ClickHouse takes it. Tables
-// that were dropped are recreated.
+// After any error the session ends: the collected rows are dropped and, after a delay, a new
+// session starts from the recorded progress. This is the only recovery path. It handles every
+// start, every rebalance, every exchanged table and every outage of ClickHouse. Dropped tables are
+// recreated.
 //
 // # Generations
 //
-// Progress is recorded for a table's UUID, which is its generation: it moves with the table when a
-// rebuild exchanges it, and a table that was dropped and recreated has no progress. A topic's
-// progress is the least of the tables that it fills. So each table can be exchanged separately, and
-// the progress is correct for the existing tables at every moment.
+// Progress is recorded per table UUID, the table's generation. It moves with the table when a
+// rebuild exchanges it, and a table that was dropped and recreated has no progress. The progress of
+// a topic is the minimum over the tables that it fills. So tables can be exchanged separately, and
+// the progress is always correct for the existing tables.
 //
 //	rebuild:  make T_rebuild ─► fill from 0 ─► rename T_exchange ─► EXCHANGE with T ─► drop
 //
 // # Lost rows
 //
-// ClickHouse answers without the rows of parts that it cannot load, and does not notice a part
-// whose folder is missing. A guard records which parts each table has, detects lost ones, and
-// rebuilds damaged tables. In the meantime readers treat them like tables that are being filled.
+// If ClickHouse cannot load a part, it answers queries without the part's rows, and it doesn't
+// notice a missing part directory. A guard records the parts of each table, detects lost ones, and
+// rebuilds damaged tables. Until then, readers treat these tables like tables that are still being
+// filled.
 //
 // # Several servers
 //
-// A DSN may name several servers. Each has its own tables and its own progress, so an operation of
-// several steps is done on one of them, and started again on another if that one fails: a session
-// of the projector, a rebuild, a lookup of the API.
+// A DSN may name several servers, each with its own tables and progress. An operation of several
+// steps (a projector session, a rebuild, an API lookup) therefore uses one server, and starts over
+// on another one if that server fails.
 //
 // # Invariants
 //
-//   - P1: progress is written after the rows that it covers. A crash in between repeats rows; it
+//   - P1: progress is written after the rows that it covers. A crash in between repeats rows but
 //     never skips any.
-//   - P2: a row is a function of its facts. Copies collapse by the table's key, the rows of a
-//     delivery or of a span of attempts column by column with maxima and unions, so writing a fact
-//     twice, in another order, or by two projectors at once changes no answer. Neither fencing nor
-//     deduplication of blocks is needed.
-//   - P3: if a delivery is found, so are its event and every attempt up to its version. This is why
-//     tables are written in that order.
-//   - P4: at most two blocks are in memory for each session, each bounded by rows and bytes.
-//   - P5: a fact is never skipped. If one cannot be decoded, or is missing in the journal, the
-//     projector stops with an error. An invalid record of another topic (package intake) is set
-//     aside: it makes no row, live or rebuilt.
+//   - P2: a row is a function of its facts. Duplicates collapse by the table's key; the rows of a
+//     delivery, or of a span of attempts, collapse by column with maxima and unions. Writing a
+//     fact twice, in another order, or from two projectors at once therefore changes no result.
+//     Neither fencing nor block deduplication is needed.
+//   - P3: if a delivery is found, so are its event and every attempt up to its version. This is
+//     why the tables are written in that order.
+//   - P4: a session has at most two blocks in memory, each limited in rows and bytes.
+//   - P5: facts are never skipped. If a fact cannot be decoded, or is missing from the journal,
+//     the projector stops with an error. An invalid record of another topic (package intake) is
+//     set aside and makes no row, in live and rebuilt tables alike.
 //
 // File map:
 //
-//	database.go          connections to ClickHouse; statements that change tables, and the settings
-//	                     of writes
-//	servers.go           which of several servers is used
+//	database.go          connections to ClickHouse; statements that change tables; write settings
+//	servers.go           choosing between several servers
 //	migrate.go           creating the tables; retention.go, how long rows are kept
-//	tables.go            which topic fills which table, and which UUID each has
-//	block.go             records collected; facts.go (rows of a record), envelope.go
-//	columns.go           the collected rows of a table, and rows into columns
-//	write.go             columns into ClickHouse
+//	tables.go            which topic fills which table; the tables' UUIDs
+//	block.go             collecting records; facts.go (rows of a record), envelope.go
+//	columns.go           the collected rows of a table as columns
+//	write.go             writing columns to ClickHouse
 //	progress.go, lag.go  the progress of the tables
-//	inspect.go           the state of its servers, for `lumenhook doctor`
-//	partitions.go        the assigned partitions, and committing the progress to the group
+//	inspect.go           the state of the servers, for `lumenhook doctor`
+//	partitions.go        assigned partitions, and committing progress to the consumer group
 //	projector.go         sessions, restarted after every error; health
 //	session.go           collecting one block while another is written
-//	asking.go            blocks that do not wait, because there is a reader
+//	asking.go            writing blocks early for a waiting reader
 //	refold.go            filling tables next to the live ones
 //	turn.go              one refold at a time
-//	rebuild.go           replacing the live tables by refolded ones
+//	rebuild.go           replacing live tables with refolded ones
 //	restart.go           continuing with other topics
 //	verify.go            comparing refolded tables with the live ones
 //	damage.go            which tables lost rows on disk
-//	guard.go             detecting that, and rebuilding the tables
+//	guard.go             detecting damage and rebuilding the tables
 package writer

@@ -8,21 +8,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// paid are the fields of an envelope's payment; zero for a test.ping.
 type paid struct {
 	paymentID       string
 	txHash          string
 	from            string
-	memo            string // as shown in the event
+	memo            string // as in the event
 	closedAtSeconds int64
 	assetCode       string
 	assetIssuer     string
 	amountStroops   int64
 }
 
-// readPaid extracts fields from an envelope that package domain wrote, in the order in which it
-// writes them. User text (memo, label) cannot be mistaken for a field, because its quotes are
-// escaped.
+// readPaid extracts fields from an envelope in the order in which package domain writes them. User
+// text (memo, label) cannot be mistaken for a field, because its quotes are escaped.
 func readPaid(body []byte) (p paid) {
 	id, rest := textAfter(body, `"payment":{"id":"`)
 	if id == "" {
@@ -37,14 +35,14 @@ func readPaid(body []byte) (p paid) {
 	p.from, rest = textAfter(rest, `"from":"`)
 	p.memo = memoIn(rest)
 	p.assetCode, rest = textAfter(rest, `"asset":{"code":"`)
-	// it follows directly, or is null
+	// The issuer follows directly, or is null.
 	p.assetIssuer, _ = textAfter(rest[:min(len(rest), 96)], `,"issuer":"`)
 	stroops, _ := textAfter(rest, `"amountStroops":"`)
 	p.amountStroops, _ = strconv.ParseInt(stroops, 10, 64)
 	return p
 }
 
-// memoIn returns the memo, which may be any text and may have escapes; empty: no memo.
+// memoIn returns the memo, unescaped, or "" if there is none. A memo may be any text.
 func memoIn(rest []byte) string {
 	_, quoted, found := bytes.Cut(rest, []byte(`,"memo":"`))
 	if !found {
@@ -67,8 +65,8 @@ func memoIn(rest []byte) string {
 	return ""
 }
 
-// textAfter returns the text from after a mark up to a quote, and the rest after that. If the mark
-// is missing, it returns an empty text and the whole body.
+// textAfter returns the text between mark and the next quote, and the rest after it. If there is no
+// mark, it returns "" and body.
 func textAfter(body []byte, mark string) (text string, rest []byte) {
 	_, after, found := bytes.Cut(body, []byte(mark))
 	end := bytes.IndexByte(after, '"')

@@ -7,8 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// delivery holds the fields of a delivery that a fact sets. Unknown fields are zero; another fact
-// of the delivery has them.
 type delivery struct {
 	eventID             string
 	accountID           string
@@ -23,33 +21,31 @@ type delivery struct {
 	nextAttemptAtMillis int64
 }
 
-// deliveryFact is a fact of a delivery that no other row contains.
+// deliveryFact is a fact of a delivery that has no row in another table.
 type deliveryFact struct {
 	eventID string
 	schemas.Message
 }
 
-// deliveryKey identifies a delivery: an event may continue at another endpoint.
 type deliveryKey struct{ eventID, endpointID string }
 
-// leaf is an attempt's entry in its endpoint's log.
 type leaf struct {
 	domain.LogEntry
 	sentAtMillis int64
 }
 
-// endpointChange is a change of an endpoint itself.
+// endpointChange is a change of the endpoint itself.
 type endpointChange struct {
 	change string
-	reason domain.DisabledReason // of a disabling
+	reason domain.DisabledReason // if it was disabled
 }
 
-// changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
+// changeEnabled makes waiting deliveries due immediately. Other changes don't affect deliveries.
 const changeEnabled = "enabled"
 
-// addFact collects the rows of a fact of the journal. The facts of the last case only have rows in
-// the tables facts and delivery_facts: the rows of accounts and watches come from their own topics,
-// and a recalled delivery already has its row.
+// addFact collects the rows of a journal fact. Facts in the last case only have rows in the tables
+// facts and delivery_facts: accounts and watches get their rows from other topics, and a recalled
+// delivery already has one.
 func (b *block) addFact(r kafka.Record) error {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
@@ -153,8 +149,8 @@ func (b *block) endpointChanged(
 	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
 }
 
-// addDelivery adds a fact's row of a delivery. If the delivery already has a row in the block, it
-// merges the two, as the table would. A row has at most one attempt.
+// addDelivery adds a fact's row of a delivery. If the block already has a row of the delivery, it
+// merges the two as the table would. A row contains at most one attempt.
 func (b *block) addDelivery(r row[delivery]) {
 	key := deliveryKey{r.body.eventID, r.endpointID}
 	i, there := b.at[key]
@@ -163,8 +159,8 @@ func (b *block) addDelivery(r row[delivery]) {
 		b.deliveries.add(r)
 		return
 	}
-	// The state and the next attempt come from the higher version: a repeated fact may follow later
-	// ones.
+	// The state and the next attempt come from the higher version, because a repeated fact may come
+	// after later ones.
 	latest, other := r, b.deliveries[i]
 	if other.version > latest.version {
 		latest, other = other, latest
@@ -175,7 +171,7 @@ func (b *block) addDelivery(r row[delivery]) {
 	b.deliveries[i] = latest
 }
 
-// join takes the earlier fact's values where this one is zero, and the larger of the counts.
+// join fills in the earlier fact's values, and takes the larger value of each count.
 func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
@@ -187,8 +183,8 @@ func (d *delivery) join(earlier delivery) {
 	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)
 }
 
-// newRow uses the fact's aggregate as the endpoint, because a delivery belongs to its endpoint's.
-// In the table of facts it may also be a watch.
+// newRow uses the fact's aggregate as the endpoint, which is right for deliveries. In the table
+// facts it may also be a watch.
 func newRow[B any](r kafka.Record, f domain.Fact, body B) row[B] {
 	return row[B]{
 		body:       body,
@@ -200,7 +196,6 @@ func newRow[B any](r kafka.Record, f domain.Fact, body B) row[B] {
 	}
 }
 
-// endpointRow is the row of an endpoint, or its absence.
 type endpointRow struct {
 	domain.Endpoint
 	gone bool
@@ -214,7 +209,6 @@ func readEndpointRow(r kafka.Record) (endpointRow, error) {
 	return endpointRow{e, gone}, err
 }
 
-// watchRow is the row of a watch, or its absence.
 type watchRow struct {
 	domain.Watch
 	gone bool
@@ -228,7 +222,7 @@ func readWatchRow(r kafka.Record) (watchRow, error) {
 	return watchRow{w, gone}, err
 }
 
-// addCurrent collects the row of a payment, of a balance move, or of a table topic.
+// addCurrent collects the row of a payment, a balance move, or a record of a table topic.
 func (b *block) addCurrent(r kafka.Record) error {
 	switch {
 	case r.Topic == schemas.TopicPayments && schemas.IsBalanceMoved(r):
@@ -243,7 +237,6 @@ func (b *block) addCurrent(r kafka.Record) error {
 	return nil
 }
 
-// addOne collects the row of a decoded record.
 func addOne[B any](
 	to *rows[B], r kafka.Record, decode func(kafka.Record) (B, error),
 ) error {
