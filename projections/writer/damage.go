@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// ClickHouse detaches a part that it cannot load, and answers without the part's rows. It does not
-// notice a part whose folder is missing. Therefore projection_parts lists the parts that each table
-// had: each must still exist, or be covered by the part that it was merged into.
+// If ClickHouse cannot load a part, it detaches it and answers queries without its rows. It doesn't
+// notice a part whose directory is missing. So projection_parts lists the parts that each table
+// had. Each of them must still exist, or be covered by the part that it was merged into.
 //
-// A merge takes a range of block numbers, whether or not all of its blocks exist. At startup
-// ClickHouse merges many small parts within milliseconds, so a new part may cover the place of a
-// lost one. Such a part proves nothing: the parts that it was merged from count instead. ClickHouse
-// keeps them for 8 minutes (old_parts_lifetime).
+// A merge covers a range of block numbers, whether or not all of the blocks exist. At startup
+// ClickHouse merges many small parts within milliseconds, so a new part may cover the range of a
+// lost one. Such a part proves nothing. Instead, the parts that it was merged from count, which
+// ClickHouse keeps for 8 minutes (old_parts_lifetime).
 
-// partsTable lists the parts of each table by its generation. A row with lost = 1 marks a table
-// that lost rows: new parts may get the numbers of lost ones, so the table stays damaged until
-// another one replaces it.
+// partsTable lists the parts of each table by generation. A row with lost = 1 marks a table that
+// lost rows. The table then stays damaged until another one replaces it, because new parts may get
+// the numbers of lost ones.
 const partsTable = "projection_parts"
 
 const (
@@ -37,16 +37,16 @@ ENGINE = ReplacingMergeTree(taken_at)
 ORDER BY (generation, lost)
 COMMENT 'The parts that each table had, to notice lost ones'`
 
-	// generationOf is the table of a part, from its folder: a rebuild may give the table's name to
-	// another table between two reads.
+	// generationOf extracts the table's UUID from a part's path. The table's name would not be
+	// reliable, because a rebuild may give it to another table between two reads.
 	generationOf = `toUUIDOrZero(extract(path, 'store/[0-9a-f]{3}/([0-9a-f-]{36})/'))`
 
-	// allKept is true while ClickHouse keeps all parts that it merged since its start. Replicas
-	// fetch parts from each other, for which they need no source parts.
+	// allKept is true while ClickHouse still keeps all parts that were merged since its start. It is
+	// never true for replicated tables: replicas fetch parts from each other without source parts.
 	allKept = `(uptime() < 400 AND NOT match(engine, '^(Replicated|Shared)'))`
 
-	// wholeParts are the parts of each partition that prove that their rows exist. A part that was
-	// merged since the start does not. uptime() and modification_time are whole seconds.
+	// wholeParts selects the parts of each partition that prove that their rows exist. Parts that were
+	// merged since the start don't. uptime() and modification_time are in whole seconds.
 	wholeParts = `
     SELECT ` + generationOf + ` AS id, partition_id,
         groupArrayIf((min_block_number, max_block_number), active AND rows > 0) AS present,
@@ -60,7 +60,7 @@ COMMENT 'The parts that each table had, to notice lost ones'`
     FROM system.parts WHERE database = {database:String} AND (active OR ` + allKept + `)
     GROUP BY id, partition_id`
 
-	// The progress is a scalar subquery, which ClickHouse reads before the parts.
+	// The progress is a scalar subquery, which ClickHouse evaluates before it reads the parts.
 	recordParts = `
 INSERT INTO {database:Identifier}.projection_parts (generation, parts, progress)
 WITH (SELECT groupArray((generation, topic, partition, next)) FROM (
@@ -73,7 +73,8 @@ WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
     AND t.name != 'projection_parts' AND toString(t.uuid) NOT IN {damaged:Array(String)}
 GROUP BY t.uuid`
 
-	// Retention may empty parts within moments, so for an hour no part of the table is known.
+	// Retention may drop parts at any moment, so the list of the table's parts stays empty for an
+	// hour.
 	forgetParts = `
 INSERT INTO {database:Identifier}.projection_parts (generation, progress, taken_at)
 SELECT generation, argMax(progress, taken_at), now64(3) + INTERVAL 1 HOUR
@@ -105,7 +106,7 @@ FROM (
 WHERE NOT arrayExists(w -> w.1 <= first AND w.2 >= last, has.whole)
 GROUP BY table, known.id ORDER BY table`
 
-	// selectSafeProgress is selectProgress for the recorded parts only.
+	// selectSafeProgress is like selectProgress, for the recorded parts only.
 	selectSafeProgress = `
 SELECT toString(generation), p.1, p.2, p.3 FROM (
     SELECT generation, arrayJoin(argMax(progress, taken_at)) AS p
@@ -116,14 +117,14 @@ WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))`
 // Damage is a table that lost rows on disk.
 type Damage struct {
 	Table   string
-	Parts   uint64 // lost or broken parts
-	Example string // one of them
+	Parts   uint64 // number of lost or broken parts
+	Example string // name of one of them
 
 	generation string
 	marked     bool
 }
 
-// Damages lists the tables that lost rows.
+// Damages is a list of tables that lost rows.
 type Damages []Damage
 
 func (d Damages) tables() (names []string) {
@@ -150,7 +151,7 @@ func (d Damages) Error() string {
 func (d Damages) Command() string {
 	command := "lumenhook rebuild"
 	for _, name := range d.tables() {
-		if topicOf(name) == "" { // every table depends on it
+		if topicOf(name) == "" { // all tables depend on it
 			return "`lumenhook rebuild --all`"
 		}
 		command += " --table " + name
@@ -158,7 +159,7 @@ func (d Damages) Command() string {
 	return "`" + command + "`"
 }
 
-// Damage returns the tables of a server that lost rows. Without tables the list is empty.
+// Damage returns the server's tables that lost rows. If there are no tables yet, it returns none.
 func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -182,8 +183,8 @@ func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
 	}), nil
 }
 
-// markDamage is Damage, and marks these tables before new parts take the numbers of lost ones. Then
-// it checks again, because a rebuild may have replaced a table in the meantime.
+// markDamage is like Damage, but also marks the tables before new parts take the numbers of lost
+// ones. It then checks again, because a rebuild may have replaced a table in the meantime.
 func (db *DB) markDamage(ctx context.Context) (Damages, error) {
 	list, err := db.Damage(ctx)
 	if err != nil || !slices.ContainsFunc(list, func(d Damage) bool { return !d.marked }) {
@@ -197,7 +198,6 @@ func (db *DB) markDamage(ctx context.Context) (Damages, error) {
 	return db.Damage(ctx)
 }
 
-// mark marks a table as damaged.
 func (db *DB) mark(ctx context.Context, table, generation string) error {
 	if err := db.exec(ctx, markLost, Parameters{"generation": generation}); err != nil {
 		return fmt.Errorf("projections: marking the table %s as damaged: %w", table, err)
@@ -205,8 +205,8 @@ func (db *DB) mark(ctx context.Context, table, generation string) error {
 	return nil
 }
 
-// dropDamaged drops damaged tables that hold no history: the projector's notes, which it writes
-// again from the topics, and tables that an interrupted rebuild left.
+// dropDamaged drops damaged tables without history: the projector's own records, which it recreates
+// from the topics, and leftovers of an interrupted rebuild.
 func (db *DB) dropDamaged(ctx context.Context) error {
 	damaged, err := db.markDamage(ctx)
 	if err != nil && !IsDenied(err) {
@@ -222,18 +222,18 @@ func (db *DB) dropDamaged(ctx context.Context) error {
 	return Migrate(ctx, db)
 }
 
-// DamageAge is the maximum age of an answer whether tables lost rows.
+// DamageAge is the maximum age of a result of the damage check.
 const DamageAge = 5 * time.Second
 
-// damageCodes are ClickHouse's error codes for files that are missing or were changed.
+// damageCodes are ClickHouse's error codes for missing or modified files.
 var damageCodes = []int32{32, 33, 40, 74, 76, 107, 226, 228, 246, 271, 432, 740}
 
-// suspect makes the guard check the tables, if an error looks like a broken file.
+// suspect has the guard check the tables if an error indicates a broken file.
 func (db *DB) suspect(err error) {
 	if HasCode(err, damageCodes...) {
 		db.suspected.Store(true)
 	}
 }
 
-// IsDenied reports whether the user lacks the right to a query.
+// IsDenied reports whether the user lacks permission for a query.
 func IsDenied(err error) bool { return HasCode(err, CodeAccessDenied) }

@@ -20,62 +20,62 @@ import (
 const (
 	defaultDatabase = "lumenhook"
 	connectionsMax  = 16
-	// ReadsMax is how many reads of the history run at once on a server. It leaves connections for
-	// the reads of progress. More reads wait in the order of their arrival.
+	// ReadsMax is the maximum number of concurrent history reads per server. It leaves connections for
+	// reads of progress. Further reads wait in order of arrival.
 	ReadsMax     = connectionsMax - 4
-	dialMax      = 2 * time.Second // also bounds the wait for a pooled connection
+	dialMax      = 2 * time.Second // also limits the wait for a pooled connection
 	statementMax = 10 * time.Second
 )
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// ClickHouse's error codes.
+// Error codes of ClickHouse.
 const (
 	codeUnknownTable    = 60
 	codeUnknownDatabase = 81
 	CodeAccessDenied    = 497
 )
 
-// HasCode reports whether ClickHouse refused a query with one of these error codes.
+// HasCode reports whether ClickHouse rejected a query with one of these error codes.
 func HasCode(err error, codes ...int32) bool {
 	var refused *clickhouse.Exception
 	return errors.As(err, &refused) && slices.Contains(codes, refused.Code)
 }
 
-// IsMissing reports whether ClickHouse answered that the table or the database does not
-// exist: no projector has created it yet.
+// IsMissing reports whether the table or database doesn't exist, because no projector has created
+// it yet.
 func IsMissing(err error) bool {
 	return errors.As(err, new(errTablesMissing)) ||
 		HasCode(err, codeUnknownTable, codeUnknownDatabase)
 }
 
-// DB is a database in ClickHouse: on one server, with a bounded pool of connections, or on each of
-// several that a DSN names (servers.go). It is safe for concurrent use.
+// DB is a ClickHouse database, on one server with a limited connection pool, or on each of several
+// servers in the DSN (servers.go). It is safe for concurrent use.
 type DB struct {
 	name string
 
-	conn clickhouse.Conn // of one server; nil if there are several
-	addr string          // of that server
+	conn clickhouse.Conn // nil if there are several servers
+	addr string          // the server's address
 	opts *clickhouse.Options
 
-	each []*DB         // the servers, one each; nil if this is one
+	each []*DB         // one per server; nil if there is only one
 	used *atomic.Int32 // index of the server in use
 
-	suspected *atomic.Bool // shared by all servers: a read met a broken file
+	suspected *atomic.Bool // a read found a broken file; shared by all servers
 }
 
-// Open prepares connections to the database that a DSN names, such as
-// clickhouse://127.0.0.1:9000/lumenhook; without a path it is "lumenhook". It does not
-// connect: ClickHouse may be unavailable.
+// Open prepares connections to the database in a DSN, such as
+// clickhouse://127.0.0.1:9000/lumenhook. The default database is "lumenhook". Open doesn't connect,
+// so ClickHouse may be unavailable.
 func Open(dsn string) (*DB, error) {
 	d, err := readDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
 	opts := d.opts
-	// The session's own database is one that always exists, and every query names ours: ours may be
-	// dropped and recreated under open connections, and a libchdb server crashes on a session that
-	// begins in a database that does not exist.
+	// Sessions start in a database that always exists, and queries name ours explicitly. Ours may be
+	// dropped and recreated while connections are open, and a libchdb server crashes if a session
+	// starts in a database that doesn't exist.
 	opts.Auth.Database = "system"
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialMax)
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, statementMax)
@@ -84,13 +84,13 @@ func Open(dsn string) (*DB, error) {
 	return openServers(d)
 }
 
-// CheckDSN returns an error if Open would not accept a DSN.
+// CheckDSN returns the error that Open would return for the DSN.
 func CheckDSN(dsn string) error {
 	_, err := readDSN(dsn)
 	return err
 }
 
-// source is the content of a DSN.
+// source is a parsed DSN.
 type source struct {
 	opts     *clickhouse.Options
 	database string
@@ -116,7 +116,7 @@ func readDSN(dsn string) (d source, err error) {
 	return d, nil
 }
 
-// eachOnce refuses a repeated parameter, of which the client would use only the first.
+// eachOnce rejects repeated parameters, of which the client would only use the first.
 func eachOnce(dsn string) error {
 	_, query, _ := strings.Cut(dsn, "?")
 	values, err := url.ParseQuery(query)
@@ -128,15 +128,14 @@ func eachOnce(dsn string) error {
 	return err
 }
 
-// Parameters of a DSN in addition to the client's: TLS files in PEM form.
+// DSN parameters in addition to the client's own: PEM files for TLS.
 const (
-	DSNCAFile   = "ca_file"   // certificate authorities of the server's certificate
+	DSNCAFile   = "ca_file"   // CAs of the server's certificate
 	DSNCertFile = "cert_file" // the client's certificate
 	DSNKeyFile  = "key_file"
 )
 
-// takeParameter removes one of our parameters from those that the client would treat as settings of
-// the session.
+// takeParameter returns one of our parameters and removes it from the client's session settings.
 func takeParameter(opts *clickhouse.Options, name string) string {
 	value, is := opts.Settings[name]
 	delete(opts.Settings, name)
@@ -146,7 +145,7 @@ func takeParameter(opts *clickhouse.Options, name string) string {
 	return fmt.Sprint(value)
 }
 
-// useFiles makes TLS use the files that the DSN names.
+// useFiles applies the TLS files in the DSN.
 func useFiles(opts *clickhouse.Options) error {
 	files := kafka.TLS{
 		CAFile:   takeParameter(opts, DSNCAFile),
@@ -175,7 +174,7 @@ func useFiles(opts *clickhouse.Options) error {
 // Name returns the database's name.
 func (db *DB) Name() string { return db.name }
 
-// Ping returns an error unless ClickHouse answers.
+// Ping returns an error if ClickHouse doesn't respond.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
@@ -185,8 +184,8 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Parameters are used in queries as {name:Type}. ClickHouse inserts them. "database" is always one
-// of them.
+// Parameters are query parameters for {name:Type}, which ClickHouse substitutes. "database" is
+// always set.
 type Parameters map[string]string
 
 func (db *DB) bind(ctx context.Context, p Parameters) context.Context {
@@ -197,19 +196,18 @@ func (db *DB) bind(ctx context.Context, p Parameters) context.Context {
 	return clickhouse.Context(ctx, clickhouse.WithParameters(all))
 }
 
-// exec executes a statement that creates, changes or drops tables, or writes a few rows.
 func (db *DB) exec(ctx context.Context, statement string, p Parameters) error {
 	return db.execWithin(ctx, statementMax, statement, p)
 }
 
-// QueryRow reads at most one row into dest. Without a row its error is sql.ErrNoRows.
+// QueryRow scans a single row into dest. If there is none, the error is sql.ErrNoRows.
 func (db *DB) QueryRow(ctx context.Context, query string, p Parameters, dest ...any) error {
 	err := db.Server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
 	db.suspect(err)
 	return err
 }
 
-// Query calls scan for each row, with a function that scans the row's columns.
+// Query calls scan for each row. read copies the row's columns into dest.
 func (db *DB) Query(
 	ctx context.Context, query string, p Parameters, scan func(read func(dest ...any) error) error,
 ) (err error) {
@@ -227,7 +225,6 @@ func (db *DB) Query(
 	return rows.Err()
 }
 
-// execWithin bounds the time of the statement.
 func (db *DB) execWithin(
 	ctx context.Context, limit time.Duration, statement string, p Parameters,
 ) error {
@@ -236,9 +233,9 @@ func (db *DB) execWithin(
 	return db.Server().conn.Exec(db.bind(ctx, p), statement)
 }
 
-// insertSettings leave it to merges to collapse rows: looking for copies in every block took half
-// of its write time. A block may span many months: the ledgers since 2015, read by a backfill, are
-// more partitions than ClickHouse accepts in one insert by default.
+// insertSettings leave collapsing rows to merges, because looking for duplicates in each block took
+// half of the write time. They also lift ClickHouse's limit on partitions per insert: a block may
+// span many months, for example in a backfill of all ledgers since 2015.
 var insertSettings = clickhouse.WithSettings(clickhouse.Settings{
 	"optimize_on_insert":              0,
 	"max_partitions_per_insert_block": 0,

@@ -11,42 +11,41 @@ import (
 )
 
 const (
-	guardEvery = 5 * time.Second  // between two checks for lost parts
-	recordEach = 12               // checks between two records of the parts
-	checkEvery = 24 * time.Hour   // between two checks of all files
-	checkPause = time.Minute      // at least, between two checks
-	checkMax   = time.Hour        // for one table
-	reportWait = 10 * time.Second // between two log lines about a rebuild
+	guardEvery = 5 * time.Second  // between checks for lost parts
+	recordEach = 12               // checks between recording the parts
+	checkEvery = 24 * time.Hour   // between checks of all files
+	checkPause = time.Minute      // minimum time between checks of all files
+	checkMax   = time.Hour        // per table
+	reportWait = 10 * time.Second // between log messages about a rebuild
 )
 
 // GuardConfig configures a guard.
 type GuardConfig struct {
-	RefoldConfig // without tables
+	RefoldConfig // without Tables
 	// Heal makes the guard check all files at startup and once a day, and rebuild damaged tables.
-	// Otherwise it reports them, and checks the files only when a read met a broken one.
+	// Otherwise it only reports them, and checks the files only after a read has found a broken one.
 	Heal bool
 }
 
-// healPolicy is the retry policy of failed rebuilds.
 var healPolicy = retry.Policy{First: guardEvery, Last: 5 * time.Minute}
 
 type guard struct {
 	GuardConfig
 	looks  int
-	logged string              // of the last check
-	broken map[string][]string // parts that a check found, by table
+	logged string              // last logged result
+	broken map[string][]string // broken parts by table
 
-	waits  *retry.Backoff // between rebuilds that fail
-	healAt time.Time      // no rebuild begins before
-	failed string         // why the last rebuild failed
+	waits  *retry.Backoff // between failed rebuilds
+	healAt time.Time      // earliest time of the next rebuild
+	failed string         // error of the last rebuild
 }
 
 func newGuard(cfg GuardConfig) *guard {
 	return &guard{GuardConfig: cfg, broken: make(map[string][]string), waits: healPolicy.Backoff()}
 }
 
-// Guard detects tables that lost rows on disk, until its context ends. Only one guard of a database
-// may heal.
+// Guard detects tables that lost rows on disk, until ctx ends. Only one guard per database may
+// heal.
 func Guard(ctx context.Context, cfg GuardConfig) error {
 	g := newGuard(cfg)
 	tick := time.NewTicker(guardEvery)
@@ -68,11 +67,11 @@ func Guard(ctx context.Context, cfg GuardConfig) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	g.looks, g.Heal = 0, false
-	g.look(ending) // records the parts
+	g.look(ending) // record the parts a last time
 	return nil
 }
 
-// look checks for lost parts, and records the existing ones.
+// look checks for lost parts and records the existing ones.
 func (g *guard) look(ctx context.Context) {
 	db, err := g.DB.pin(ctx)
 	var damaged Damages
@@ -101,7 +100,7 @@ func (g *guard) look(ctx context.Context) {
 	g.looks++
 }
 
-// delay postpones the next rebuild after a failure, and logs each new reason.
+// delay postpones the next rebuild after a failure, and logs each new error.
 func (g *guard) delay(err error) {
 	wait := g.waits.Next()
 	g.healAt = g.Now().Add(wait)
@@ -111,7 +110,6 @@ func (g *guard) delay(err error) {
 	}
 }
 
-// report logs each change.
 func (g *guard) report(damaged Damages, err error) {
 	text := ""
 	if err != nil {
@@ -136,7 +134,6 @@ func (g *guard) report(damaged Damages, err error) {
 	}
 }
 
-// heal rebuilds damaged tables.
 func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
 	if err := g.detach(ctx, db); err != nil {
 		return err
@@ -158,8 +155,9 @@ func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
 	return Rebuild(ctx, cfg)
 }
 
-// detach takes broken parts out of their tables, so that the others can be read and merged. At that
-// time no reader relies on an answer from before the tables were marked.
+// detach removes broken parts from their tables, so that the remaining parts can be read and
+// merged. It first waits until no reader relies on a damage check from before the tables were
+// marked.
 func (g *guard) detach(ctx context.Context, db *DB) error {
 	if len(g.broken) == 0 {
 		return nil
@@ -182,7 +180,7 @@ func (g *guard) detach(ctx context.Context, db *DB) error {
 const checkTable = `CHECK TABLE %s.%s
 SETTINGS check_query_single_value_result = 0, max_threads = 1, max_local_read_bandwidth = 67108864`
 
-// check compares all files with their checksums, and marks tables with a mismatch.
+// check verifies the checksums of all files, and marks tables with a mismatch.
 func (g *guard) check(ctx context.Context) {
 	g.DB.suspected.Store(false)
 	for _, db := range g.DB.Servers() {
@@ -219,7 +217,7 @@ func (g *guard) checkTable(ctx context.Context, db *DB, table string) error {
 	}
 	checked := layout{table: {name: table, generation: generations[table]}}
 	if err := db.check(ctx, checked); err != nil {
-		return err // a rebuild replaced it
+		return err // for example because a rebuild replaced the table
 	}
 	if g.Heal {
 		g.broken[table] = broken

@@ -8,39 +8,40 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// ServerState is the state of a ClickHouse server. Unknown lists what the user may not query.
+// ServerState is the state of a ClickHouse server. Unknown contains an error for each check that
+// failed.
 type ServerState struct {
 	Address string
 	Version string
 	Clock   time.Time
-	Asked   [2]time.Time // before and after reading its clock
+	Asked   [2]time.Time // before and after reading Clock
 
-	Pending []string // migrations that its database lacks; all of them without a database
-	Newer   []string // of a newer program
-	Denied  []string // rights on the database that the user lacks
+	Pending []string // missing migrations; all of them if there is no database
+	Newer   []string // migrations of a newer program
+	Denied  []string // missing privileges on the database
 
 	Damage  Damages // tables that lost rows on disk
 	Disks   []DiskState
 	Unknown []error
 }
 
-// DiskState is a disk of ClickHouse.
 type DiskState struct {
 	Name                  string
 	FreeBytes, TotalBytes uint64
 }
 
-// rights are the rights that a projector and a history need.
+// rights are the privileges that a projector and a history need.
 var rights = []string{
 	"SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "DROP TABLE", "TRUNCATE",
 }
 
-// Inspect queries each server. The error of a server that does not answer is in its entry.
+// Inspect returns the state and the error of each server. The error is set if a server doesn't
+// respond.
 func (db *DB) Inspect(ctx context.Context, now func() time.Time) ([]ServerState, []error) {
 	return db.ofEach(ctx, now, (*DB).inspect)
 }
 
-// Clocks queries only the version and the time of each server.
+// Clocks is like Inspect, but only queries versions and clocks.
 func (db *DB) Clocks(ctx context.Context, now func() time.Time) ([]ServerState, []error) {
 	return db.ofEach(ctx, now, (*DB).clock)
 }

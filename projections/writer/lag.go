@@ -7,13 +7,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Lag measures how far the live tables are behind the topics, whichever projector fills them.
+// Lag measures how far the live tables are behind the topics, no matter which projector fills them.
 type Lag struct {
 	db   *DB
 	ends *kafka.Ends
 }
 
-// NewLag returns a Lag. Close frees its client.
+// NewLag returns a Lag. Close releases its client.
 func NewLag(db *DB, cluster kafka.Cluster) (*Lag, error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
@@ -22,11 +22,11 @@ func NewLag(db *DB, cluster kafka.Cluster) (*Lag, error) {
 	return &Lag{db: db, ends: ends}, nil
 }
 
-// Close frees the client.
+// Close releases the client.
 func (l *Lag) Close() { l.ends.Close() }
 
-// Records returns how many records of all topics are missing in a table that is filled from
-// them, control records included.
+// Records returns how many records, including control records, are missing from a table that they
+// fill, over all topics.
 func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 	ends, err := l.topicEnds(ctx)
 	if err != nil {
@@ -35,9 +35,9 @@ func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 	return l.missing(ctx, ends)
 }
 
-// CatchUp waits until the tables have everything that the topics had at the time of the call, ctx
-// ends, or the tables cannot be read any more. It returns the number of records that were missing
-// at the end.
+// CatchUp waits until the tables contain everything that was in the topics at the time of the call,
+// until ctx ends, or until the tables can no longer be read. It returns the number of records still
+// missing.
 func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	ends, err := l.topicEnds(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	for looks := 0; ; looks++ {
 		now, err := l.missing(ctx, ends)
 		switch {
-		case err != nil && looks > 0: // a connection's deadline may come before that of ctx
+		case err != nil && looks > 0: // a connection's deadline may pass before that of ctx
 			return missing, nil
 		case err != nil || now == 0:
 			return now, err
@@ -62,8 +62,7 @@ func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	}
 }
 
-// missing returns how many records before ends are missing in a table that is filled from
-// them.
+// missing returns how many records before ends are missing from a table that they fill.
 func (l *Lag) missing(
 	ctx context.Context, ends map[topicPartition]int64,
 ) (records int64, err error) {

@@ -34,14 +34,14 @@ INSERT INTO {database:Identifier}.schema_versions (version, name)
 SELECT {version:UInt32}, {name:String}`
 )
 
-// Migrate creates the database and applies missing migrations. It may be repeated, and run in
-// several processes at once: a migration is recorded after its statements, and each of those may be
-// repeated.
+// Migrate creates the database and applies missing migrations. It can be repeated, and run in
+// several processes at once, because the statements can be repeated and a migration is recorded
+// after them.
 func Migrate(ctx context.Context, db *DB) error {
 	return MigrateTo(ctx, db, schemas.ClickHouseMigrations())
 }
 
-// MigrateTo is Migrate with the migrations of another version of the program.
+// MigrateTo is like Migrate, with the migrations of another version of the program.
 func MigrateTo(ctx context.Context, db *DB, migrations []schemas.Migration) error {
 	db, err := db.pin(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func MigrateTo(ctx context.Context, db *DB, migrations []schemas.Migration) erro
 				migrations[version-1].Name)
 		}
 	}
-	// A missing table or view is recreated. The table then has no progress, so it is filled from
-	// the beginning.
+	// A missing table or view is recreated. The new table has no progress, so it is filled from the
+	// beginning.
 	tables, err := db.generations(ctx)
 	if err != nil {
 		return err
@@ -92,8 +92,8 @@ func MigrateTo(ctx context.Context, db *DB, migrations []schemas.Migration) erro
 var createHead = regexp.MustCompile(
 	`^CREATE (?:TABLE IF NOT EXISTS|OR REPLACE VIEW) \{database:Identifier\}\.(\w+)`)
 
-// ensureVersions creates the tables of migrations and of parts if necessary, and returns the
-// migrations that were applied.
+// ensureVersions creates the tables for migrations and parts if necessary, and returns the applied
+// migrations.
 func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, err error) {
 	tables, err := db.generations(ctx)
 	if err != nil {
@@ -112,8 +112,8 @@ func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, er
 	return db.appliedVersions(ctx)
 }
 
-// ensureDatabase creates the database if it is missing: a user without the right to create
-// one can still use an existing one.
+// ensureDatabase creates the database if it is missing. It checks first, because a user without the
+// privilege to create databases can still use an existing one.
 func (db *DB) ensureDatabase(ctx context.Context) error {
 	var n uint64
 	if err := db.firstAnswer(ctx, countDatabases, &n); err != nil {
@@ -128,9 +128,9 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	return nil
 }
 
-// firstAnswer runs the first query to ClickHouse. It is retried if the connection was reset: a
-// Server that reopens its ports, as it may soon after its start, resets connections that it had not
-// accepted yet, and refuses those in between.
+// firstAnswer sends the first query to ClickHouse and retries if the connection is reset or
+// refused. Shortly after its start, a server may reopen its ports: it then resets connections that
+// it had not accepted yet, and refuses new ones in between.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -163,7 +163,7 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 
 func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
 	for _, statement := range m.Statements {
-		// Written out, because a query parameter in a view would become a parameter of the view.
+		// ReplaceAll instead of a query parameter, which would become a parameter of the view.
 		statement = strings.ReplaceAll(statement, "{database:Identifier}", db.name)
 		if err := db.exec(ctx, statement, nil); err != nil {
 			return err

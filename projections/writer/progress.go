@@ -24,8 +24,8 @@ FROM {database:Identifier}.projection_progress
 WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))
 GROUP BY generation, topic, partition`
 
-// progress returns, for each partition, the offset up to which all tables of the layout that are
-// filled from it are complete. A partition without progress is omitted.
+// progress returns for each partition the offset up to which all of the layout's tables are
+// complete. Partitions without progress are omitted.
 func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64, error) {
 	return db.progressBy(ctx, selectProgress, l)
 }
@@ -35,7 +35,7 @@ func (db *DB) progressBy(
 ) (map[topicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	tables := make(map[string]int) // number of tables that are filled from a topic
+	tables := make(map[string]int) // number of tables per topic
 	generations := make([]string, 0, len(l))
 	for name, f := range l {
 		tables[topicOf(name)]++
@@ -65,7 +65,7 @@ func (db *DB) progressBy(
 	return next, nil
 }
 
-// ArrayOf formats a list of our own identifiers as a parameter.
+// ArrayOf formats a list of our own identifiers as a query parameter. It doesn't escape them.
 func ArrayOf(names []string) string {
 	if len(names) == 0 {
 		return "[]"
@@ -73,8 +73,8 @@ func ArrayOf(names []string) string {
 	return "['" + strings.Join(names, "','") + "']"
 }
 
-// TimesOf formats a list of times as a parameter: a function call for each would take longer to
-// evaluate than the rows take to read.
+// TimesOf formats a list of times as a query parameter. A function call for each time would take
+// longer than reading the rows.
 func TimesOf(millis []int64) string {
 	texts := make([]string, len(millis))
 	for i, at := range millis {
@@ -83,7 +83,6 @@ func TimesOf(millis []int64) string {
 	return ArrayOf(texts)
 }
 
-// recordProgress writes the progress of every table of the layout.
 func (db *DB) recordProgress(ctx context.Context, l layout, next map[topicPartition]int64) error {
 	type row struct {
 		topicPartition
@@ -108,9 +107,9 @@ func (db *DB) recordProgress(ctx context.Context, l layout, next map[topicPartit
 	}})
 }
 
-// checkContinuity checks that the tables still have the rows before a block. They do not if they
-// were emptied and another projector started again; continuing would then record older facts as
-// written.
+// checkContinuity checks that the tables still have the rows before a block. They don't if they
+// were emptied and another projector started over. If this projector continued, older facts would
+// then be recorded as written.
 func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicPartition]int64) error {
 	recorded, err := db.progress(ctx, l)
 	if err != nil {
@@ -125,8 +124,8 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicParti
 	return nil
 }
 
-// keepChecking returns when the tables differ from the layout, or lost rows before the session: a
-// session that has nothing to write would not notice.
+// keepChecking returns when the tables differ from the layout or have lost rows from before the
+// session. A session without anything to write would not notice otherwise.
 func (db *DB) keepChecking(
 	ctx context.Context, l layout, from map[topicPartition]int64,
 ) (err error) {
@@ -138,7 +137,7 @@ func (db *DB) keepChecking(
 	return cmp.Or(ctx.Err(), err)
 }
 
-// JournalProgress returns the progress of the live tables that the API reads.
+// JournalProgress returns the progress of the live journal tables.
 func (db *DB) JournalProgress(ctx context.Context) (map[int32]int64, error) {
 	return db.TopicProgress(ctx, schemas.TopicJournal)
 }
@@ -159,8 +158,8 @@ func (db *DB) TopicProgress(ctx context.Context, topic string) (map[int32]int64,
 	return by, err
 }
 
-// ProgressOf returns the progress of the journal's tables with these UUIDs, by name. It is empty if
-// one of them is missing: the journal's progress is its slowest table's.
+// ProgressOf returns the progress of the journal tables with these UUIDs, by name. It is empty if a
+// table is missing, because the slowest table determines the journal's progress.
 func (db *DB) ProgressOf(
 	ctx context.Context, tables map[string]string,
 ) (map[int32]int64, error) {
@@ -176,7 +175,7 @@ func (db *DB) ProgressOf(
 	return at, err
 }
 
-// Passed reports whether the progress has reached the ends.
+// Passed reports whether progress has reached ends.
 func Passed(progress, ends map[int32]int64) bool {
 	for partition, end := range ends {
 		if progress[partition] < end {

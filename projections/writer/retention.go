@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ageColumns are the columns by which a table's rows expire. Tables of current state do not expire.
+// ageColumns are the columns that determine the age of a row. Tables of current state don't expire.
 var ageColumns = map[string]string{
 	"payments":         "ledger_closed_at",
 	"balance_moves":    "ledger_closed_at",
@@ -21,10 +21,10 @@ var ageColumns = map[string]string{
 
 const (
 	day            = 24 * time.Hour
-	leastRetention = 7 * day // more than the longest schedule of one run
+	leastRetention = 7 * day // longer than the longest schedule of a run
 )
 
-// CheckRetention returns an error if SetRetention would not accept a retention.
+// CheckRetention returns the error that SetRetention would return for an invalid retention.
 func CheckRetention(retention time.Duration) error {
 	if retention != 0 && retention < leastRetention {
 		return fmt.Errorf("projections: a retention of %dd is too short: it must be at least %dd, or 0 "+
@@ -33,8 +33,8 @@ func CheckRetention(retention time.Duration) error {
 	return nil
 }
 
-// SetRetention makes ClickHouse delete older rows, in its own time; zero keeps everything. It
-// changes only tables with another setting.
+// SetRetention makes ClickHouse delete older rows, at a time of its choosing. A retention of zero
+// keeps everything. Only tables with a different setting are changed.
 func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
 	if err := CheckRetention(retention); err != nil {
 		return err
@@ -84,7 +84,7 @@ const selectEngine = `
 SELECT engine_full FROM system.tables
 WHERE database = {database:String} AND name = {table:String}`
 
-// Retention returns the current retention; 0: unlimited.
+// Retention returns the retention of a table, or 0 if it is unlimited.
 func (db *DB) Retention(ctx context.Context, table string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -101,7 +101,7 @@ func (db *DB) Retention(ctx context.Context, table string) (time.Duration, error
 	return time.Duration(seconds) * time.Second, err
 }
 
-// copyRetention gives the new tables the retention of the live ones.
+// copyRetention applies the live tables' retention to the new tables.
 func (f *refold) copyRetention(ctx context.Context) error {
 	for _, name := range f.Tables {
 		if ageColumns[name] == "" {

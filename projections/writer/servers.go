@@ -9,12 +9,11 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// A DSN may name several servers. The state of one says nothing about another: its tables may have
-// other UUIDs, be behind or be ahead. So an operation of several steps, such as writing a block and
-// then its progress, uses one server for all of them, and starts again on another if that one
-// fails.
+// A DSN may name several servers. Their states are independent: tables may have different UUIDs, or
+// be behind or ahead. An operation of several steps, such as writing a block and then its progress,
+// therefore uses one server throughout, and starts over on another one if that server fails.
 
-// openServers prepares the connections of each server.
+// openServers prepares the connections to each server.
 func openServers(d source) (*DB, error) {
 	all := &DB{name: d.database, used: new(atomic.Int32),
 		suspected: new(atomic.Bool)}
@@ -34,7 +33,7 @@ func openServers(d source) (*DB, error) {
 	return all, nil
 }
 
-// Connect opens connections of another kind to the server in use. Their session begins in the
+// Connect opens a connection with other options to the server in use. Its session starts in the
 // database, whose tables must exist (see Open).
 func (db *DB) Connect(
 	ctx context.Context, change func(*clickhouse.Options),
@@ -56,7 +55,7 @@ func (db *DB) Connect(
 	return conn, nil
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (db *DB) Close() (err error) {
 	for _, one := range db.Servers() {
 		err = errors.Join(err, one.conn.Close())
@@ -80,8 +79,8 @@ func (db *DB) Server() *DB {
 	return db.each[db.used.Load()]
 }
 
-// pin returns one server for all steps of an operation: the one in use, or the next that answers. A
-// single server is returned without checking whether it answers.
+// pin returns one server for all steps of an operation: the one in use, or the next one that
+// responds. A single server is returned without a check.
 func (db *DB) pin(ctx context.Context) (one *DB, err error) {
 	if db.conn != nil {
 		return db, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// tableTopic is a table and the one topic that it is filled from.
+// tableTopic is a table and the topic that it is filled from.
 type tableTopic struct{ table, topic string }
 
-// tableTopics lists the tables; the last of them is written last (P3).
+// tableTopics lists the tables. The last one is written last (P3).
 var tableTopics = []tableTopic{
 	{"payments", schemas.TopicPayments},
 	{"balance_moves", schemas.TopicPayments},
@@ -29,27 +29,26 @@ var tableTopics = []tableTopic{
 }
 
 const (
-	countsTable = "attempt_counts" // attempts by spans of time
-	logTable    = "attempt_log"    // the leaf hashes of the attempt logs
-	factsTable  = "facts"          // the facts of endpoints and watches themselves
-	// deliveryFactsTable has the facts of deliveries that the tables events and attempts do not
-	// contain.
+	countsTable = "attempt_counts" // attempts by time span
+	logTable    = "attempt_log"    // leaf hashes of the attempt logs
+	factsTable  = "facts"          // facts of endpoints and watches themselves
+	// deliveryFactsTable has the facts of deliveries that are neither in events nor in attempts.
 	deliveryFactsTable = "delivery_facts"
 )
 
-// Lengths of the spans of attempt_counts, in seconds.
+// Lengths of the time spans of attempt_counts, in seconds.
 const (
 	ShortSpan = 5 * 60
 	LongSpan  = 60 * 60
 )
 
-// Tables that hold the projector's own notes.
+// Tables for the projector's own records.
 const (
 	progressTable = "projection_progress"
 	versionsTable = "schema_versions"
 )
 
-// Tables lists the tables that are filled from topics.
+// Tables returns the tables that are filled from topics.
 func Tables() []string {
 	var names []string
 	for _, t := range tableTopics {
@@ -58,7 +57,7 @@ func Tables() []string {
 	return names
 }
 
-// Topics lists the topics that the tables are filled from. They are partitioned like the journal.
+// Topics returns the topics that fill the tables. They have the journal's partitions.
 func Topics() []string { return topicsOf(Tables()) }
 
 func topicOf(table string) string {
@@ -80,23 +79,23 @@ func topicsOf(tables []string) []string {
 	return topics
 }
 
-// filled is the ClickHouse table that is being filled for one of our tables.
+// filled is the ClickHouse table that is filled in place of one of our tables.
 type filled struct {
 	name       string
-	generation string // its UUID, which it keeps when it is renamed
+	generation string // its UUID, which survives renaming
 }
 
 // layout maps each table to the ClickHouse table that is filled for it.
 type layout map[string]filled
 
-// errTablesMissing means that tables were dropped, or not created yet.
+// errTablesMissing means that tables were dropped or have not been created yet.
 type errTablesMissing struct{ names []string }
 
 func (e errTablesMissing) Error() string {
 	return fmt.Sprintf("projections: there are no tables %v", e.names)
 }
 
-// errTablesChanged means that a table was recreated or exchanged in the meantime.
+// errTablesChanged means that a table was recreated or exchanged.
 type errTablesChanged struct{ name string }
 
 func (e errTablesChanged) Error() string {
@@ -107,7 +106,6 @@ func (e errTablesChanged) Error() string {
 const selectGenerations = `
 SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`
 
-// generations returns the UUID of every table in the database, by its name.
 func (db *DB) generations(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -145,7 +143,7 @@ func (db *DB) live(ctx context.Context) (layout, error) {
 	return l, nil
 }
 
-// check checks that a layout's names still refer to the same tables.
+// check returns an error unless a layout's names still refer to the same tables.
 func (db *DB) check(ctx context.Context, l layout) error {
 	generations, err := db.generations(ctx)
 	if err != nil {
@@ -163,12 +161,12 @@ func (db *DB) check(ctx context.Context, l layout) error {
 	return nil
 }
 
-// tables lists the layout's tables, in the order of writing.
+// tables returns the layout's tables in order of writing.
 func (l layout) tables() []string {
 	return slices.DeleteFunc(Tables(), func(t string) bool { _, there := l[t]; return !there })
 }
 
-// journalLayout is the layout of the tables that are filled from the journal.
+// journalLayout returns the layout of the tables that are filled from the journal.
 func journalLayout(tables map[string]string) layout {
 	l := make(layout)
 	for _, t := range tableTopics {
