@@ -26,7 +26,7 @@ const (
 
 // streams counts the open streams.
 type streams struct {
-	ending context.Context // canceled when the server stops
+	ending context.Context // cancelled when the server stops
 	end    context.CancelFunc
 
 	mu  sync.Mutex

@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// partitions are the assigned partitions. Its methods are the callbacks of a
-// kafka.Membership.
+// partitions are the assigned partitions. Its methods are callbacks of a kafka.Membership.
 type partitions struct {
 	mu      sync.Mutex
 	owned   []int32
@@ -27,8 +26,6 @@ func newPartitions() *partitions {
 	return &partitions{changed: make(chan struct{}), session: ended}
 }
 
-// begin returns the partitions that a session is to project, and a channel that is closed when they
-// change. The session must call ended at its end.
 func (p *partitions) begin() (owned []int32, changed <-chan struct{}, ended func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,7 +34,6 @@ func (p *partitions) begin() (owned []int32, changed <-chan struct{}, ended func
 	return slices.Clone(p.owned), p.changed, func() { close(session) }
 }
 
-// list returns the assigned partitions.
 func (p *partitions) list() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,14 +44,14 @@ func (p *partitions) assigned(more []int32) {
 	p.change(func(owned []int32) []int32 { return append(owned, more...) })
 }
 
-// revoked waits until the session that had the partitions has written its rows, so that their next
-// owner need not collect them again.
+// revoked waits until the session that had the partitions has written its rows, so that the next
+// owner doesn't have to collect them again.
 func (p *partitions) revoked(fewer []int32) {
 	<-p.without(fewer)
 }
 
-// lost does not wait: others may already own the partitions, and writing a fact twice changes no
-// answer (P2).
+// lost doesn't wait, because others may already own the partitions. Writing a fact twice changes no
+// result (P2).
 func (p *partitions) lost(fewer []int32) { p.without(fewer) }
 
 func (p *partitions) without(fewer []int32) (sessionEnded <-chan struct{}) {
@@ -76,14 +72,13 @@ func (p *partitions) change(f func([]int32) []int32) (sessionEnded <-chan struct
 }
 
 const (
-	// commitEvery is how often a projector commits its position.
 	commitEvery = 10 * time.Second
 	commitMax   = 5 * time.Second
 )
 
-// keepCommitting commits the position of the tables to the group until ctx ends, and then once
-// more: records before it may be deleted (package retention). Where a projector continues is stored
-// only in the tables.
+// keepCommitting commits the tables' position to the group until ctx ends, and once more
+// afterwards. Earlier records may then be deleted (package retention). The position at which a
+// projector resumes is stored in the tables instead.
 func (p *Projector) keepCommitting(ctx context.Context, m *kafka.Membership) {
 	var committed map[topicPartition]int64
 	for ended := false; !ended; {
@@ -101,7 +96,7 @@ func (p *Projector) keepCommitting(ctx context.Context, m *kafka.Membership) {
 		case err == nil:
 			committed = next
 		case errors.Is(err, kafka.ErrNotMember):
-			// Another projector has the partitions, or this one is joining again.
+			// Another projector has the partitions, or this one is rejoining.
 		default:
 			p.cfg.Logger.Warn("the projector cannot commit how far the history is; until it can, nothing "+
 				"beyond is deleted from the topics", "error", err)

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Group is the default consumer group in which projectors share the partitions.
+// Group is the default consumer group, in which projectors share the partitions.
 const Group = "projector"
 
 const (
@@ -25,42 +25,42 @@ const (
 	defaultBlockBytes = 64 << 20
 	defaultBlockWait  = 200 * time.Millisecond
 
-	firstWait  = 100 * time.Millisecond // before the session after a failed one
+	firstWait  = 100 * time.Millisecond // after a failed session
 	lastWait   = 5 * time.Second
-	prepareMax = 15 * time.Second // for finding where a session begins
+	prepareMax = 15 * time.Second // to find the start of a session
 	leaveMax   = 5 * time.Second
 	joinMax    = 15 * time.Second // for a group to assign partitions to a projector
 )
 
-// ProjectorConfig configures a projector. Zero limits mean the defaults.
+// ProjectorConfig configures a projector. Limits that are zero have the defaults below.
 type ProjectorConfig struct {
 	DB      *DB
 	Cluster kafka.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
-	// Group is the consumer group; "projector" when empty. Projectors that fill another
-	// database from the same topics need another group.
+	// Group is the consumer group, "projector" by default. Projectors that fill another database from
+	// the same topics need another group.
 	Group string
-	// Retention is the age at which rows of the live tables are deleted, 0 for never; nil:
-	// unchanged.
+	// Retention is the age at which rows of the live tables are deleted, or 0 to keep them. If it is
+	// nil, the setting stays unchanged.
 	Retention *time.Duration
 	// OnDeadLetter, if set, is called with the topic of each record that was set aside.
 	OnDeadLetter func(topic string)
 
-	// A block is written when it has that many facts or bytes, or when its first fact has waited
-	// that long.
+	// A block is written when it has this many facts or bytes, or when its first fact has waited this
+	// long.
 	BlockRows  int           // 100,000
 	BlockBytes int           // 64 MiB
 	BlockWait  time.Duration // 200 ms
-	// UnaskedWait is BlockWait while there is no reader (Projector.Ask): a block costs ClickHouse
-	// about the same however few rows it has. A block of 5,000 or more records waits three times as
-	// long. It is at least BlockWait; 0: BlockWait.
+	// UnaskedWait replaces BlockWait while there is no reader (Projector.Ask), because writing a block
+	// costs ClickHouse about the same no matter how few rows it has. Blocks of 5,000 or more records
+	// wait three times as long. The default and minimum is BlockWait.
 	UnaskedWait time.Duration
 }
 
 // Projector writes the records of its partitions to ClickHouse. Several projectors share the
-// partitions: the owner of a journal partition also has the partitions of that number of the other
-// topics.
+// partitions. The owner of a journal partition also owns the partitions with the same number of the
+// other topics.
 type Projector struct {
 	cfg   ProjectorConfig
 	parts *partitions
@@ -71,26 +71,26 @@ type Projector struct {
 
 	mu      sync.Mutex
 	status  Status
-	next    map[topicPartition]int64 // offsets in the tables, of the assigned partitions
+	next    map[topicPartition]int64 // offsets in the tables, for the assigned partitions
 	changed chan struct{}            // closed and replaced when next changes
 }
 
-// Stuck returns why nothing is being written; nil: no problem.
+// Stuck returns why nothing is being written, or nil if there is no problem.
 func (p *Projector) Stuck() error { return p.Status().Err }
 
 // Status is the state of a projector.
 type Status struct {
-	Partitions []int32 // assigned
+	Partitions []int32 // assigned partitions
 	Facts      int64   // written since the start, including repeats
 	Blocks     int64   // written since the start
 	WrittenAt  time.Time
-	// Delay is the age of the last block's oldest fact when the block was written.
+	// Delay is the age of the last block's oldest fact at the time of writing.
 	Delay time.Duration
-	// Err is why nothing is being written; nil: no problem.
+	// Err is why nothing is being written, or nil if there is no problem.
 	Err error
 }
 
-// NewProjector returns a projector. Run starts it, Close frees its clients.
+// NewProjector returns a projector. Run starts it; Close releases its clients.
 func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	if cfg.BlockRows < 0 || cfg.BlockBytes < 0 || cfg.BlockWait < 0 {
 		return nil, fmt.Errorf("projections: the limits of a block must not be negative (BlockRows %d, "+
@@ -116,14 +116,14 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	}, nil
 }
 
-// Close frees the projector's clients, after Run has returned.
+// Close releases the projector's clients. Run must have returned.
 func (p *Projector) Close() {
 	p.ends.Close()
 	p.dead.Close()
 }
 
 // setAside appends dead letters before the block without their records is written. After a crash in
-// between they are appended again, with the same keys.
+// between, they are appended again with the same keys.
 func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) error {
 	records := make([]kafka.Record, len(letters))
 	for i, letter := range letters {
@@ -137,7 +137,6 @@ func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) 
 	return nil
 }
 
-// reportDead logs and counts the records that a written block has skipped.
 func (p *Projector) reportDead(letters []schemas.DeadLetter) {
 	for _, d := range letters {
 		p.cfg.Logger.Error("a record was set aside and is in no table; the projector continues "+
@@ -159,9 +158,9 @@ func (p *Projector) limits() limits {
 	}
 }
 
-// Run projects until its context ends, then writes the collected rows and returns nil. It waits out
-// transient errors. It returns an error only if a fact cannot be decoded or is missing (P5): then
-// an operator is needed.
+// Run projects until ctx ends, then writes the collected rows and returns nil. It retries transient
+// errors. It returns an error only if a fact cannot be decoded or is missing (P5), which requires
+// an operator.
 func (p *Projector) Run(ctx context.Context) error {
 	membership, err := p.cfg.Cluster.Join(kafka.MembershipConfig{
 		Group:    cmp.Or(p.cfg.Group, Group),
@@ -195,7 +194,6 @@ func (p *Projector) runAndCommit(ctx context.Context, m *kafka.Membership) error
 	return err
 }
 
-// keepRunning runs one session after another.
 func (p *Projector) keepRunning(ctx context.Context) error {
 	policy := retry.Policy{First: firstWait, Last: lastWait}
 	return retry.Forever(ctx, policy, func() (wrote bool, err error) {
@@ -214,7 +212,7 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 	})
 }
 
-// runSession projects some partitions until they change, the context ends, or an error occurs.
+// runSession projects the partitions until they change, ctx ends, or an error occurs.
 func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -241,7 +239,6 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 	return err
 }
 
-// projectOn projects some partitions to one server.
 func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error {
 	l, from, err := p.prepare(ctx, db, owned)
 	if ctx.Err() != nil {
@@ -292,7 +289,7 @@ func offsetsOf(by map[topicPartition]int64) kafka.Offsets {
 	return offsets
 }
 
-// prepare makes sure that the tables exist and returns where to begin.
+// prepare makes sure that the tables exist, and returns the offsets to start from.
 func (p *Projector) prepare(
 	ctx context.Context, db *DB, owned []int32,
 ) (l layout, from map[topicPartition]int64, err error) {
@@ -308,18 +305,18 @@ func (p *Projector) prepare(
 	if err != nil {
 		return nil, nil, err
 	}
-	// Before the session writes, because its parts may get the numbers of lost ones.
+	// Damage is marked before the session writes, because its parts may get the numbers of lost ones.
 	if _, err := db.markDamage(ctx); err != nil && !IsDenied(err) {
 		return nil, nil, err
 	}
-	// Parts that ClickHouse wrote later may be lost after a power failure, because it does not sync
-	// them. They are written again.
+	// ClickHouse doesn't sync parts, so those it wrote after the last record of parts may be lost in a
+	// power failure. They are written again.
 	safe, err := db.progressBy(ctx, selectSafeProgress, l)
 	if err != nil {
 		return nil, nil, err
 	}
 	from = make(map[topicPartition]int64)
-	late := make(map[topicPartition]int64) // starts above 0, because older facts are deleted
+	late := make(map[topicPartition]int64) // starts above 0, because older facts were deleted
 	for _, topic := range Topics() {
 		e, err := extentOf(ctx, p.ends, topic)
 		if err != nil {
@@ -341,7 +338,6 @@ func (p *Projector) prepare(
 	return l, from, db.recordProgress(ctx, l, late)
 }
 
-// makeTables creates or migrates the tables if necessary.
 func (p *Projector) makeTables(ctx context.Context, db *DB) error {
 	if err := Migrate(ctx, db); err != nil || p.cfg.Retention == nil {
 		return err
@@ -349,7 +345,7 @@ func (p *Projector) makeTables(ctx context.Context, db *DB) error {
 	return SetRetention(ctx, db, *p.cfg.Retention)
 }
 
-// extent is where a topic's partitions start and end.
+// extent holds the first and end offsets of a topic's partitions.
 type extent struct{ starts, ends map[int32]int64 }
 
 func extentOf(ctx context.Context, asking *kafka.Ends, topic string) (e extent, err error) {
@@ -360,8 +356,6 @@ func extentOf(ctx context.Context, asking *kafka.Ends, topic string) (e extent, 
 	return e, err
 }
 
-// begin returns where to continue in a partition: at its tables' progress, if that is still in the
-// topic.
 func (p *Projector) begin(
 	at topicPartition, recorded map[topicPartition]int64, e extent,
 ) (next int64, err error) {
@@ -386,7 +380,7 @@ func (p *Projector) begin(
 	return next, nil
 }
 
-// noteBegin records where a session begins.
+// noteBegin records the start of a session.
 func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -395,10 +389,10 @@ func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.clearFailure()
 }
 
-// waitForPartitions returns when the context ends. A projector without partitions is not stuck. But
-// one that has just joined its group has no partitions either, and an event that it did not find
-// must not count as missing until it has read its partitions' positions. So an earlier failure is
-// remembered for a while.
+// waitForPartitions returns when ctx ends. A projector without partitions isn't stuck. But a
+// projector that has just joined its group has none either, and it must not report an event as
+// missing before it knows the positions of its partitions. So an earlier failure is kept for a
+// while.
 func (p *Projector) waitForPartitions(ctx context.Context) {
 	p.mu.Lock()
 	p.next = nil
@@ -430,7 +424,7 @@ func (p *Projector) noteWritten(b *block) {
 	p.clearFailure()
 }
 
-// clearFailure clears the failure of noteFailure. It is called with the lock held.
+// clearFailure clears the failure of noteFailure. The lock must be held.
 func (p *Projector) clearFailure() {
 	if p.status.Err != nil {
 		p.cfg.Logger.Info("the projector continues")
@@ -438,7 +432,7 @@ func (p *Projector) clearFailure() {
 	}
 }
 
-// noteFailure records why nothing is being written, and logs it once until that has passed.
+// noteFailure records why nothing is being written. It logs the failure once, until it is cleared.
 func (p *Projector) noteFailure(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -458,8 +452,8 @@ func (p *Projector) Status() Status {
 	return s
 }
 
-// Lag returns how many records of all topics, including control records, are not in the tables yet,
-// over the assigned partitions.
+// Lag returns how many records of the assigned partitions, including control records, are not in
+// the tables yet.
 func (p *Projector) Lag(ctx context.Context) (records int64, err error) {
 	by, err := p.LagByTopic(ctx)
 	for _, n := range by {

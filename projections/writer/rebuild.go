@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	rebuildSuffix  = "_rebuild"  // of tables that are being filled
-	exchangeSuffix = "_exchange" // of complete tables that are about to be, or just were, exchanged
+	rebuildSuffix  = "_rebuild"  // tables that are being filled
+	exchangeSuffix = "_exchange" // complete tables that are about to be exchanged, or have just been
 
-	// A rebuild is near the end of the topics when so few records are left. It then makes one last
-	// step to the position of the live tables, and exchanges them.
+	// A rebuild is near the end of the topics if at most this many records are left. It then takes a
+	// last step to the live tables' position and exchanges the tables.
 	nearEndRecords = 2000
 	catchUpsMax    = 1000
 	copyMax        = 10 * time.Minute
 )
 
-// Rebuild fills new tables from the topics' beginning while the live ones are read and written, and
-// exchanges each with its live one, which is dropped. The projectors continue at the position of
-// the new tables. An interrupted rebuild is continued by the next one of the same tables; one that
-// fails leaves the live tables unchanged.
+// Rebuild fills new tables from the start of the topics while the live ones are read and written.
+// It then exchanges each with its live table, and drops the latter. Projectors resume at the new
+// tables' position. The next rebuild of the same tables continues an interrupted one. A failed
+// rebuild leaves the live tables unchanged.
 func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -64,7 +64,7 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err := f.copyOlder(ctx, restarted); err != nil {
 		return err
 	}
-	// The new tables begin where the topics begin.
+	// The new tables start where the topics start.
 	if err := f.DB.recordProgress(ctx, f.layout, f.next); err != nil {
 		return err
 	}
@@ -74,13 +74,13 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	return f.exchange(ctx)
 }
 
-// clearUp drops the tables of an interrupted rebuild, unless it can be continued.
+// clearUp drops the tables of an interrupted rebuild, unless the rebuild can be continued.
 func (f *refold) clearUp(ctx context.Context) error {
 	generations, err := f.DB.generations(ctx)
 	if err != nil {
 		return err
 	}
-	var left []string // of other tables than these, or of all
+	var left []string // tables to drop
 	half := false
 	for _, name := range Tables() {
 		if _, there := generations[name+exchangeSuffix]; there {
@@ -99,8 +99,8 @@ func (f *refold) clearUp(ctx context.Context) error {
 	return f.DB.drop(ctx, left...)
 }
 
-// restartedTables returns the tables that continue on other topics ([Restart]). The offsets of
-// their rows do not tell which of them the new topics have.
+// restartedTables returns the tables that were continued on other topics ([Restart]). The offsets
+// of their rows don't show which rows the new topics contain.
 func (f *refold) restartedTables(ctx context.Context) (names []string, err error) {
 	at, err := f.DB.RestartPositions(ctx)
 	if err != nil || len(at) == 0 {
@@ -143,7 +143,7 @@ func (f *refold) copyOlder(ctx context.Context, restarted []string) error {
 	return nil
 }
 
-// copyRows copies the rows of a live table for which a condition holds.
+// copyRows copies the rows of a live table that meet a condition.
 func (f *refold) copyRows(ctx context.Context, name, where string, which Parameters) error {
 	columns, err := f.DB.storedColumns(ctx, name)
 	if err != nil {
@@ -169,7 +169,6 @@ WHERE database = {database:String} AND table = {table:String}
     AND default_kind IN ('', 'DEFAULT')
 ORDER BY position`
 
-// storedColumns returns the columns of a table that store data.
 func (db *DB) storedColumns(ctx context.Context, table string) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -186,8 +185,8 @@ func (db *DB) storedColumns(ctx context.Context, table string) (names []string, 
 	return names, err
 }
 
-// catchUp folds to the ends of the topics, repeatedly until they are near, and then to the
-// position of the live tables.
+// catchUp folds to the ends of the topics, repeatedly until they are near, and then to the live
+// tables' position.
 func (f *refold) catchUp(ctx context.Context) error {
 	for range catchUpsMax {
 		ends, err := f.endsNow(ctx)
@@ -230,8 +229,8 @@ const (
 		"AND {database:Identifier}.{full:Identifier}"
 )
 
-// exchange replaces the live tables by the new ones, in the opposite order of writing: a table that
-// is read first is never ahead of those that it refers to (P3).
+// exchange replaces the live tables with the new ones, in reverse order of writing. So a table that
+// is read first is never ahead of the tables that it refers to (P3).
 func (f *refold) exchange(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // from here on finishing is quicker than undoing
 	began := f.Now()
@@ -239,7 +238,7 @@ func (f *refold) exchange(ctx context.Context) error {
 		if err := f.DB.releaseMerges(ctx, name+rebuildSuffix); err != nil {
 			return err
 		}
-		// Only one of two rebuilds can give the table this name.
+		// Only one of two concurrent rebuilds can give the table this name.
 		names := Parameters{"table": name, "filled": name + rebuildSuffix, "full": name + exchangeSuffix}
 		if err := f.DB.exec(ctx, renameFilled, names); err != nil {
 			return fmt.Errorf("projections: %s is full but cannot be exchanged: %w", name, err)

@@ -24,14 +24,14 @@ import (
 // waiting.
 const refoldGiveUp = time.Minute
 
-// refoldFetchBytes is the size of one fetch. Fetched data is copied several times: with this size a
-// rebuild was a fifth faster than with 8 MiB, which do not stay in the processor's caches.
+// refoldFetchBytes is the size of a fetch. Fetched data is copied several times: with 8 MiB, which
+// exceeds the processor's caches, a rebuild took a fifth longer.
 const refoldFetchBytes = 1 << 20
 
-// dropMax bounds the dropping of tables: for large ones it takes a while.
+// dropMax limits the time to drop tables, which is long for large tables.
 const dropMax = 2 * time.Minute
 
-// RefoldConfig configures a refold of tables from the topics' beginning.
+// RefoldConfig configures folding tables from the start of the topics.
 type RefoldConfig struct {
 	DB      *DB
 	Cluster kafka.Cluster
@@ -45,7 +45,7 @@ type RefoldConfig struct {
 // RefoldProgress is the progress of a refold.
 type RefoldProgress struct {
 	Done  int64 // folded records, including those of an earlier attempt
-	Total int64 // records that the topics hold
+	Total int64
 }
 
 func (cfg RefoldConfig) complete() (RefoldConfig, error) {
@@ -73,11 +73,11 @@ type refold struct {
 
 	mu   sync.Mutex
 	next map[topicPartition]int64
-	dead map[string]int // records that were set aside, by topic
+	dead map[string]int // number of records set aside, by topic
 }
 
-// newRefold waits until no other refold fills tables of the same names, and reads the extents of
-// the topics. Close frees its resources.
+// newRefold waits until no other refold fills tables with the same suffix, and reads the extents of
+// the topics. Call close to release its resources.
 func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, error) {
 	turn, err := cfg.awaitTurn(ctx, suffix)
 	if err != nil {
@@ -104,8 +104,8 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 	return f, nil
 }
 
-// holdExtents reads where the topics begin and end, and holds their records from then on, because
-// their owners delete records that the live tables have.
+// holdExtents reads the extents of the topics, and holds their records. Otherwise, records that the
+// live tables contain may be deleted.
 func (f *refold) holdExtents(ctx context.Context) error {
 	if err := f.readExtents(ctx); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (f *refold) holdExtents(ctx context.Context) error {
 	if err := f.Cluster.Hold(ctx, f.holder(), from); err != nil {
 		return err
 	}
-	return f.readExtents(ctx) // something may have been deleted before the hold
+	return f.readExtents(ctx) // records may have been deleted before the hold
 }
 
 // HoldersPrefix is the prefix of the groups with which rebuilds and verifications hold records.
@@ -195,7 +195,7 @@ const (
 		"RESET SETTING min_parts_to_merge_at_once"
 )
 
-// holdMerges allows merges only of many parts at once while tables are filled. Otherwise each row
+// holdMerges only allows merges of many parts at once while tables are filled. Otherwise, each row
 // would be merged repeatedly, which takes longer than writing it. releaseMerges undoes it.
 func (db *DB) holdMerges(ctx context.Context, tables []string, suffix string) error {
 	for _, name := range tables {
@@ -217,7 +217,7 @@ func (db *DB) releaseMerges(ctx context.Context, table string) error {
 var tableStatement = regexp.MustCompile(
 	`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
 
-// forTable turns a statement that creates or changes a table into one for a table of another name.
+// forTable rewrites a statement that creates or changes a table for a table with another name.
 func forTable(statement, table, other string) (changed string, ours bool) {
 	m := tableStatement.FindStringSubmatch(statement)
 	if m == nil || m[2] != table {
@@ -226,7 +226,6 @@ func forTable(statement, table, other string) (changed string, ours bool) {
 	return m[1] + other + statement[len(m[0]):], true
 }
 
-// readProgress reads the progress of the tables.
 func (f *refold) readProgress(ctx context.Context) error {
 	recorded, err := f.DB.progress(ctx, f.layout)
 	if err != nil {
@@ -244,7 +243,6 @@ func (f *refold) readProgress(ctx context.Context) error {
 	return nil
 }
 
-// endsNow reads the ends of all topics.
 func (f *refold) endsNow(ctx context.Context) (map[topicPartition]int64, error) {
 	all := make(map[topicPartition]int64)
 	for topic := range f.extents {
@@ -259,7 +257,7 @@ func (f *refold) endsNow(ctx context.Context) (map[topicPartition]int64, error) 
 	return all, nil
 }
 
-// remaining returns how many records lie before the target.
+// remaining returns the number of records before the target.
 func (f *refold) remaining(target map[topicPartition]int64) (records int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,7 +267,7 @@ func (f *refold) remaining(target map[topicPartition]int64) (records int64) {
 	return records
 }
 
-// fill folds until the target is reached, and waits out transient errors.
+// fill folds until the target is reached. It retries transient errors.
 func (f *refold) fill(ctx context.Context, target map[topicPartition]int64) error {
 	f.report(target, f.remaining(target))
 	wrote := f.Now()
@@ -308,14 +306,14 @@ func (f *refold) waits() *retry.Backoff {
 	}.Backoff()
 }
 
-// Sessions of a refold run in parallel, each on its share of the partitions: while ClickHouse
+// A refold runs several sessions in parallel, each with a share of the partitions: while ClickHouse
 // processes the rows of one, the other decodes. Their blocks are larger than the projector's, so
-// that less has to be merged.
+// that there is less to merge.
 const (
 	refoldSessions   = 2
 	refoldBlockRows  = 100_000
 	refoldBlockBytes = 32 << 20
-	refoldBlockWait  = 5 * time.Second // a block that reaches the target does not wait
+	refoldBlockWait  = 5 * time.Second // a block that reaches the target doesn't wait
 )
 
 // session folds until the target is reached or an error occurs.
@@ -360,7 +358,7 @@ func (f *refold) session(
 	return blocks, err
 }
 
-// fold projects some partitions until its context ends.
+// fold projects some partitions until ctx ends.
 func (f *refold) fold(
 	ctx context.Context, from, target map[topicPartition]int64, onWritten func(*block),
 ) error {
@@ -418,7 +416,6 @@ func (db *DB) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// sortTables sorts tables into the order of writing, without duplicates.
 func sortTables(names []string) []string {
 	order := Tables()
 	names = slices.Clone(names)

@@ -11,17 +11,17 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// A deployment that continues on other topics has another partition count, or other offsets. Rows
-// of the history contain an offset, but are not looked up by it: facts count by the version of
-// their endpoint, which continues. Only the tables of current rows are ordered by offsets, and the
-// new topics have every row of those.
+// A deployment that continues on other topics has different partition counts or offsets. Rows
+// contain offsets, but are not looked up by them: facts are ordered by their endpoint's version,
+// which continues. Only the tables of current rows are ordered by offsets, and the new topics
+// contain all of those rows.
 
 const truncateTable = "TRUNCATE TABLE {database:Identifier}.{table:Identifier} " +
 	"SETTINGS max_table_size_to_drop = 0"
 
-// Restart makes the projectors continue from the beginning of other topics. These continue the
-// topics that the tables were filled from, after these offsets of the partitions of their journal.
-// No projector may run in the meantime. It may be repeated.
+// Restart makes the projectors continue from the start of other topics. These continue the topics
+// that the tables were filled from, after the given offsets of the journal's partitions. No
+// projector may run in the meantime. Restart can be repeated.
 func Restart(ctx context.Context, db *DB, journal []int64) error {
 	db, err := db.pin(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func Restart(ctx context.Context, db *DB, journal []int64) error {
 			return fmt.Errorf("projections: emptying %s: %w", name, err)
 		}
 	}
-	// Parts that are missing by now are not reported as lost.
+	// Parts that are already missing are not reported as lost.
 	err = db.exec(ctx, recordParts, Parameters{"damaged": ArrayOf(damaged.generations())})
 	if err != nil && !IsDenied(err) {
 		return fmt.Errorf("projections: recording the parts of the emptied tables: %w", err)
@@ -48,11 +48,10 @@ func Restart(ctx context.Context, db *DB, journal []int64) error {
 	return db.recordProgress(ctx, at, positionsOf(journal))
 }
 
-// restartGeneration is the generation of the progress that tables had at Restart, valid until they
-// have rows of the new topics: a copy into those may have been interrupted, and is repeated.
+// restartGeneration is the generation of the progress at Restart. It is valid until the tables have
+// rows of the new topics, because copying to those may be interrupted and repeated.
 const restartGeneration = "00000000-0000-0000-0000-000000000000"
 
-// positionsOf returns offsets of the journal, by partition.
 func positionsOf(journal []int64) map[topicPartition]int64 {
 	by := make(map[topicPartition]int64)
 	for p, next := range journal {
@@ -61,10 +60,10 @@ func positionsOf(journal []int64) map[topicPartition]int64 {
 	return by
 }
 
-// CheckAt fails unless the tables have exactly the facts of a journal below these offsets of its
-// partitions: up to ends it must have only transaction markers. The tables must not be continued
-// with topics that begin elsewhere: later facts do not include the missing ones, and have the same
-// versions as surplus ones. Tables that are still empty may begin there.
+// CheckAt returns an error unless the tables contain exactly the journal's facts below these
+// offsets. Between journal and ends, a partition may only have transaction markers. Tables at any
+// other position must not be continued: later facts would not make up for missing ones, and would
+// have the same versions as surplus ones. Empty tables are accepted.
 func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 	db, err := db.pin(ctx)
 	if err != nil {
@@ -112,11 +111,11 @@ func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 
 const countDeliveries = `SELECT count() FROM {database:Identifier}.deliveries`
 
-// otherHistory says what to do if a history is not at the position of a copy.
+// otherHistory explains what to do if a history is not at the position of a copy.
 const otherHistory = "restore the database of the same position (RESTORE DATABASE), or let the " +
 	"new topics have an empty database, and keep this one to read in"
 
-// RestartPositions returns the positions of the tables at Restart.
+// RestartPositions returns the tables' journal offsets at Restart.
 func (db *DB) RestartPositions(ctx context.Context) (map[int32]int64, error) {
 	at, err := db.progress(ctx, layout{leadingTable: {generation: restartGeneration}})
 	by := make(map[int32]int64)
@@ -126,7 +125,7 @@ func (db *DB) RestartPositions(ctx context.Context) (map[int32]int64, error) {
 	return by, err
 }
 
-// currentTables returns the tables whose rows are ordered by their offset.
+// currentTables returns the tables whose rows are ordered by offset.
 func currentTables() (names []string) {
 	for _, t := range tableTopics {
 		if slices.Contains([]string{schemas.TopicEndpoints, schemas.TopicWatches}, t.topic) {
@@ -136,11 +135,11 @@ func currentTables() (names []string) {
 	return names
 }
 
-// finishAsk is how often Finish checks whether the tables have everything.
+// finishAsk is how often Finish checks whether the tables are complete.
 const finishAsk = 5 * time.Second
 
-// Finish runs a projector until the tables have all records of the topics. Nothing may be appended
-// to them in the meantime.
+// Finish runs a projector until the tables contain all records of the topics. Nothing may be
+// appended to the topics in the meantime.
 func Finish(ctx context.Context, cfg ProjectorConfig) error {
 	p, err := NewProjector(cfg)
 	if err != nil {
@@ -164,8 +163,8 @@ func Finish(ctx context.Context, cfg ProjectorConfig) error {
 	return errors.Join(<-ended, caught)
 }
 
-// awaitNoLag returns when no record is missing. Until the projector has created the tables they
-// cannot be read.
+// awaitNoLag returns when no record is missing. It retries errors, because the tables cannot be
+// read until the projector has created them.
 func awaitNoLag(ctx context.Context, lag *Lag) error {
 	for {
 		asking, cancel := context.WithTimeout(ctx, finishAsk)

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	pollMax  = 10_000                // records of one poll
-	askAgain = 20 * time.Millisecond // until a due block is offered again to a busy writer
-	drainMax = 2 * time.Second       // for writing the collected rows when the session ends
+	pollMax  = 10_000                // records per poll
+	askAgain = 20 * time.Millisecond // until a due block is offered to a busy writer again
+	drainMax = 2 * time.Second       // to write the collected rows when the session ends
 
-	// Without readers, a fetch of fewer records than trickle is followed by a wait.
+	// Without readers, a fetch of fewer records than trickle is followed by a pause.
 	trickle     = 100
 	trickleWait = 50 * time.Millisecond
 
-	// Without readers, a block with so many records waits this many times as long: under load most
-	// of ClickHouse's work is merging blocks, so fewer blocks mean less work.
+	// Without readers, a block with this many records waits manyFactor times as long. Under load,
+	// ClickHouse mostly merges blocks, so fewer blocks mean less work.
 	many       = 5_000
 	manyFactor = 3
 )
 
-// session projects some partitions from the recorded progress on, until its context ends or an
-// error occurs. It collects one block while another is written.
+// session projects some partitions from their recorded progress until its context ends or an error
+// occurs. It collects one block while another is written.
 type session struct {
 	sessionConfig
 
@@ -36,10 +36,9 @@ type session struct {
 	spare   chan *block // blocks that are neither being collected nor written
 	gone    chan struct{}
 
-	trickles bool // the latest fetch returned few records
+	trickles bool // the last fetch returned few records
 }
 
-// sessionConfig configures a session's input and output.
 type sessionConfig struct {
 	db        *DB
 	reader    *kafka.Reader
@@ -48,10 +47,10 @@ type sessionConfig struct {
 	now       func() time.Time
 	asking    *asking
 	onWritten func(*block)
-	// setAside is called before a block is written; it may be nil
+	// Called before a block with dead letters is written. May be nil.
 	setAside func(context.Context, []schemas.DeadLetter) error
 	position map[topicPartition]int64 // offsets handed to the writer
-	// a block that reaches it is written at once; may be nil
+	// A block that reaches target is written immediately. May be nil.
 	target map[topicPartition]int64
 }
 
@@ -59,8 +58,8 @@ type sessionConfig struct {
 type limits struct {
 	rows      int
 	sizeBytes int
-	wait      time.Duration // with a reader
-	unasked   time.Duration // without a reader
+	wait      time.Duration // if there is a reader
+	unasked   time.Duration // if there is none
 }
 
 func newSession(cfg sessionConfig) *session {
@@ -75,8 +74,8 @@ func newSession(cfg sessionConfig) *session {
 	return s
 }
 
-// run returns nil when its context has ended. It then writes everything that was collected, unless
-// that takes too long.
+// run returns nil when ctx has ended. It then first writes all collected rows, unless that takes
+// too long.
 func (s *session) run(ctx context.Context) error {
 	writing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -92,8 +91,8 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// gather fills blocks and hands them to the writer. While the writer is busy a block grows, up to
-// its limits. Beyond them nothing is read.
+// gather fills blocks and hands them to the writer. While the writer is busy, a block grows up to
+// its limits. Then reading stops.
 func (s *session) gather(ctx context.Context) error {
 	defer close(s.toWrite)
 	defer s.asking.onAsked(nil)
@@ -101,7 +100,7 @@ func (s *session) gather(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	var busy time.Time // when the block is offered again to the busy writer
+	var busy time.Time // when to offer the block to the busy writer again
 	for ctx.Err() == nil {
 		if err := s.poll(ctx, b, busy); err != nil {
 			return errors.Join(err, s.hand(b))
@@ -127,8 +126,8 @@ func (s *session) gather(ctx context.Context) error {
 	return s.hand(b)
 }
 
-// due returns when a non-empty block is to be written: at once if it has rows that a reader waits
-// for, but not before notBefore.
+// due returns when to write a non-empty block. If a reader waits for its rows, that is now, but
+// never before notBefore.
 func (s *session) due(b *block, notBefore time.Time) time.Time {
 	lately, until := s.asking.reading(s.now())
 	wait := s.limits.unasked
@@ -147,11 +146,11 @@ func (s *session) due(b *block, notBefore time.Time) time.Time {
 	return notBefore
 }
 
-// poll reads until there are records, the block is due, there is a reader, or the context ends.
+// poll reads until there are records, the block is due, a reader arrives, or ctx ends.
 func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error {
 	polling, wake := context.WithCancel(ctx)
 	defer wake()
-	s.asking.onAsked(wake) // before reading what was asked
+	s.asking.onAsked(wake) // set before s.asking is read
 	if !b.empty() {
 		var cancel context.CancelFunc
 		polling, cancel = context.WithTimeout(polling, s.due(b, notBefore).Sub(s.now()))
@@ -183,8 +182,9 @@ func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error
 	return err
 }
 
-// pauseFetching leaves records at the broker for a while if the latest fetch returned few and there
-// is no reader. Otherwise each single record would cause a request. It reports whether to read now.
+// pauseFetching leaves records at the broker for a while if the last fetch returned few and there
+// is no reader. Otherwise, every single record would cause a request. It reports whether to read
+// now.
 func (s *session) pauseFetching(polling context.Context, b *block) bool {
 	if lately, _ := s.asking.reading(s.now()); lately || b.empty() || !s.trickles {
 		return true
@@ -203,7 +203,7 @@ func (s *session) full(b *block) bool {
 	return b.records >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
 }
 
-// arrived reports whether the block brings the last partition to a target.
+// arrived reports whether the block brings the last partition to its target.
 func (s *session) arrived(b *block, target map[topicPartition]int64) bool {
 	moved := false
 	for p, end := range target {
@@ -216,7 +216,7 @@ func (s *session) arrived(b *block, target map[topicPartition]int64) bool {
 	return moved
 }
 
-// fresh returns an empty block. There always is one, because the writer holds at most the other.
+// fresh returns an empty block. There always is one, because the writer has at most one of the two.
 func (s *session) fresh(ctx context.Context) (*block, error) {
 	select {
 	case b := <-s.spare:
@@ -226,7 +226,7 @@ func (s *session) fresh(ctx context.Context) (*block, error) {
 	}
 }
 
-// offer hands a block over if the writer is waiting for one.
+// offer hands over a block if the writer is waiting for one.
 func (s *session) offer(b *block) bool {
 	select {
 	case s.toWrite <- b:
@@ -236,7 +236,7 @@ func (s *session) offer(b *block) bool {
 	}
 }
 
-// hand waits until the writer takes the block, or has ended.
+// hand waits until the writer takes the block or has stopped.
 func (s *session) hand(b *block) error {
 	if b.empty() {
 		return nil

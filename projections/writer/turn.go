@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// turnSaid is how long a refold waits for its turn before it logs that.
+	// turnSaid is how long a refold waits for its turn before it logs a message.
 	turnSaid = 10 * time.Second
-	// turnMax is how long the group waits for a refold to end. It does not wait for a process that
+	// turnMax is how long the group waits for a refold to end. It doesn't wait for a process that has
 	// died.
 	turnMax = 7 * 24 * time.Hour
 )
 
-// turn is the right to fill tables next to the live ones. Two rebuilds at the same time, such as
-// one by a guard and one by an operator, would drop each other's tables or fill the same ones
-// twice.
+// turn is the exclusive right to fill tables next to the live ones. Two concurrent rebuilds, for
+// example by a guard and an operator, would drop each other's tables or fill the same ones twice.
 //
-// It is the first partition of a topic, in a group whose members are refolds: the owner gives up
-// the partition only when it has ended.
+// The owner of a topic's first partition has the right, in a group whose members are refolds. It
+// only gives up the partition when it has ended.
 type turn struct {
 	membership *kafka.Membership
 	ended      chan struct{}
 }
 
-// awaitTurn waits until no other refold of the database with the same suffix runs.
+// awaitTurn waits until no other refold of the database with the same suffix is running.
 func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, error) {
 	t := &turn{ended: make(chan struct{})}
 	begun := make(chan struct{}, 1)
@@ -44,7 +43,7 @@ func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, er
 			}
 			select {
 			case begun <- struct{}{}:
-			default: // again
+			default: // assigned again
 			}
 		},
 		Revoked: func(partitions []int32) {
@@ -78,10 +77,10 @@ func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, er
 	}
 }
 
-// end lets the next one begin.
+// end gives the turn to the next refold.
 func (t *turn) end() {
 	close(t.ended)
 	ctx, cancel := context.WithTimeout(context.Background(), releaseMax)
 	defer cancel()
-	_ = t.membership.Leave(ctx) // otherwise the group waits for a timeout
+	_ = t.membership.Leave(ctx) // if it fails, the group waits for a timeout
 }

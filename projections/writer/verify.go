@@ -18,7 +18,7 @@ const (
 	examplesOfDiff = 5
 )
 
-// Difference is a partition and day in which a live table differs from its topic.
+// Difference is a partition and day for which a live table differs from its topic.
 type Difference struct {
 	Table      string
 	Partition  int32
@@ -30,11 +30,11 @@ type Difference struct {
 	Examples   []string // keys of some of the rows that differ
 }
 
-// Doubled is an event with more than one delivery that was not cancelled: the journal itself
-// violates the rule that an event has one (G2).
+// Doubled is an event with several deliveries that were not cancelled. The journal itself then
+// violates the rule that an event has at most one (G2).
 type Doubled struct {
 	EventID   string
-	Endpoints []string // of those deliveries
+	Endpoints []string // of these deliveries
 }
 
 // Verification is the result of a comparison.
@@ -43,11 +43,11 @@ type Verification struct {
 	Former        map[string]uint64 // not compared, because the topics lack their facts
 	LeftOut       map[string]int    // invalid records that are in no table, by topic
 	Differences   []Difference
-	Doubled       []Doubled // some of them
-	DoubledEvents uint64    // their number
+	Doubled       []Doubled // some of the events
+	DoubledEvents uint64    // number of all such events
 }
 
-// verified says how the rows of a table are identified and grouped.
+// verified defines how the rows of a table are identified and grouped.
 var verified = map[string]struct{ key, day, only string }{
 	"payments":      {key: "payment_id", day: "ledger_closed_at"},
 	"balance_moves": {key: "move_id", day: "ledger_closed_at"},
@@ -71,20 +71,20 @@ var verified = map[string]struct{ key, day, only string }{
 	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
 	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
 	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
-	// A deleted one may have been compacted away in its topic.
+	// Deleted objects may have been compacted away in their topic.
 	"endpoints": {key: "endpoint_id", day: "created_at", only: "NOT deleted"},
 	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
 }
 
-// Verify folds the topics again into tables next to the live ones, and compares counts and
-// checksums by partition and day. It ignores rows that changed after the refold ended. It drops its
-// own tables at the end.
+// Verify folds the topics into separate tables, and compares counts and checksums with the live
+// ones by partition and day. It ignores rows that changed after the refold ended. It drops its own
+// tables at the end.
 func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if cfg, err = cfg.complete(); err != nil {
 		return v, err
 	}
 	cfg.Tables = sortTables(cfg.Tables)
-	if cfg.DB, err = cfg.DB.pin(ctx); err != nil { // the comparison uses one server
+	if cfg.DB, err = cfg.DB.pin(ctx); err != nil { // one server for the whole comparison
 		return v, err
 	}
 	f, err := newRefold(ctx, cfg, verifySuffix)
@@ -96,7 +96,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	for _, name := range cfg.Tables {
 		own = append(own, name+verifySuffix)
 	}
-	if err := cfg.DB.drop(ctx, own...); err != nil { // tables of an interrupted verification
+	if err := cfg.DB.drop(ctx, own...); err != nil { // left by an interrupted verification
 		return v, err
 	}
 	defer func() {
@@ -137,7 +137,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	return v, err
 }
 
-// awaitLive waits until the live tables have everything that was folded again.
+// awaitLive waits until the live tables contain everything that was refolded.
 func (f *refold) awaitLive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax,
 		fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector "+
@@ -168,7 +168,7 @@ func (f *refold) awaitLive(ctx context.Context) error {
 	}
 }
 
-// rowsOf returns a subquery of the rows to compare: key, partition, day, hash.
+// rowsOf returns a subquery of the rows to compare: key, part, day, hash.
 func (f *refold) rowsOf(name, suffix string, columns []string, since string) string {
 	how := verified[name]
 	bounds := f.extents[topicOf(name)].starts
@@ -196,9 +196,9 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 		" FROM {database:Identifier}." + name + suffix + " FINAL WHERE " + strings.Join(where, " AND ")
 }
 
-// keysOf returns a subquery of the keys of a table's rows that were folded again from their
-// beginning: a delivery whose creation is not among the facts has no day, and the first span of an
-// endpoint may also hold attempts of the former topics.
+// keysOf returns a subquery of the keys of a restarted table's rows that were refolded from their
+// beginning. It excludes deliveries whose creation is not among the facts (they have no day), and
+// the first span of each endpoint, which may also contain attempts of the former topics.
 func (f *refold) keysOf(name string) string {
 	how := verified[name]
 	table := "{database:Identifier}." + name + f.suffix
@@ -226,7 +226,7 @@ func (f *refold) countFormer(ctx context.Context, name string, v *Verification) 
 	return err
 }
 
-// compare adds a table's counts and differences.
+// compare adds a table's counts and differences to v.
 func (f *refold) compare(ctx context.Context, name string, v *Verification) error {
 	ctx, cancel := context.WithTimeout(ctx, compareMax)
 	defer cancel()
@@ -235,7 +235,7 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 		return err
 	}
 	for i, c := range columns {
-		switch c { // sets: only their members count, not their order
+		switch c { // sets: the order of members doesn't matter
 		case "attempt_times":
 			columns[i] = "arraySort(" + c + ")"
 		case "delivered", "failed":
@@ -250,7 +250,7 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 		return err
 	}
 	live, refolded := f.rowsOf(name, "", columns, since), f.rowsOf(name, f.suffix, columns, since)
-	// The sums of the two sides are kept separately, so that the report can show both.
+	// The two sides are summed separately, so that the report can show both.
 	query := `
 SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1)
 FROM (
@@ -279,7 +279,7 @@ FROM (
 	return nil
 }
 
-// examples returns keys of rows that only one side has, or that differ.
+// examples adds keys of rows that only one side has, or that differ.
 func (f *refold) examples(ctx context.Context, d *Difference, live, refolded string) error {
 	query := `SELECT key FROM (SELECT key, hash FROM (` + live +
 		`) WHERE part = {part:Int32} AND day = {day:String}
@@ -306,8 +306,8 @@ GROUP BY event_id HAVING count() > 1
 ORDER BY event_id LIMIT {limit:UInt32}
 SETTINGS optimize_aggregation_in_order = 1`
 
-// findDoubled looks in the refolded tables for events with two active deliveries. The comparison
-// does not find them, because the live tables have the same.
+// findDoubled looks for events with two active deliveries in the refolded tables. The comparison
+// cannot find them, because the live tables contain them as well.
 func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 	ctx, cancel := context.WithTimeout(ctx, compareMax)
 	defer cancel()
