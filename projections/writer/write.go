@@ -13,27 +13,26 @@ import (
 )
 
 const (
-	insertMax  = 30 * time.Second // for one insert, including the server's part
-	insertsMax = 3                // concurrent inserts of one block
+	insertMax  = 30 * time.Second // per insert, including the server's work
+	insertsMax = 3                // concurrent inserts of a block
 )
 
-// leadingTable is read first, and refers to the rows of the others.
+// leadingTable is read first, because its rows refer to those of the other tables.
 const leadingTable = "deliveries"
 
-// column is a column's name and its values, in a slice that the client accepts as a whole.
+// column is a column's name and its values, in a slice type that the client accepts.
 type column struct {
 	name   string
 	values any
 }
 
-// table holds a block's rows for one table, in pieces.
+// table holds a block's rows for a table, in pieces.
 type table struct {
 	name   string
 	rows   int
 	pieces iter.Seq[[]column]
 }
 
-// insert writes rows with one statement.
 func (db *DB) insert(ctx context.Context, t table) (err error) {
 	if t.rows == 0 {
 		return nil
@@ -83,9 +82,9 @@ func appendColumns(batch driver.Batch, columns []column) error {
 	return nil
 }
 
-// write writes a block into the tables of a layout, and then records the progress (P1). In between
-// it checks the layout and the tables' rows: a table that was exchanged, or that lost rows, has at
-// most the rows of this block, and the next session begins at its own progress.
+// write writes a block to the layout's tables and then records the progress (P1). In between, it
+// checks the layout and the tables' rows. If a table was exchanged or lost rows, it contains at
+// most the rows of this block, and the next session starts from that table's own progress.
 func (db *DB) write(ctx context.Context, b *block, l layout) error {
 	if err := db.insertBlock(ctx, b, l); err != nil {
 		return err
@@ -99,7 +98,7 @@ func (db *DB) write(ctx context.Context, b *block, l layout) error {
 	return db.recordProgress(ctx, l, b.next)
 }
 
-// insertBlock writes the tables concurrently, and then the one that refers to the others (P3).
+// insertBlock writes the tables concurrently, and then the table that refers to the others (P3).
 func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
 	insert := func(ctx context.Context, name string) error {
 		t := b.table(name)
@@ -130,7 +129,7 @@ func each[R, V any](rows []R, value func(*R) V) []V {
 	return values
 }
 
-// optional returns NULL where the value is zero.
+// optional replaces zero values with NULL.
 func optional[R any, V comparable](rows []R, value func(*R) V) []*V {
 	values := each(rows, value)
 	pointers := make([]*V, len(values))
