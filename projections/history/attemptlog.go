@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// LogSize returns the number of leaves in a log; 0: there is no log of that name. A caller that has
-// read an attempt finds its leaf (P3).
+// LogSize returns the number of leaves in a log, or 0 if there is no such log. If the caller has
+// read an attempt, its leaf is included (P3).
 func (h *History) LogSize(
 	ctx context.Context, endpointID string, from uint64,
 ) (size uint64, err error) {
@@ -24,7 +24,7 @@ func (h *History) LogSize(
 	return size, err
 }
 
-// LogHashes returns the hashes of leaves in a log, by number. Missing leaves are omitted.
+// LogHashes returns the hashes of leaves in a log, by number. It omits missing leaves.
 func (h *History) LogHashes(
 	ctx context.Context, endpointID string, from uint64, leaves []uint64,
 ) (hashes map[uint64][]byte, err error) {
@@ -35,7 +35,6 @@ func (h *History) LogHashes(
 	return hashes, err
 }
 
-// askLog queries the table of logs.
 func (h *History) askLog(ctx context.Context, question func(context.Context, tables) error) error {
 	return h.ask(ctx, func(of *reading) error {
 		if err := of.whole(ctx, "attempt_log"); err != nil {

@@ -16,29 +16,28 @@ import (
 
 const consoleMemoryMaxBytes = 1 << 30
 
-// ConsoleConfig bounds the queries of users.
+// ConsoleConfig limits users' queries.
 type ConsoleConfig struct {
 	DSN     string
-	RowsMax int           // of one answer; more are dropped
-	TimeMax time.Duration // for one query
+	RowsMax int           // per result; further rows are dropped
+	TimeMax time.Duration // per query
 }
 
-// Console answers queries of users. They cannot write, nor raise the limits.
+// Console executes users' queries. They can neither write nor raise the limits.
 type Console struct {
 	db   *writer.DB
 	conn clickhouse.Conn
 	cfg  ConsoleConfig
 }
 
-// Answer is the result of a query.
 type Answer struct {
 	Columns   []string
-	Types     []string // ClickHouse's names
+	Types     []string // ClickHouse's type names
 	Rows      [][]any  // NULL is nil
-	Truncated bool     // there are more rows than RowsMax
+	Truncated bool     // there were more rows than RowsMax
 }
 
-// OpenConsole connects to the database that a DSN names.
+// OpenConsole connects to the database in a DSN.
 func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 	db, err := writer.Open(cfg.DSN)
 	if err != nil {
@@ -58,10 +57,10 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 	return &Console{db: db, conn: conn, cfg: cfg}, nil
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (c *Console) Close() error { return errors.Join(c.conn.Close(), c.db.Close()) }
 
-// Query executes one statement.
+// Query executes a single statement.
 func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
 	var a Answer
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TimeMax)
@@ -97,7 +96,6 @@ func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
 	return a, consoleFault(rows.Err())
 }
 
-// plain dereferences a value; nil is NULL.
 func plain(v reflect.Value) any {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -108,14 +106,15 @@ func plain(v reflect.Value) any {
 	return v.Interface()
 }
 
-// ClickHouse's error codes that a console explains.
+// ClickHouse error codes that the console explains.
 const (
 	codeTimeout             = 159
 	codeReadonly            = 164
 	codeConstraintViolation = 452
 )
 
-// consoleFault returns ClickHouse's own message, because it is about the user's query.
+// consoleFault returns an error for the user. It contains ClickHouse's own message, which is about
+// the user's query.
 func consoleFault(err error) error {
 	var refused *clickhouse.Exception
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// EventSteps returns the facts of an event's deliveries, with their states, and the facts of their
-// endpoints that hold or release deliveries. Its errors are those of EndpointSteps.
+// EventSteps returns the facts of an event's deliveries with the states after them, and the facts
+// of their endpoints that hold or release deliveries. Its errors are those of EndpointSteps.
 func (h *History) EventSteps(
 	ctx context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.TrackedDelivery], error) {
@@ -30,12 +30,13 @@ func (h *History) EventSteps(
 }
 
 // eachEventFact calls visit with the facts of an account's event, endpoint by endpoint in handover
-// order, including the facts of the endpoint that affect its deliveries.
+// eachEventFact calls visit with the facts of an account's event, endpoint by endpoint in handover
+// order. They include the endpoints' facts that affect the event's deliveries.
 func (db tables) eachEventFact(
 	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact) error,
 ) error {
-	// Up to here every table has its rows. The tables of a block are not written at once: above it,
-	// one table may have a fact while another does not have an earlier one yet.
+	// All tables are complete up to here. Beyond it, a table may already have a fact while another one
+	// lacks an earlier fact, because a block's tables are not written atomically.
 	asOf, err := db.JournalProgress(ctx)
 	if err != nil {
 		return err
@@ -65,22 +66,22 @@ func (db tables) eachEventFact(
 	return nil
 }
 
-// deliveryFacts are the facts of one delivery, read from several tables.
+// deliveryFacts reads the facts of a delivery from several tables.
 type deliveryFacts struct {
 	whole
 	db        tables
 	eventID   string
 	asOf      map[int32]int64
-	restarted bool // some rows have the offsets of former topics, to which asOf does not apply
+	restarted bool // some rows have offsets of former topics, which asOf doesn't cover
 
 	facts  []domain.Fact
-	newest uint64 // version of its last fact that is in a table, above asOf or not
-	// runs and attempts that the facts count
+	newest uint64 // version of its last fact in any table, even beyond asOf
+	// Highest run and number of attempts according to the facts.
 	runs, made int
 	kept       keptFacts
 }
 
-// read reads the facts in order, without copies.
+// read reads the facts in order, without duplicates.
 func (d *deliveryFacts) read(ctx context.Context) error {
 	if len(d.sentAt) > factsMax {
 		return readmodel.ErrManyFacts
@@ -109,9 +110,9 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 	return nil
 }
 
-// add adds a fact, unless it is above the position that every table has reached: the row of the
-// delivery is written last (P3), so up to its version all tables are complete, and asOf bounds
-// later facts. After [writer.Restart] only an endpoint may have facts of former topics there.
+// add adds a fact, unless it is beyond the position that all tables have reached. Up to the
+// delivery's version all tables are complete, because the delivery's row is written last (P3). asOf
+// limits later facts. After [writer.Restart], only endpoints may have facts of former topics there.
 func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 	if f.EventID() != "" {
 		d.newest = max(d.newest, f.Version)
@@ -123,7 +124,7 @@ func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 		d.made = max(d.made, body.Number)
 	case domain.DeliveryRequeued:
 		d.runs = max(d.runs, body.Run)
-	default: // other facts begin no run
+	default: // other facts don't start a run
 	}
 	former := d.restarted && f.EventID() == ""
 	if f.Version <= d.version || former || offset < d.asOf[partition] {
@@ -140,11 +141,11 @@ PREWHERE account_id = {account:String}
     AND endpoint_id = {endpoint:String}
 LIMIT 1`
 
-// readCreation reads the creation of an event's first delivery. It is dated by the event
-// itself, which is created a moment before it is queued.
+// readCreation reads the creation of the event's first delivery. Its time is that of the event,
+// which is created a moment before it is queued.
 func (d *deliveryFacts) readCreation(ctx context.Context) error {
 	if d.moves > 0 {
-		return nil // its fact is kept
+		return nil // stored in delivery_facts
 	}
 	at := d.createdAt.UnixMilli()
 	which := writer.Parameters{
@@ -178,7 +179,7 @@ PREWHERE endpoint_id = {endpoint:String}
     AND sent_at IN {times:Array(DateTime64(3, 'UTC'))}
     AND event_id = {event:String}`
 
-// readAttempts reads the attempts of the delivery, each dated by its end.
+// readAttempts reads the delivery's attempts. The time of each is its end.
 func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 	if len(d.sentAt) == 0 {
 		return nil

@@ -14,17 +14,17 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// readsMin is the minimum number of times a list is read if its tables are exchanged or recreated;
-// then it is retried until WaitMax has passed.
+// readsMin is how often a list is read, at least, if its tables are exchanged or recreated
+// meanwhile. After that, it is retried until WaitMax has passed.
 const readsMin = 3
 
-// fullTables tracks which tables are complete. A table that has everything that the journal had at
-// some time stays complete as long as it has the same UUID. A lost table has another UUID when it
-// comes back.
+// fullTables tracks whether the tables are complete. A table that contained everything in the
+// journal at some time stays complete as long as it has the same UUID. A lost table that comes back
+// has a different UUID.
 type fullTables struct {
 	mu     sync.Mutex
-	tables map[string]string // UUID by name; nil: unknown
-	owed   map[int32]int64   // the tables are complete once they have this; nil: not read yet
+	tables map[string]string // UUID by name; nil if unknown
+	owed   map[int32]int64   // offsets at which the tables are complete; nil if not read yet
 }
 
 func (f *fullTables) known() map[string]string {
@@ -33,7 +33,8 @@ func (f *fullTables) known() map[string]string {
 	return f.tables
 }
 
-// lacking returns the offsets that the tables must reach to be complete; nil: not read yet.
+// lacking returns the offsets at which the tables are complete, or nil if they have not been read
+// yet.
 func (f *fullTables) lacking() map[int32]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,16 +50,15 @@ func (f *fullTables) lost(tables map[string]string) {
 	}
 }
 
-// forget discards the state of the tables.
 func (f *fullTables) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tables, f.owed = nil, nil
 }
 
-// onFull calls read on complete tables: those that have everything that the journal had when these
-// tables were first seen. Later rows may be missing for a moment, but no answer shows only a part
-// of earlier ones. Without tables it returns [ErrNotFound].
+// onFull calls read on complete tables, that is, tables that contain everything that was in the
+// journal when they were first seen. Later rows may be missing for a moment, but no result contains
+// only a part of earlier ones. If there are no tables, it returns [ErrNotFound].
 func (h *reading) onFull(ctx context.Context, read func() error) error {
 	h.cfg.Ask(ctx, nil)
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
@@ -120,7 +120,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 	}
 }
 
-// once runs do once for all concurrent callers.
+// once shares one call of do among all concurrent callers.
 func (h *reading) once(ctx context.Context, what string, do func(context.Context) error) error {
 	done := h.flight.DoChan(what, func() (any, error) {
 		return nil, h.look(context.WithoutCancel(ctx), do)
@@ -156,8 +156,8 @@ func (h *reading) checkFull(ctx context.Context) error {
 	return nil
 }
 
-// readOwed returns the ends of the journal when the tables were first seen to be unknown. It is
-// called by one goroutine at a time.
+// readOwed returns the ends of the journal at the time when the tables were first seen. It must not
+// be called concurrently.
 func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
 	if owed := h.full.lacking(); owed != nil {
 		return owed, nil
@@ -172,7 +172,7 @@ func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
 	return owed, nil
 }
 
-// whole returns ErrBehind if one of these tables lost rows.
+// whole returns ErrBehind if one of the tables has lost rows.
 func (h *reading) whole(ctx context.Context, tables ...string) error {
 	for {
 		if known := h.damage.Load(); known != nil {
@@ -191,7 +191,7 @@ func (h *reading) whole(ctx context.Context, tables ...string) error {
 
 func (h *reading) readDamage(ctx context.Context) error {
 	list, err := h.db.Damage(ctx)
-	if err != nil && !writer.IsDenied(err) { // a user may lack the right to query that
+	if err != nil && !writer.IsDenied(err) { // the user may lack permission to check for damage
 		return err
 	}
 	h.damage.Store(&list)

@@ -27,13 +27,13 @@ import (
 // olderCodes are ClickHouse's error codes for missing columns.
 var olderCodes = []int32{10, 16, 47}
 
-// errOlder means that tables lack a column: a migration runs, or no projector of this version
-// has started yet.
+// errOlder means that a table lacks a column, because a migration is running or no projector of
+// this version has started yet.
 var errOlder = fmt.Errorf("%w: its tables are being migrated", readmodel.ErrBehind)
 
 const (
-	defaultRead = 2 * time.Second // for one lookup
-	patience    = 4               // factor for a retried lookup
+	defaultRead = 2 * time.Second // per lookup
+	patience    = 4               // times the timeout, for a retried lookup
 	defaultWait = 2 * time.Second // for the projection to catch up
 	catchUpPoll = 25 * time.Millisecond
 )
@@ -46,51 +46,51 @@ type Config struct {
 	// PaymentsEnds does the same for the topic "payments". Only statements need it.
 	PaymentsEnds func(context.Context) (map[int32]int64, error)
 	// Ask, if set, is Projector.Ask of a projector in this process that fills the tables. It is
-	// called with each read, and with the ends that a read waits for.
+	// called on each read, with the ends that the read waits for, if any.
 	Ask func(ctx context.Context, ends map[int32]int64)
-	// Stuck, if set, returns why nothing is currently written; nil: something is.
+	// Stuck, if set, returns why nothing is being written, or nil if there is no problem.
 	Stuck func() error
-	// WaitMax bounds the wait for a history that is behind; 0: 2 s.
+	// WaitMax limits the wait for a history that is behind. The default is 2 s.
 	WaitMax time.Duration
-	// ReadMax bounds one lookup; 0: 2 s. A lookup that was cut off is retried once, and may take
-	// four times as long.
+	// ReadMax limits a lookup. The default is 2 s. A lookup that was cut off is retried once, with
+	// four times the limit.
 	ReadMax time.Duration
 }
 
-// History reads events with their deliveries and attempts. It is safe for concurrent use. Until it
-// has a database, each read returns a [readmodel.Missing].
+// History reads events with their deliveries and attempts. It is safe for concurrent use. While it
+// has no database, each read returns a [readmodel.Missing].
 type History struct {
-	from atomic.Pointer[servers] // nil: there is no history
-	why  atomic.Pointer[string]  // why there is no history; may be nil
+	from atomic.Pointer[servers] // nil if there is no history
+	why  atomic.Pointer[string]  // reason if there is no history; may be nil
 }
 
-// servers are the histories of the servers of one database.
+// servers are the histories on the servers of a database.
 type servers struct {
 	db  *writer.DB
 	all []*reading
 }
 
-// tables are the tables of one server.
 type tables struct{ *writer.DB }
 
-// reading is the history on one server. The state of its tables does not apply to other servers.
+// reading is the history on one server. What is known about its tables doesn't apply to other
+// servers.
 type reading struct {
 	cfg    Config
 	db     tables
 	flight singleflight.Group  // progress is read once for all waiting callers
-	places *semaphore.Weighted // readsMax: the pool refuses a query that waits longer than dialMax
+	places *semaphore.Weighted // ReadsMax; the pool rejects queries that wait longer than dialMax
 	full   fullTables
-	damage atomic.Pointer[writer.Damages] // not older than damageAge; nil: to be queried
-	uptime atomic.Uint32                  // of the server, in seconds, when it was last read
-	// partitions of the journal, which never change; 0: not read yet
+	damage atomic.Pointer[writer.Damages] // not older than writer.DamageAge; nil if it must be read
+	uptime atomic.Uint32                  // the server's uptime in seconds when last read
+	// Number of the journal's partitions, which never changes; 0 if not read yet.
 	partitions atomic.Int32
 }
 
-// readSettings suit queries that read few rows: spreading them over threads takes longer than
+// readSettings are for queries that read few rows. Spreading these over threads takes longer than
 // reading them.
 var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1})
 
-// New returns a reader of the history of a database.
+// New returns a History of a database.
 func New(cfg Config) *History {
 	h := new(History)
 	h.ReadFrom(cfg)
@@ -115,10 +115,10 @@ func (h *History) ReadFrom(cfg Config) {
 	h.from.Store(from)
 }
 
-// Lacks sets why there is no history.
+// Lacks sets the reason why there is no history.
 func (h *History) Lacks(why string) { h.why.Store(&why) }
 
-// Missing returns why there is no history; nil: there is one.
+// Missing returns a [readmodel.Missing] if there is no history, otherwise nil.
 func (h *History) Missing() error {
 	if h.from.Load() != nil {
 		return nil
@@ -130,7 +130,7 @@ func (h *History) Missing() error {
 	return missing
 }
 
-// ask queries one server, and the others in turn if it is unavailable.
+// ask queries one server, and then the others in turn if it is unavailable.
 func (h *History) ask(ctx context.Context, question func(*reading) error) (err error) {
 	from := h.from.Load()
 	if from == nil {
@@ -142,16 +142,16 @@ func (h *History) ask(ctx context.Context, question func(*reading) error) (err e
 		if err = question(of); !errors.Is(err, readmodel.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		of.full.forget() // others may be ahead when it is queried again
+		of.full.forget() // other servers may be ahead when this one is queried again
 		from.db.MoveOn(of.db.DB)
 	}
 	return err
 }
 
-// Event returns an event of an account. If it is not found, Event waits, for a bounded time, until
-// the tables have everything that was in the journal at the time of the call, and looks again. It
-// also waits for tables that are being refilled; an event in incomplete tables is marked as Behind.
-// Its errors are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
+// Event returns an account's event. If it isn't found, Event waits, for a limited time, until the
+// tables contain everything that was in the journal at the time of the call, and looks again. It
+// also waits for tables that are being rebuilt. An event from incomplete tables is marked as
+// Behind. The errors are ErrNotFound, ErrBehind, ErrUnavailable and the context's error.
 func (h *History) Event(
 	ctx context.Context, accountID, eventID string,
 ) (record readmodel.Event, err error) {
@@ -183,8 +183,9 @@ func (h *reading) event(ctx context.Context, accountID, eventID string) (readmod
 	return record.Event, found
 }
 
-// Recall is Event for an event that is to be sent again, with its deliveries. It returns ErrExpired
-// if the body is no longer stored, and ErrBehind for tables that are being refilled.
+// Recall is like Event, for an event that is to be sent again, and returns its deliveries as well.
+// It returns ErrExpired if the body is no longer stored, and ErrBehind for tables that are being
+// rebuilt.
 func (h *History) Recall(
 	ctx context.Context, accountID, eventID string,
 ) (record readmodel.Recalled, err error) {
@@ -212,8 +213,8 @@ func (h *reading) recall(
 	return record, cmp.Or(err, found)
 }
 
-// stuck returns an error of reading one event. While nothing is written, an event that is not found
-// may exist nevertheless.
+// stuck adjusts the error of reading an event: while nothing is being written, an event that isn't
+// found may still exist.
 func (h *reading) stuck(err error) error {
 	if errors.Is(err, readmodel.ErrNotFound) {
 		if stuck := h.cfg.Stuck(); stuck != nil {
@@ -223,8 +224,8 @@ func (h *reading) stuck(err error) error {
 	return err
 }
 
-// asOf returns the journal offsets up to which this server has the rows that are read afterwards.
-// It queries each time, because an earlier answer may be about tables that were exchanged since.
+// asOf returns the journal offsets up to which subsequent reads on this server have the rows. It
+// isn't cached, because tables may be exchanged.
 func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 	err = h.look(ctx, func(ctx context.Context) error {
 		asOf, err = h.db.JournalProgress(ctx)
@@ -250,7 +251,7 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 	return asOf, nil
 }
 
-// await looks for an event that may have been written only just now.
+// await looks up an event that may have been written just now.
 func (h *reading) await(
 	ctx context.Context, accountID, eventID string,
 ) (readmodel.Recalled, error) {
@@ -264,8 +265,9 @@ func (h *reading) await(
 	return h.find(ctx, accountID, eventID)
 }
 
-// CatchUp returns when the tables have everything that the journal had at the time of the call. It
-// waits for at most WaitMax. Its errors are ErrBehind, ErrUnavailable and the context's own.
+// CatchUp returns when the tables contain everything that was in the journal at the time of the
+// call. It waits for at most WaitMax. The errors are ErrBehind, ErrUnavailable and the context's
+// error.
 func (h *History) CatchUp(ctx context.Context) error {
 	return h.ask(ctx, func(of *reading) error { return of.catchUp(ctx) })
 }
@@ -274,8 +276,8 @@ func (h *reading) catchUp(ctx context.Context) error {
 	return h.awaitTopic(ctx, schemas.TopicJournal, h.cfg.Ends)
 }
 
-// awaitTopic returns when the tables have everything that a topic had at the time of the call. It
-// waits for at most WaitMax.
+// awaitTopic returns when the tables contain everything that was in a topic at the time of the
+// call. It waits for at most WaitMax.
 func (h *reading) awaitTopic(
 	ctx context.Context, topic string, endsOf func(context.Context) (map[int32]int64, error),
 ) error {
@@ -310,8 +312,8 @@ func (h *reading) awaitTopic(
 	}
 }
 
-// callersFirst returns the error of the caller's context if that has ended, otherwise err. A
-// connection has the same deadline as the context, and may report it a moment earlier.
+// callersFirst returns the error of the caller's context if it has ended, otherwise err. A
+// connection has the same deadline and may report it slightly earlier than the context.
 func callersFirst(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -326,18 +328,17 @@ func callersFirst(ctx context.Context, err error) error {
 	return context.DeadlineExceeded
 }
 
-// progress reads the progress of the journal's tables.
 func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 	return h.topicProgress(ctx, schemas.TopicJournal)
 }
 
-// topicProgress reads the progress of a topic once for all concurrent callers. Any result is valid
-// for all of them, because progress only grows.
+// topicProgress reads a topic's progress once for all concurrent callers. Each result is valid for
+// all of them, because progress only grows.
 func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
 	return h.progressAfter(ctx, topic, 0)
 }
 
-// progressAfter is topicProgress after a wait, which the callers share.
+// progressAfter is like topicProgress, after a delay that the callers share.
 func (h *reading) progressAfter(
 	ctx context.Context, topic string, wait time.Duration,
 ) (map[int32]int64, error) {
@@ -361,7 +362,6 @@ func (h *reading) progressAfter(
 	}
 }
 
-// find looks an event up, for a bounded time.
 func (h *reading) find(
 	ctx context.Context, accountID, eventID string,
 ) (record readmodel.Recalled, err error) {
@@ -372,9 +372,9 @@ func (h *reading) find(
 	return record, readFault(ctx, err)
 }
 
-// look runs a query that may be repeated. A connection may have died silently, which takes the
-// whole timeout, and a ClickHouse that has just started, or is overloaded, is slow at first. So a
-// query that was cut off is retried once, with a longer timeout.
+// look runs a query that can be repeated. A query that was cut off is retried once, with a longer
+// timeout: a connection may have died silently, which uses up the whole timeout, and ClickHouse may
+// be slow at first, shortly after its start or when overloaded.
 func (h *reading) look(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
 		if err := h.places.Acquire(ctx, 1); err != nil {
@@ -392,7 +392,7 @@ func (h *reading) look(ctx context.Context, ask func(context.Context) error) err
 	return err
 }
 
-// isCutOff reports whether a query was started and got no answer.
+// isCutOff reports whether a query was sent and got no response.
 func isCutOff(err error) bool {
 	for _, cut := range []error{
 		context.DeadlineExceeded, os.ErrDeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET,
@@ -405,7 +405,7 @@ func isCutOff(err error) bool {
 	return false
 }
 
-// readFault returns the error of a query of the tables.
+// readFault translates the error of a query of the tables.
 func readFault(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -30,9 +30,9 @@ LIMIT 1 BY event_id
 LIMIT 1000`
 )
 
-// Payments returns the payments of a transaction to any watched wallets, with the account's events
-// for each. It waits, for a bounded time, for what the topics had at the time of the call. Its
-// errors are ErrBehind, ErrUnavailable and the context's own.
+// Payments returns a transaction's payments to watched wallets, with the account's events for each
+// of them. It waits, for a limited time, for everything that was in the topics at the time of the
+// call. The errors are ErrBehind, ErrUnavailable and the context's error.
 func (h *History) Payments(
 	ctx context.Context, accountID, txHash string,
 ) (paid []readmodel.Paid, err error) {
@@ -56,7 +56,7 @@ func (h *History) Payments(
 func readTxPayments(
 	ctx context.Context, db *writer.DB, which writer.Parameters,
 ) (paid []readmodel.Paid, err error) {
-	at := map[string]int{} // in paid, by payment
+	at := map[string]int{} // index in paid by payment id
 	err = db.Query(ctx, selectTxPayments, which, func(read func(...any) error) error {
 		var to string
 		p, err := readPaidRow(func(into ...any) error { return read(append(into, &to)...) })

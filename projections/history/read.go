@@ -20,28 +20,27 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// standing is the state of a delivery.
 type standing struct {
 	endpointID      string
-	moves           uint32 // handovers of the event before it
+	moves           uint32 // earlier handovers of the event
 	version         uint64
 	state           domain.DeliveryState
 	nextAttemptAtMs int64
-	attempts        uint32 // over all runs
+	attempts        uint32 // across all runs
 }
 
-// above reports whether a standing of a delivery is later than another. It is the order of the
-// packed number in the table.
+// above reports whether a standing is later than another one of the same delivery. The order is
+// that of the packed number in the table.
 func (s standing) above(other standing) bool {
 	return cmp.Or(cmp.Compare(s.version, other.version),
 		cmp.Compare(stateNumber(s.state), stateNumber(other.state)),
 		cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
 }
 
-// succeeds reports whether a delivery, rather than another one, is the current one of its event:
-// the one with the most handovers. Two with equally many are a fault (see [writer.Verification]).
-// Then the current one is the one that was not cancelled or, if that does not decide, the one with
-// the greater endpoint id, so that each read shows the same.
+// succeeds reports whether a delivery takes precedence over another one of the same event. The
+// current delivery is the one with the most handovers. A tie is a fault (see
+// [writer.Verification]). In that case, the delivery that was not cancelled takes precedence, and
+// then the one with the greater endpoint id, so that every read shows the same.
 func (s standing) succeeds(other standing) bool {
 	switch cancelled := s.state == domain.StateCancelled; {
 	case s.moves != other.moves:
@@ -52,7 +51,7 @@ func (s standing) succeeds(other standing) bool {
 	return s.endpointID > other.endpointID
 }
 
-// join collapses two rows of a delivery.
+// join merges two rows of a delivery.
 func (s *standing) join(row standing) {
 	moves, attempts := max(s.moves, row.moves), max(s.attempts, row.attempts)
 	if row.above(*s) {
@@ -65,7 +64,7 @@ func (s *standing) join(row standing) {
 type whole struct {
 	standing
 	accountID string
-	sequence  uint64 // of the endpoint's deliveries; 0: no number
+	sequence  uint64 // number among the endpoint's deliveries; 0 if it has none
 	movedTo   string // endpoint that the event was handed over to, or empty
 	createdAt time.Time
 	updatedAt time.Time
@@ -73,7 +72,7 @@ type whole struct {
 	sentAt    []time.Time
 }
 
-// states are in the order of the table's enum; 0 means no state.
+// states are in the order of the table's enum. 0 means no state.
 var states = []domain.DeliveryState{
 	"", domain.StateQueued, domain.StateWaiting, domain.StateDelivered,
 	domain.StateFailed, domain.StateCancelled,
@@ -88,8 +87,8 @@ func stateOf(number int) domain.DeliveryState {
 
 func stateNumber(s domain.DeliveryState) int { return slices.Index(states, s) }
 
-// unpack decodes the column standing: 64 bits of version, 16 of state, 48 of the time of the next
-// attempt. ClickHouse could do it, but each function in a query costs more than all of this.
+// unpack decodes the column standing: 64 bits of version, 16 bits of state, and 48 bits of the next
+// attempt's time. ClickHouse could do this, but any function in a query costs more.
 func (s *standing) unpack(packed *big.Int) {
 	var b [16]byte
 	packed.FillBytes(b[:])
@@ -98,9 +97,8 @@ func (s *standing) unpack(packed *big.Int) {
 	s.state, s.nextAttemptAtMs = stateOf(int(low>>48&7)), int64(low&(1<<48-1))
 }
 
-// Rows that are not merged yet are collapsed here, in the same way as the table: for a few rows
-// that is faster than in ClickHouse. The server would turn WHERE into PREWHERE itself, after some
-// analysis.
+// Rows that have not been merged yet are collapsed here, as the table would. For a few rows this is
+// faster than in ClickHouse. PREWHERE saves the server the analysis of a WHERE clause.
 const (
 	selectDeliveries = `
 SELECT standing, account_id, endpoint_id, sequence, moves, moved_to, created_at, updated_at,
@@ -114,8 +112,8 @@ SELECT event_id, endpoint_id, moves, attempts, standing FROM {database:Identifie
 PREWHERE event_id IN {events:Array(String)}`
 )
 
-// deliveries returns the deliveries of an account's event, the current one last, without the effect
-// of enablings.
+// deliveries returns the deliveries of an account's event, the current one last. It doesn't
+// consider enablings.
 func (db tables) deliveries(
 	ctx context.Context, accountID, eventID string,
 ) (list []whole, err error) {
@@ -144,7 +142,7 @@ func (db tables) deliveries(
 	return list, err
 }
 
-// join collapses two rows of a delivery.
+// join merges two rows of a delivery.
 func (w *whole) join(row whole) {
 	w.standing.join(row.standing)
 	w.accountID, w.movedTo = max(w.accountID, row.accountID), max(w.movedTo, row.movedTo)
@@ -156,14 +154,14 @@ func (w *whole) join(row whole) {
 	if row.updatedAt.After(w.updatedAt) {
 		w.updatedAt = row.updatedAt
 	}
-	w.sentAt = append(w.sentAt, row.sentAt...) // duplicates only request the same attempt again
+	w.sentAt = append(w.sentAt, row.sentAt...) // duplicates only select the same attempt again
 }
 
-// eventAt identifies a delivery: an event may continue at another endpoint.
+// eventAt identifies a delivery. An event can have deliveries at several endpoints.
 type eventAt struct{ eventID, endpointID string }
 
-// standings returns the state of the current delivery of each event, without the effect of
-// enablings. For many events it runs two queries concurrently.
+// standings returns the state of each event's current delivery, without considering enablings. For
+// many events it runs two queries concurrently.
 func (db tables) standings(
 	ctx context.Context, events []readmodel.Event,
 ) (map[string]standing, error) {
@@ -193,7 +191,7 @@ func (db tables) standings(
 	return present, err
 }
 
-// standingsMin is the number of deliveries below which a second query does not pay.
+// standingsMin is the number of deliveries below which a second query doesn't pay off.
 const standingsMin = 64
 
 func (db tables) standingsOf(
@@ -221,8 +219,8 @@ FROM {database:Identifier}.endpoint_changes
 WHERE endpoint_id IN {endpoints:Array(String)} AND change = 'enabled'
 GROUP BY endpoint_id`
 
-// countEnabling makes deliveries due at once that were pending when their endpoint was enabled,
-// because there is no fact for each of them.
+// countEnabling makes deliveries due immediately that were pending when their endpoint was enabled,
+// because there are no facts for the individual deliveries.
 func (db tables) countEnabling(ctx context.Context, by map[string]standing) error {
 	var endpoints []string
 	asked := make(map[string]bool)
@@ -251,8 +249,8 @@ func (db tables) countEnabling(ctx context.Context, by map[string]standing) erro
 		})
 }
 
-// event reads the tables in the opposite order of writing: first the deliveries, which refer to the
-// event and the attempts.
+// event reads the tables in reverse order of writing: the deliveries, which refer to the event and
+// the attempts, come first.
 func (db tables) event(
 	ctx context.Context, accountID, eventID string,
 ) (readmodel.Recalled, error) {
@@ -295,12 +293,12 @@ func (db tables) event(
 	return readmodel.Recalled{Event: r, Deliveries: recalled(eventID, deliveries)}, err
 }
 
-// into copies the state of the delivery into the event.
+// into copies the delivery's state into the event.
 func (s standing) into(r *readmodel.Event) {
 	r.State, r.NextAttemptAtMillis, r.AttemptsMade = s.state, s.nextAttemptAtMs, int(s.attempts)
 }
 
-// Copies of an event's row are equal, so the first one is used.
+// Duplicates of an event's row are equal, so the first one is used.
 const selectEvent = `
 SELECT body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String}
@@ -322,11 +320,11 @@ func (db tables) readBody(ctx context.Context, w whole, r *readmodel.Event) erro
 	return err
 }
 
-// errNoBody means that a delivery has outlived the body of its event.
+// errNoBody means that a delivery has outlived its event's body.
 var errNoBody = errors.New("projections: the event's body is not kept")
 
-// recalled returns the deliveries of an event, each with the endpoints before it, or nil if one of
-// them is missing.
+// recalled returns an event's deliveries, each with the endpoints before it, or nil if a delivery
+// is missing.
 func recalled(eventID string, found []whole) (all []domain.Delivery) {
 	var former []string
 	for i, w := range found {
@@ -354,8 +352,8 @@ func recalled(eventID string, found []whole) (all []domain.Delivery) {
 	return all
 }
 
-// Attempts above the delivery's version are left for the next query, so that state and attempts
-// belong together (P3). Copies are removed here, which is faster than in ClickHouse.
+// Attempts beyond the delivery's version are left for the next query, so that state and attempts
+// are consistent (P3). Duplicates are removed here, which is faster than in ClickHouse.
 const selectAttempts = `
 SELECT number, run, sent_at, duration_ms, status_code, error, error_detail, response_body,
     log_from, leaf, body_sha256, signature_sha256

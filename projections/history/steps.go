@@ -16,13 +16,12 @@ import (
 
 const (
 	stepsMaxPage = 250
-	factsMax     = 100_000  // folded for one page
-	factsMaxSize = 32 << 20 // bytes of them
+	factsMax     = 100_000  // folded for a page
+	factsMaxSize = 32 << 20 // total size of these facts, in bytes
 )
 
-// EndpointSteps returns the facts of an endpoint itself, with its states ([domain.Fact.Kept]). Its
-// errors are ErrNotFound, ErrFactsMissing, ErrManyFacts, ErrBehind, ErrUnavailable and the
-// context's own.
+// EndpointSteps returns an endpoint's own facts ([domain.Fact.Kept]) and its states. The errors are
+// ErrNotFound, ErrFactsMissing, ErrManyFacts, ErrBehind, ErrUnavailable and the context's error.
 func (h *History) EndpointSteps(
 	ctx context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.Endpoint], error) {
@@ -36,7 +35,7 @@ func (h *History) EndpointSteps(
 	})
 }
 
-// WatchSteps returns the facts of a watch, with its states. Its errors are those of EndpointSteps.
+// WatchSteps returns a watch's facts and its states. Its errors are those of EndpointSteps.
 func (h *History) WatchSteps(
 	ctx context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.Watch], error) {
@@ -47,15 +46,14 @@ func (h *History) WatchSteps(
 	})
 }
 
-// folding says how the facts of one kind of object are read and folded.
+// folding defines how the facts of a kind of object are read and folded.
 type folding[S any] struct {
 	evolve func(S, domain.Fact) S
-	owner  func(S) string // nil: only facts of the account's own objects are read
+	owner  func(S) string // nil if each only reads facts of the account's objects
 	each   func(tables, context.Context, readmodel.StepFilter, func(domain.Fact) error) error
-	// precedes reports whether a fact may come next; nil: only the read of the first one checks
-	// that.
+	// precedes reports whether a fact may come next. If it is nil, only the first fact is checked.
 	precedes func(S, domain.Fact) bool
-	// shows reports whether a step is one of the object's; nil: all are.
+	// shows reports whether a step is shown. If it is nil, all are.
 	shows func(domain.Step[S]) bool
 }
 
@@ -67,8 +65,8 @@ func steps[S any](
 	}
 	err = h.ask(ctx, func(of *reading) error {
 		page, err = readSteps(ctx, of, f, how)
-		// It may have been created only just now. The wait is the same for another account's
-		// object, so that it reveals nothing.
+		// The object may have been created just now. Another account's object causes the same wait, so
+		// that the wait reveals nothing.
 		if errors.Is(err, readmodel.ErrNotFound) || errors.Is(err, readmodel.ErrFactsMissing) {
 			if err := of.catchUp(ctx); err != nil {
 				return err
@@ -80,7 +78,7 @@ func steps[S any](
 	return page, err
 }
 
-// readSteps reads a page, on the condition that the tables are not replaced.
+// readSteps reads a page, provided that the tables are not replaced meanwhile.
 func readSteps[S any](
 	ctx context.Context, of *reading, f readmodel.StepFilter, how folding[S],
 ) (page readmodel.StepPage[S], err error) {
@@ -105,7 +103,7 @@ func readSteps[S any](
 	return page, cmp.Or(err, found)
 }
 
-// fold is the fold of an aggregate's facts so far.
+// fold is the state of folding an aggregate's facts.
 type fold[S any] struct {
 	folding[S]
 	limit int
@@ -113,10 +111,9 @@ type fold[S any] struct {
 	state S
 	facts int
 	shown int
-	last  []domain.Step[S] // the last limit steps that are shown
+	last  []domain.Step[S] // the last steps that are shown, at most 2*limit
 }
 
-// add folds a fact.
 func (b *fold[S]) add(f domain.Fact) error {
 	if b.facts++; b.facts > factsMax {
 		return readmodel.ErrManyFacts
@@ -131,7 +128,7 @@ func (b *fold[S]) add(f domain.Fact) error {
 		return nil
 	}
 	b.shown++
-	if len(b.last) == 2*b.limit { // moves down rarely, and keeps its memory
+	if len(b.last) == 2*b.limit { // rarely moves, and keeps its memory
 		n := copy(b.last, b.last[b.limit:])
 		clear(b.last[n:])
 		b.last = b.last[:n]
@@ -145,8 +142,8 @@ func isOfFacts(err error) bool {
 	return errors.Is(err, readmodel.ErrManyFacts) || errors.Is(err, readmodel.ErrFactsMissing)
 }
 
-// ended returns why a fold is incomplete. A server that sends facts until the timeout is alive, and
-// no other would be faster.
+// ended returns why a fold is incomplete. If the server has sent facts until the timeout, it is
+// alive, and another server would not be faster.
 func (b *fold[S]) ended(ctx context.Context, err error) error {
 	if isOfFacts(err) {
 		return err
@@ -159,8 +156,8 @@ func (b *fold[S]) ended(ctx context.Context, err error) error {
 	return fault
 }
 
-// fault returns why there is no page for the account: it may not see the folded object, or the
-// facts are wrong.
+// fault returns why there is no page for the account: it may not see the object, or the facts are
+// incomplete.
 func (b *fold[S]) fault(accountID string, ofFacts error) error {
 	owner := accountID
 	if b.owner != nil {
@@ -192,8 +189,8 @@ SELECT fact, form, value FROM {database:Identifier}.facts
 PREWHERE aggregate_id = {aggregate:String} AND version < {before:UInt64}
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-// eachFact calls visit with an aggregate's stored facts, in order, and at most one more than are
-// folded.
+// eachFact calls visit with an aggregate's stored facts in order, including at most one more than
+// can be folded.
 func (db tables) eachFact(
 	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact,
 	) error) error {
@@ -220,10 +217,10 @@ func (db tables) eachFact(
 	return nil
 }
 
-// keptFacts bounds the values that are decoded for one page.
+// keptFacts limits the size of the values that are decoded for a page.
 type keptFacts struct{ sizeBytes int }
 
-// decode reads a row of fact, form and value, and of more columns.
+// decode reads the columns fact, form and value of a row, and any further columns.
 func (k *keptFacts) decode(
 	ctx context.Context, read func(...any) error, more ...any,
 ) (f domain.Fact, err error) {
@@ -234,7 +231,7 @@ func (k *keptFacts) decode(
 	if k.sizeBytes += len(m.Value); k.sizeBytes > factsMaxSize {
 		return f, readmodel.ErrManyFacts
 	}
-	if err := ctx.Err(); err != nil { // facts that were read in time may be many to decode
+	if err := ctx.Err(); err != nil { // facts may take long to decode although they were read in time
 		return f, err
 	}
 	return schemas.DecodeFact(m)
