@@ -13,17 +13,17 @@ import (
 )
 
 // pendingShare is the share of the remaining time for reading the oldest pending events. The rest
-// is kept for returning the earlier results.
+// is left to return the other results.
 const pendingShare = 0.75
 
-// Numbers of spans that are counted, up to now.
+// Numbers of time spans to count, up to now.
 const (
-	hourSpans = 12 // short ones
+	hourSpans = 12 // of length writer.ShortSpan
 	weekSpans = 168
 )
 
-// One row per span: copies of an attempt collapse in the sets. The last success and the last
-// failure of all time come first.
+// There is one row per time span. Copies of an attempt collapse in the sets. The first row of an
+// endpoint has its last success and failure of all time.
 const (
 	healthEndpoints = `endpoint_id IN (
     SELECT endpoint_id FROM {database:Identifier}.endpoints FINAL
@@ -46,8 +46,8 @@ FROM {database:Identifier}.attempt_counts
 PREWHERE ` + healthEndpoints + ` AND seconds = 3600
 GROUP BY endpoint_id`
 
-	// Rows that are not merged yet may look pending although the delivery is not. The oldest
-	// candidates are therefore looked up again completely.
+	// Rows that have not been merged yet may look pending although the delivery isn't. So the oldest
+	// candidates are looked up again, completely.
 	selectOldest = `
 SELECT endpoint_id, countIf(run > ended), toUnixTimestamp64Milli(minIf(created, run > ended)),
     count()
@@ -77,8 +77,8 @@ FROM (
 )`
 )
 
-// Health returns the health of endpoints, by id. Endpoints without attempts are omitted. Its errors
-// are those of Events.
+// Health returns the health of endpoints by id. It omits endpoints without attempts. Its errors are
+// those of Events.
 func (h *History) Health(
 	ctx context.Context, f readmodel.HealthFilter,
 ) (by map[string]domain.EndpointHealth, err error) {
@@ -89,7 +89,7 @@ func (h *History) Health(
 	return by, err
 }
 
-// EndpointsDown counts the active endpoints of all accounts that are down.
+// EndpointsDown returns the number of active endpoints of all accounts that are down.
 func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (n uint64, err error) {
 	which := writer.Parameters{
 		"before": strconv.FormatInt(nowMillis-domain.HealthDownAfter.Milliseconds(), 10),
@@ -101,17 +101,18 @@ func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (n uint64,
 	return n, err
 }
 
-// since returns the start of the span before the last n of them, in Unix seconds.
+// since returns the start of the span before the last n spans, in Unix seconds. The current span is
+// one of these n.
 func since(nowMillis, seconds, n int64) string {
 	return strconv.FormatInt((nowMillis/1000/seconds-n)*seconds, 10)
 }
 
-// health runs its queries one after another, the oldest pending events last: that query takes
-// longer the more is pending, and is cancelled in time to return the rest without it.
+// health reads the oldest pending events last. That query takes longer the more events are pending,
+// and is cancelled in time to return the other results without it.
 func (db tables) health(
 	ctx context.Context, f readmodel.HealthFilter,
 ) (map[string]domain.EndpointHealth, error) {
-	// Sums over a whole account are worth more than one thread.
+	// Sums over a whole account justify several threads.
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))
 	which := writer.Parameters{
 		"account":   f.AccountID,
@@ -154,7 +155,7 @@ func (db tables) health(
 	return by, nil
 }
 
-// countSpans adds up the attempts of each endpoint.
+// countSpans sums up each endpoint's attempts.
 func (db tables) countSpans(
 	ctx context.Context, which writer.Parameters, nowMillis int64,
 ) (by map[string]domain.EndpointHealth, err error) {
@@ -182,8 +183,8 @@ func (db tables) countSpans(
 	return by, err
 }
 
-// oldestPending reads the creation time of each endpoint's oldest pending event. If none of the
-// oldest candidates is pending, it reads more.
+// oldestPending reads the creation time of each endpoint's oldest pending event. If none of an
+// endpoint's oldest candidates is pending, it reads more of them.
 func (db tables) oldestPending(
 	ctx context.Context, which writer.Parameters,
 ) (oldest map[string]int64, err error) {

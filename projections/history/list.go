@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	listMax = 250 // events of one page
+	listMax = 250 // events per page
 
-	// A list of one state reads events in growing steps. When it has read enough, it returns the
-	// events that it has found, and where to continue.
+	// A list with one state reads events in growing steps. When it has read enough, it returns the
+	// events found and the position at which to continue.
 	firstStep = 100
 	lastStep  = 1000
 	stepsMax  = 5
 
-	headsAhead = 500 // that a list of one state reads at a time, at least
+	headsAhead = 500 // minimum number of rows that such a list reads at a time
 
-	// chooseSteps bounds the events that a choice reads, to 1,000 in each step.
+	// chooseSteps limits the number of steps of a choice, of 1,000 events each.
 	chooseSteps = 40
 )
 
-// Events lists at most limit (1 to 250) events of an account, newest first, after a position. It
-// does not wait for facts that are not projected yet, but it does wait for tables that are being
-// refilled. Its errors are ErrBehind, ErrUnavailable and the context's own.
+// Events returns at most limit (1 to 250) events of an account after a position, newest first. It
+// doesn't wait for facts that have not been projected yet, but it waits for tables that are being
+// rebuilt. The errors are ErrBehind, ErrUnavailable and the context's error.
 func (h *History) Events(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (page []readmodel.Event, next *readmodel.Position, err error) {
@@ -48,9 +48,9 @@ func (h *History) Events(
 	return page, next, err
 }
 
-// Choose returns at most limit (1 to readmodel.ChooseMax) events of an account that a filter
-// selects, newest first, after a position. With a rare state it may return fewer, because it reads
-// a bounded range. Its errors are those of Events.
+// Choose returns at most limit (1 to readmodel.ChooseMax) events of an account that match a filter,
+// after a position, newest first. For a rare state it may return fewer events, because it reads a
+// limited range. Its errors are those of Events.
 func (h *History) Choose(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (chosen []readmodel.Position, next *readmodel.Position, err error) {
@@ -94,20 +94,20 @@ func (h *reading) events(
 	return page, next, err
 }
 
-// lister makes one page.
+// lister reads one page.
 type lister struct {
 	db     tables
 	filter readmodel.EventFilter
 	limit  int
-	bare   bool // only the events' ids and times
+	bare   bool // only ids and times of the events
 	page   []readmodel.Event
-	// next is where the list continues. A page may have fewer events than requested, even none, and
-	// not be the last: a list of a rare state reads a bounded range for each page.
+	// next is the position after the page. A page may have fewer events than requested, even none,
+	// without being the last, because a list of a rare state reads a limited range per page.
 	next *readmodel.Position
 
-	after     readmodel.Position // last event read; zero: the beginning
+	after     readmodel.Position // last event read; zero at the beginning
 	ahead     []readmodel.Event  // events after it that were read ahead
-	ended     bool               // none come after those
+	ended     bool               // no events follow these
 	standings map[string]standing
 }
 
@@ -143,7 +143,7 @@ func (l *lister) run(ctx context.Context) error {
 	return l.complete(ctx)
 }
 
-// nextStep assumes that the missing events are slightly rarer than those that were found.
+// nextStep assumes that the missing events are slightly rarer than those found so far.
 func (l *lister) nextStep(step, looked int) int {
 	if l.bare {
 		return step
@@ -160,8 +160,8 @@ func positionOf(e readmodel.Event) readmodel.Position {
 	return readmodel.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}
 }
 
-// step reads the next n events and returns those with the requested state. The last step
-// reports that no events follow.
+// step reads the next n events and returns those with the requested state. last reports that no
+// events follow.
 func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last bool, err error) {
 	if len(l.ahead) < n && !l.ended {
 		if err := l.readAhead(ctx, n); err != nil {
@@ -170,7 +170,7 @@ func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last
 	}
 	n = min(n, len(l.ahead))
 	for n > 0 && n < len(l.ahead) && positionOf(l.ahead[n]) == positionOf(l.ahead[n-1]) {
-		n++ // the rows of an event stay together
+		n++ // keep the rows of an event together
 	}
 	found, l.ahead = l.ahead[:n], l.ahead[n:]
 	if n > 0 {
@@ -182,8 +182,8 @@ func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last
 	}
 	present := found[:0]
 	for _, r := range found {
-		// An event whose delivery is not written yet is left for the next query. One with several
-		// deliveries is listed with the current one.
+		// An event whose delivery has not been written yet is left for the next query. An event with
+		// several deliveries is listed with the current one.
 		s, there := standings[r.ID]
 		if there && s.endpointID == r.EndpointID && (l.filter.State == "" || s.state == l.filter.State) {
 			l.standings[r.ID] = s
@@ -193,8 +193,8 @@ func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last
 	return present, l.ended && len(l.ahead) == 0, nil
 }
 
-// readAhead reads the next n events, and more if a list of one state will likely need them: for
-// ClickHouse a hundred take about as long as four.
+// readAhead reads the next n events. For a list with one state it reads more, because ClickHouse
+// reads a hundred about as fast as four.
 func (l *lister) readAhead(ctx context.Context, n int) error {
 	if l.filter.State != "" {
 		n = max(n, headsAhead)
@@ -208,7 +208,7 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 		if err := l.readRows(ctx, from, n); err != nil || l.ended {
 			return err
 		}
-		// The last event may have more rows. It is read again.
+		// The last event may have more rows, so it is read again.
 		last := positionOf(l.ahead[len(l.ahead)-1])
 		for len(l.ahead) > had && positionOf(l.ahead[len(l.ahead)-1]) == last {
 			l.ahead = l.ahead[:len(l.ahead)-1]
@@ -219,10 +219,9 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	}
 }
 
-// rowsOfEvent is usually more than an event's rows: one for each delivery, and their copies.
+// rowsOfEvent is usually more than the rows of an event: one per delivery, and their duplicates.
 const rowsOfEvent = 16
 
-// readRows reads at most n rows.
 func (l *lister) readRows(ctx context.Context, from readmodel.Position, n int) error {
 	rows := 0
 	query, which := l.heads(from, n)
@@ -237,7 +236,7 @@ func (l *lister) readRows(ctx context.Context, from readmodel.Position, n int) e
 	return err
 }
 
-// has reports whether a row was already read. Its copies, and the rows of the event's other
+// has reports whether a row was already read. Its duplicates, and the rows of the event's other
 // deliveries, are adjacent.
 func (l *lister) has(r readmodel.Event) bool {
 	for _, read := range slices.Backward(l.ahead) {
@@ -310,14 +309,14 @@ func paidConditions(f readmodel.EventFilter, which writer.Parameters) (where []s
 	if f.MaxStroops != nil {
 		where = append(where, fmt.Sprintf("amount_stroops <= %d", *f.MaxStroops))
 	}
-	if f.MinStroops != nil || f.MaxStroops != nil { // a test.ping pays nothing
+	if f.MinStroops != nil || f.MaxStroops != nil { // a test.ping has no payment
 		where = append(where, "payment_id != ''")
 	}
 	return where
 }
 
-// withBodies reports whether envelopes are read at once: without a filter by state, the page needs
-// all of them but one.
+// withBodies reports whether envelopes are read along with the heads. Without a filter by state,
+// the page needs all but one of them.
 func (l *lister) withBodies() bool { return l.filter.State == "" && !l.bare }
 
 func (l *lister) columns() string {
@@ -338,7 +337,7 @@ func (l *lister) readHead(read func(...any) error) (r readmodel.Event, err error
 	return r, err
 }
 
-// complete fills in the fields that only the events of the page need.
+// complete fills in the fields that only the page's events need.
 func (l *lister) complete(ctx context.Context) error {
 	if len(l.page) == 0 || l.bare {
 		return nil
@@ -357,7 +356,7 @@ func (l *lister) complete(ctx context.Context) error {
 		reads.Go(func() error { return l.readBodies(reading) })
 	}
 	err := reads.Wait()
-	stand() // enablings count now
+	stand() // with the effect of enablings
 	return err
 }
 
@@ -367,7 +366,6 @@ PREWHERE account_id = {account:String}
     AND created_at IN {times:Array(DateTime64(3, 'UTC'))}
     AND event_id IN {events:Array(String)}`
 
-// readBodies fills in the envelopes of the page.
 func (l *lister) readBodies(ctx context.Context) error {
 	at := make(map[eventAt]*readmodel.Event, len(l.page))
 	var ids []string
@@ -392,7 +390,7 @@ func (l *lister) readBodies(ctx context.Context) error {
 	})
 }
 
-// Their times locate the last attempts, because attempts are sorted by endpoint and time.
+// The last attempts are located by their times, because attempts are sorted by endpoint and time.
 const selectOutcomes = `
 SELECT event_id, endpoint_id, number, ifNull(status_code, 0), error
 FROM {database:Identifier}.attempts
@@ -405,8 +403,8 @@ PREWHERE endpoint_id IN {endpoints:Array(String)}
     AND event_id IN {events:Array(String)}
 ORDER BY number`
 
-// readOutcomes fills in the outcome of the last attempt of each delivery of the page. An attempt
-// that the delivery does not count yet is left for the next query (P3).
+// readOutcomes fills in the outcome of each delivery's last attempt. An attempt that isn't yet
+// counted by the delivery is left for the next query (P3).
 func (l *lister) readOutcomes(ctx context.Context) error {
 	at := make(map[eventAt]*readmodel.Event, len(l.page))
 	var events, endpoints []string

@@ -16,12 +16,12 @@ import (
 // pullPoll is how often waiting readers check whether the tables have more. They share one query.
 const pullPoll = 250 * time.Millisecond
 
-// An endpoint's numbers have no gap, and are in the order of its facts. So rows may be shown up to
-// the first missing number. If that leaves none, the number belongs either to a row that is still
-// to be written, or to one that retention has deleted. The reader then waits until the tables have
-// everything that the journal had after the gap was seen. A number that is still missing then never
-// appears, because its fact is before those of larger ones. Offsets in rows would not help: a
-// copied deployment has rows with offsets of another journal.
+// An endpoint's numbers have no gaps, and are in the order of its facts. So rows can be returned up
+// to the first missing number. If that leaves none, the number belongs to a row that either is yet
+// to be written or was deleted by retention. The reader then waits until the tables contain
+// everything that was in the journal after it saw the gap. A number that is still missing then will
+// never appear, because its fact precedes those of larger numbers. Offsets in the rows would not
+// help: the rows of a copied deployment have offsets of another journal.
 const (
 	selectNextNumber = `
 SELECT min(sequence) FROM {database:Identifier}.events
@@ -34,8 +34,8 @@ SELECT if(countIf(since) > 0, toUInt64(minIf(sequence, since) - 1), max(sequence
     FROM {database:Identifier}.events
     PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String} AND sequence > 0)`
 
-	// Copies of a row are equal. Two events have the same number after an older backup was
-	// restored: both are shown.
+	// Duplicates of a row are equal. After an older backup was restored, two events may have the same
+	// number. Both are returned.
 	selectNumbered = `
 SELECT event_id, sequence, toUnixTimestamp64Milli(created_at), body
 FROM {database:Identifier}.events
@@ -44,10 +44,10 @@ PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
 ORDER BY sequence, event_id LIMIT 1 BY sequence, event_id`
 )
 
-// Numbered returns the events of an endpoint with numbers above after, in order, for at most limit
-// (1 to 250) numbers. No number that may still appear is skipped: missing ones never appear. The
-// page is empty if nothing follows yet. Its errors are ErrBehind, ErrUnavailable and the context's
-// own.
+// Numbered returns an endpoint's events with numbers above after, in order, for at most limit (1 to
+// 250) numbers. It never skips a number that may still appear: missing numbers never will. The page
+// is empty if nothing follows yet. The errors are ErrBehind, ErrUnavailable and the context's
+// error.
 func (h *History) Numbered(
 	ctx context.Context, accountID, endpointID string, after uint64, limit int,
 ) (page readmodel.NumberedPage, err error) {
@@ -61,9 +61,9 @@ func (h *History) Numbered(
 	return page, err
 }
 
-// NumberBefore returns the number before the first event of an endpoint that was created at or
-// after a time, of all events that were acknowledged before the call. If there is no such event it
-// returns the last number. Its errors are those of Numbered.
+// NumberBefore returns the number before an endpoint's first event that was created at or after a
+// time. It considers all events that were acknowledged before the call. If there is no such event,
+// it returns the last number. Its errors are those of Numbered.
 func (h *History) NumberBefore(
 	ctx context.Context, accountID, endpointID string, sinceMillis int64,
 ) (before uint64, err error) {
@@ -73,7 +73,7 @@ func (h *History) NumberBefore(
 		"since":    strconv.FormatInt(sinceMillis, 10),
 	}
 	err = h.ask(ctx, func(of *reading) error {
-		if err := of.catchUp(ctx); err != nil { // a lower number may still have to be written
+		if err := of.catchUp(ctx); err != nil { // a lower number may not be written yet
 			return err
 		}
 		return of.onFull(ctx, func() error {
@@ -85,7 +85,7 @@ func (h *History) NumberBefore(
 	return before, err
 }
 
-// AwaitMore returns when the tables have more of an endpoint's partition than a page's AsOf. Its
+// AwaitMore returns when the tables contain more of an endpoint's partition than a page's AsOf. Its
 // errors are those of Numbered.
 func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
 	return h.ask(ctx, func(of *reading) error {
@@ -103,7 +103,6 @@ func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) 
 	})
 }
 
-// pull is a request for an endpoint's events.
 type pull struct {
 	accountID, endpointID string
 	after                 uint64
@@ -127,7 +126,7 @@ func (h *reading) numbered(ctx context.Context, p pull) (page readmodel.Numbered
 	return page, err
 }
 
-// readNumbered reads a page, on the condition that the tables are not replaced.
+// readNumbered reads a page, provided that the tables are not replaced meanwhile.
 func (h *reading) readNumbered(
 	ctx context.Context, p pull,
 ) (page readmodel.NumberedPage, err error) {
@@ -151,7 +150,7 @@ func (h *reading) readNumbered(
 	return pageOf(p.after, events, final), nil
 }
 
-// pageOf builds a page of the rows. Unless gaps are final, it ends before the first one.
+// pageOf builds a page of events. Unless gaps are final, the page ends before the first gap.
 func pageOf(
 	after uint64, events []readmodel.NumberedEvent, final bool,
 ) (page readmodel.NumberedPage) {
@@ -167,7 +166,6 @@ func pageOf(
 	return page
 }
 
-// nextNumber returns the smallest number above after; 0: there is no more.
 func (h *reading) nextNumber(ctx context.Context, p pull) (next uint64, err error) {
 	which := writer.Parameters{
 		"account":  p.accountID,
@@ -201,8 +199,8 @@ func (h *reading) numberedFrom(
 	return events, readFault(ctx, err)
 }
 
-// nextProgress reads the progress after a short wait, once for all waiting callers; nil without
-// tables.
+// nextProgress reads the progress after a short delay, once for all waiting callers. It returns nil
+// if there are no tables.
 func (h *reading) nextProgress(ctx context.Context) (by map[int32]int64, err error) {
 	by, err = h.progressAfter(ctx, schemas.TopicJournal, pullPoll)
 	if writer.IsMissing(err) {
@@ -211,7 +209,6 @@ func (h *reading) nextProgress(ctx context.Context) (by map[int32]int64, err err
 	return by, err
 }
 
-// progressOf returns the progress of the partition that an endpoint's facts are in.
 func (h *reading) progressOf(
 	ctx context.Context, endpointID string, by map[int32]int64,
 ) (int64, error) {

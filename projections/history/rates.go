@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// The attempts of an endpoint are sorted by time, so a query reads no others. Copies of a row are
-// counted once.
+// An endpoint's attempts are sorted by time, so a query reads no others. Duplicate rows are counted
+// once.
 const (
 	fromAttempts = `
 FROM {database:Identifier}.attempts FINAL
@@ -49,7 +49,7 @@ func (h *History) Rates(
 	return rates, err
 }
 
-// onJournal queries the tables of the journal once they are complete.
+// onJournal queries the journal's tables once they are complete.
 func (h *History) onJournal(
 	ctx context.Context, question func(context.Context, tables) error,
 ) error {

@@ -22,8 +22,8 @@ const (
 )
 
 // Statement returns a page of at most limit (1 to 250) moves of a wallet, and its balances. It
-// waits, for a bounded time, for the moves that the topic had at the time of the call. Its errors
-// are ErrBehind, ErrUnavailable, ErrManyBalances and the context's own.
+// waits, for a limited time, for all moves that were in the topic at the time of the call. The
+// errors are ErrBehind, ErrUnavailable, ErrManyBalances and the context's error.
 func (h *History) Statement(
 	ctx context.Context, f readmodel.StatementFilter, after readmodel.StatementPosition, limit int,
 ) (page readmodel.Statement, err error) {
@@ -53,8 +53,8 @@ func (h *History) Statement(
 	return page, err
 }
 
-// awaitMoves returns when the tables have everything that the topic "payments" had at the time of
-// the call.
+// awaitMoves returns when the tables contain everything that was in the topic "payments" at the
+// time of the call.
 func (h *reading) awaitMoves(ctx context.Context) error {
 	h.cfg.Ask(ctx, nil)
 	if err := h.whole(ctx, "payments", "balance_moves", "events"); err != nil {
@@ -63,7 +63,7 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 	return h.awaitTopic(ctx, schemas.TopicPayments, h.cfg.PaymentsEnds)
 }
 
-// statement makes one page.
+// statement reads one page.
 type statement struct {
 	db     tables
 	filter readmodel.StatementFilter
@@ -98,8 +98,8 @@ func (s *statement) read(ctx context.Context) error {
 	return s.readPayments(ctx)
 }
 
-// readUncounted looks for moves after the statement. There are few: those of the ledgers that the
-// follower has recorded and not counted yet.
+// readUncounted looks for moves after the statement. There are few: they are from ledgers that the
+// follower has recorded but not counted yet.
 func (s *statement) readUncounted(ctx context.Context) error {
 	f := s.filter
 	if f.OpenMillis == 0 {
@@ -122,7 +122,7 @@ WHERE wallet_address = {wallet:String} AND ledger_closed_at >= %s AND ledger > %
 
 const selectNow = `SELECT toInt64(toUnixTimestamp(now()))`
 
-// readKept reads the time from which all moves are stored. Older ones may be deleted or not.
+// readKept reads the time since which all moves are stored. Older moves may have been deleted.
 func (s *statement) readKept(ctx context.Context) error {
 	retention, err := s.db.Retention(ctx, "balance_moves")
 	if err != nil || retention == 0 {
@@ -136,23 +136,22 @@ func (s *statement) readKept(ctx context.Context) error {
 	return nil
 }
 
-// position is the last move that was returned, as a tuple. Its id is a parameter.
 func (s *statement) position() string {
 	return fmt.Sprintf("(%d, %d, {after:String})", s.after.Ledger, s.after.Place)
 }
 
-// began returns the condition for moves in the statement, not before it.
+// began returns the condition for moves within the statement.
 func (s *statement) began() string {
 	return fmt.Sprintf("ledger >= %d AND ledger_closed_at >= %s", s.filter.FirstLedger,
 		closing(s.filter.FromMillis))
 }
 
-// closing returns the first close time, in whole seconds, that is not before a time.
+// closing returns the first possible close time, in whole seconds, at or after a time.
 func closing(millis int64) string {
 	return fmt.Sprintf("toDateTime(%d, 'UTC')", min((max(millis, 0)+999)/1000, math.MaxUint32))
 }
 
-// recorded returns the condition for every move that may be read.
+// recorded returns the condition for moves that may be read.
 func (s *statement) recorded() string {
 	f := s.filter
 	where := fmt.Sprintf("wallet_address = {wallet:String} AND ledger BETWEEN %d AND %d"+
@@ -174,11 +173,11 @@ func (s *statement) which() writer.Parameters {
 	}
 }
 
-// Copies of a row are in the same month.
+// Duplicates of a row are in the same month.
 const monthByMonth = ` SETTINGS do_not_merge_across_partitions_select_final = 1`
 
-// readOpening returns each balance before the statement. A balance without an earlier recorded move
-// is omitted.
+// readOpening returns each balance before the statement. It omits balances without an earlier
+// recorded move.
 func (s *statement) readOpening(ctx context.Context) (map[string]int64, error) {
 	if s.filter.FirstLedger <= s.filter.RecordSince && s.filter.FromMillis == 0 {
 		return map[string]int64{}, nil
@@ -202,8 +201,7 @@ WHERE ` + s.recorded() + ` AND ` + condition + ` GROUP BY balance` + monthByMont
 	return at, err
 }
 
-// readBalances fills in the balances: those that moved in the statement, and those that moved
-// before.
+// readBalances fills in the balances that moved in the statement or before it.
 func (s *statement) readBalances(ctx context.Context, opening map[string]int64) error {
 	query := `SELECT balance, count(), argMin(before_stroops, (ledger, place)),
     argMax(after_stroops, (ledger, place)),
@@ -244,7 +242,7 @@ GROUP BY balance` + monthByMonth
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// addCapped adds non-negative numbers.
+// addCapped adds non-negative numbers, capped at math.MaxInt64.
 func addCapped(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -252,7 +250,7 @@ func addCapped(a, b int64) int64 {
 	return a + b
 }
 
-// readMoves fills in the moves, and reads one more to know whether there are others.
+// readMoves fills in the moves. It reads one more, to find out whether there is another page.
 func (s *statement) readMoves(ctx context.Context) error {
 	query := `SELECT move_id, balance, kind, ledger, ledger_closed_at, place, tx_hash, operation,
     before_stroops, after_stroops, payment_ids
@@ -296,7 +294,7 @@ FROM {database:Identifier}.payments
 WHERE to_address = {wallet:String} AND payment_id IN {payments:Array(String)}
 LIMIT 1 BY payment_id`
 
-	// An event is created after its payment's ledger closed; clocks may differ a little.
+	// An event is created after its payment's ledger has closed. Clocks may differ a little.
 	selectPaidEvents = `
 SELECT event_id, watch_id, payment_id FROM {database:Identifier}.events
 WHERE account_id = {account:String} AND wallet_address = {wallet:String}
@@ -346,7 +344,7 @@ func (s *statement) readPayments(ctx context.Context) error {
 	for i := range s.page.Moves {
 		m := &s.page.Moves[i]
 		for _, id := range m.PaymentIDs {
-			if p := paid[id]; p != nil { // a payment that is not income was not observed
+			if p := paid[id]; p != nil { // payments that are not income are not observed
 				m.Payments = append(m.Payments, *p)
 			}
 		}
@@ -354,8 +352,8 @@ func (s *statement) readPayments(ctx context.Context) error {
 	return err
 }
 
-// readPaidRow reads a payment. Its memo is the displayed one: for a text that is not valid UTF-8,
-// only that is stored.
+// readPaidRow reads a payment. Its memo is as displayed: for a text that isn't valid UTF-8, only
+// the displayed form is stored.
 func readPaidRow(read func(...any) error) (p domain.Payment, err error) {
 	var muxed, memo *string
 	var memoType string
