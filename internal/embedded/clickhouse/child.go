@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// ChildArg is the first argument of our binary when it is to run the engine.
+	// ChildArg is the first argument that makes our binary run the engine.
 	ChildArg = "clickhouse-engine"
 
-	// childVariable marks the child's environment. A test binary whose TestMain lacks the
-	// hook would run its tests in the child and start ever more engines; Start refuses if
-	// the mark is set.
+	// childVariable marks the child's environment. If a test binary's TestMain lacked the hook, its
+	// child would run the tests again and start more and more engines. Start returns an error if the
+	// variable is set.
 	childVariable = "LUMENHOOK_CLICKHOUSE_CHILD"
 
-	// childStopMax bounds a graceful stop, which takes 0.1 s without clients. Idle native
-	// connections delay it (by more than 3 s), and a query may run for longer. Both are cut off,
-	// which loses nothing that was acknowledged.
+	// childStopMax limits a graceful stop, which takes 0.1 s without clients. Idle native connections
+	// delay it by more than 3 s, and a query may run even longer. Both are cut off, which loses
+	// nothing that was acknowledged.
 	childStopMax = time.Second
 )
 
-// MaybeChild turns this process into the engine when it was started as one, and
-// returns otherwise. It is the first call of main, and of a TestMain.
+// MaybeChild runs the engine if this process was started as one, and otherwise returns. It must be
+// the first call in main and in a TestMain.
 func MaybeChild() {
 	if len(os.Args) < 2 {
 		return
@@ -41,17 +41,17 @@ func MaybeChild() {
 	}
 }
 
-// ChildMain runs the library args[0] with the engine arguments args[1:] and
-// returns the exit status. It ends when standard input ends (the parent's death
-// ends it) and on SIGTERM: in both cases the query that reads standard input
-// ends, the server closes its tables, and the process is gone within seconds.
+// ChildMain runs the library args[0] with the engine arguments args[1:] and returns the exit
+// status. It stops on SIGTERM and when standard input ends, which happens when the parent dies. In
+// both cases the query that reads standard input ends, the server closes its tables, and the
+// process exits within seconds.
 func ChildMain(args []string) int {
 	if len(args) < 1 {
 		fmt.Fprintf(os.Stderr,
 			"usage: %s LIBRARY [ENGINE ARGUMENT]... (started by lumenhook run, not by people)\n", ChildArg)
 		return 2
 	}
-	// A terminal's Ctrl-C or hang-up is handled by the parent.
+	// The parent handles a terminal's Ctrl-C or hang-up.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
 	if err := watchParent(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,8 +65,8 @@ func ChildMain(args []string) int {
 	return 0
 }
 
-// watchParent replaces the library's standard input by a pipe, so that both the end of the
-// parent's pipe and SIGTERM can end it.
+// watchParent replaces the library's standard input with a pipe that closes on SIGTERM and when the
+// parent's pipe ends.
 func watchParent() error {
 	parentFD, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -86,7 +86,7 @@ func watchParent() error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, parent) // nothing is ever written: the end is all that matters
+		_, _ = io.Copy(io.Discard, parent) // the parent never writes, so this waits for the end
 	}()
 	go func() {
 		select {
@@ -94,7 +94,7 @@ func watchParent() error {
 		case <-terminated:
 		}
 		w.Close()
-		time.Sleep(childStopMax) //nolint:forbidigo // the process ends before this, or here
+		time.Sleep(childStopMax) //nolint:forbidigo // the process usually ends before this
 		fmt.Fprintln(os.Stderr, "the engine did not end in time and is cut off")
 		os.Exit(3)
 	}()

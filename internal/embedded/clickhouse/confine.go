@@ -8,21 +8,20 @@ import (
 	"syscall"
 )
 
-// confineArg is the first argument of our binary when it is to confine itself and then exec
-// another program, which is then confined from its first instruction on, with all of its
-// threads.
+// confineArg is the first argument that makes our binary confine itself and then exec another
+// program. That program is confined from its first instruction on, with all of its threads.
 const confineArg = "clickhouse-confined"
 
-// confinement is the set of files and ports that the engine may access. ClickHouse's own rights do
-// not cover all of it: in `clickhouse local` the function file() reads any file for any user.
+// confinement is the set of files and ports that the engine may access. ClickHouse's own privileges
+// don't suffice: in `clickhouse local`, any user can read any file with the function file().
 type confinement struct {
-	Write []string `json:"write"` // folders and devices, to read and write
-	Read  []string `json:"read"`  // files and folders, to read and execute
-	Ports []int    `json:"ports"` // to listen on; connecting is not allowed at all
+	Write []string `json:"write"` // files and folders to read and write
+	Read  []string `json:"read"`  // files and folders to read and execute
+	Ports []int    `json:"ports"` // ports to listen on; outgoing connections are never allowed
 }
 
-// confinedCommand returns the command of a program that may access only its data folder, the
-// programs and libraries of this machine, and its two ports.
+// confinedCommand returns the command that runs a program confined to its data folder, the programs
+// and libraries of this machine, and its two ports.
 func confinedCommand(
 	p Program, f folder, l listen, program string, args []string,
 ) ([]string, error) {
@@ -57,7 +56,7 @@ func confinedCommand(
 	return append([]string{confineArg, string(spec), program}, args...), nil
 }
 
-// confinedMain confines this process and execs args[1] with the rest of args. It returns
+// confinedMain confines this process and execs args[1] with the remaining arguments. It returns
 // only if that fails.
 func confinedMain(args []string) int {
 	var c confinement

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Landlock (landlock(7)) lets a Linux process give up rights irrevocably, without being
-// root: files since 5.13, TCP since 6.7.
+// Landlock (landlock(7)) lets an unprivileged Linux process irrevocably give up access: to files
+// since Linux 5.13, to TCP since 6.7.
 const (
-	landlockNet   = 4 // the first ABI version with TCP
-	landlockScope = 6 // the first ABI version that restricts signals
+	landlockNet   = 4 // first ABI version with TCP
+	landlockScope = 6 // first ABI version with signals
 
 	netRulePort = 2 // LANDLOCK_RULE_NET_PORT
 
@@ -25,12 +25,12 @@ const (
 	writeFolder = writeFile | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
-	// never is granted to no path.
+	// never is not granted on any path.
 	never = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO
 )
 
-// confinementVersion is the kernel's Landlock ABI version; 0: none.
+// confinementVersion returns the kernel's Landlock ABI version, or 0 without Landlock.
 func confinementVersion() int {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
 		unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -40,7 +40,7 @@ func confinementVersion() int {
 	return int(version)
 }
 
-// renameRights are the rights to move and truncate files that a version knows.
+// renameRights returns the rights to move and truncate files in an ABI version.
 func renameRights(version int) (rights uint64) {
 	if version >= 2 {
 		rights |= unix.LANDLOCK_ACCESS_FS_REFER
@@ -51,8 +51,7 @@ func renameRights(version int) (rights uint64) {
 	return rights
 }
 
-// rulesetAttr returns the ruleset of all rights that are taken away, and its size in this
-// version.
+// rulesetAttr returns the rights to give up, and the size of the structure in an ABI version.
 func rulesetAttr(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
 	attr.Handled_access_fs, size = readFolder|writeFolder|never|renameRights(version), 8
 	if version >= landlockNet {
@@ -65,8 +64,8 @@ func rulesetAttr(version int) (attr unix.LandlockRulesetAttr, size uintptr) {
 	return attr, size
 }
 
-// apply confines the calling thread, and whatever it becomes by exec. A kernel without
-// Landlock leaves it unconfined.
+// apply confines the calling thread, including the program that it execs. On a kernel without
+// Landlock it does nothing.
 func (c confinement) apply() error {
 	version := confinementVersion()
 	if version == 0 {
@@ -109,8 +108,8 @@ func (c confinement) apply() error {
 	return nil
 }
 
-// allowBeneath grants rights on a file, or on a folder and everything below it. A missing
-// path is skipped.
+// allowBeneath grants rights on a file, or on a folder and everything below it. It ignores a
+// missing path.
 func allowBeneath(ruleset uintptr, path string, ofFile, ofFolder uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {

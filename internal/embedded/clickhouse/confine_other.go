@@ -2,7 +2,7 @@
 
 package clickhouse
 
-// confinementVersion is 0: only Linux can confine.
+// confinementVersion returns 0, because confinement requires Linux.
 func confinementVersion() int { return 0 }
 
 func (confinement) apply() error { return nil }

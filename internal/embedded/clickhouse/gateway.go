@@ -11,39 +11,41 @@ import (
 )
 
 const (
-	connectionsMax = 120 // of a port: both together stay below the server's max_connections, 256
+	connectionsMax = 120 // per port: the total stays below the server's max_connections, 256
 	dialMax        = 5 * time.Second
-	refusedMax     = time.Second // for a client to read its refusal
-	// descriptorShare is for one port. A connection has two descriptors, its client's and the one
-	// to the server.
+	refusedMax     = time.Second // time for a client to read its rejection
+	// descriptorShare is the share of one port. Each connection uses two descriptors, one for the
+	// client and one for the server.
 	descriptorShare = 1.0 / 64
 )
 
-// handshake reads a client's first data. An error ends the connection without an answer.
+// handshake reads a client's first data. If it returns an error, the connection is closed without a
+// response.
 type handshake func(client io.Reader) (opening, error)
 
 // opening is a client's first data.
 type opening struct {
-	said    []byte // all that was read, which is passed on to the server
-	refusal []byte // the answer to a client that is refused
-	proven  bool   // with a password: the connection is not replaced by others
+	said    []byte // everything that was read, to be passed on to the server
+	refusal []byte // response to a client that is rejected
+	proven  bool   // the client has sent a password, so other connections cannot replace it
 }
 
-// gatewayPort relays the connections of a listener to a server.
+// gatewayPort relays a listener's connections to a server.
 //
-// `clickhouse local`, which the embedded server is, was not made for clients: any exception in the
-// handling of a connection ends the whole process. Such exceptions are a refused password on the
-// native port, bytes that are not its protocol, and a connection reset, as from every client that
-// closes with an unread answer. So clients talk to the gateway:
+// The embedded server is `clickhouse local`, which was not made for clients: any exception in the
+// handling of a connection ends the process. Exceptions are caused by a wrong password on the
+// native port, by bytes that aren't its protocol, and by connection resets, which happen whenever a
+// client closes with an unread response. So clients talk to the gateway:
 //
-//   - It refuses a native login itself, in the server's own protocol.
-//   - The server sees a client that leaves, in whatever way, as an orderly end of input. The rest
-//     of the server's answer is read to its end and dropped.
-//   - Connections are bounded in number, and the first packet or request header in bytes and time.
-//     New connections replace those that have sent no password (package ingress).
+//   - It rejects native logins itself, in the server's own protocol.
+//   - However a client disconnects, the server sees an orderly end of input. The rest of the
+//     server's response is read to its end and discarded.
+//   - The number of connections is limited, and so are the size and time of the first packet or
+//     request header. New connections replace those that have not sent a password (package
+//     ingress).
 //
-// It does not read later data of a client (on Linux the kernel copies it, splice(2)). HTTP is
-// passed on unchanged, even with wrong passwords: its refusals are answers, not exceptions.
+// It doesn't read a client's later data (on Linux the kernel copies it, splice(2)). HTTP is passed
+// on unchanged, even with wrong passwords, because rejecting those causes no exceptions.
 type gatewayPort struct {
 	listener  *ingress.Listener
 	server    string
@@ -52,11 +54,11 @@ type gatewayPort struct {
 
 	mu       sync.Mutex
 	draining bool
-	open     map[*net.TCPConn]*net.TCPConn // clients, and the connections to the server
+	open     map[*net.TCPConn]*net.TCPConn // connections to the server (or nil) by client
 }
 
-// serveGateway relays the connections of a TCP listener, which it owns from then on, to a server's
-// address, until drain.
+// serveGateway relays the connections of a TCP listener to a server's address until drain. It takes
+// ownership of the listener.
 func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
 	p := &gatewayPort{
 		listener: ingress.Listen(l, ingress.Config{
@@ -76,7 +78,7 @@ func (p *gatewayPort) accept() {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
-			return // it is closed
+			return // closed
 		}
 		p.work.Go(func() {
 			defer conn.Close()
@@ -85,8 +87,6 @@ func (p *gatewayPort) accept() {
 	}
 }
 
-// remember notes a client and, once there is one, its connection to the server. It is false when
-// the port is draining.
 func (p *gatewayPort) remember(client, server *net.TCPConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,13 +122,13 @@ func (p *gatewayPort) relay(conn *ingress.Conn) {
 	p.join(client, first.said)
 }
 
-// join forwards the client's first data, and then everything between the client and the server.
+// join forwards the client's first data, and then everything in both directions.
 func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialMax)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
 	if err != nil {
-		return // it is being started again
+		return // the server is being restarted
 	}
 	server := conn.(*net.TCPConn)
 	defer server.Close()
@@ -143,16 +143,16 @@ func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
 		_ = server.CloseWrite()
 	})
 	_, _ = io.Copy(client, server)
-	// A client that left does not end the reading: the rest of the server's answer is read to its
-	// end, because closing earlier would reset the connection.
+	// Even if the client has disconnected, the server's response is read to its end, because closing
+	// earlier would reset the connection.
 	_, _ = io.Copy(io.Discard, server)
 	_ = client.CloseWrite()
 	_ = client.SetReadDeadline(time.Now())
 	up.Wait()
 }
 
-// refuse answers, and gives the client time to read the answer: closing with unread bytes would
-// discard it.
+// refuse sends a response and gives the client time to read it. Closing a connection with unread
+// input would discard the response.
 func refuse(client *net.TCPConn, answer []byte) {
 	_ = client.SetDeadline(time.Now().Add(refusedMax))
 	if _, err := client.Write(answer); err != nil {
@@ -162,8 +162,8 @@ func refuse(client *net.TCPConn, answer []byte) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(client, openingBytesMax))
 }
 
-// drain accepts no more clients and half-closes the existing connections to the server, so that it
-// can end cleanly.
+// drain stops accepting clients and half-closes the connections to the server, so that it can exit
+// cleanly.
 func (p *gatewayPort) drain() {
 	p.listener.Close()
 	p.mu.Lock()
@@ -178,7 +178,8 @@ func (p *gatewayPort) drain() {
 	}
 }
 
-// close closes the remaining connections after the server is gone, and returns when all are closed.
+// close closes the remaining connections after the server has exited, and waits until all are
+// closed.
 func (p *gatewayPort) close() {
 	p.drain()
 	p.mu.Lock()

@@ -11,13 +11,11 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// libraryBuiltIn says that this build can load the library. purego links the
-// system's dynamic loader, so such a binary is not static: see
-// docs/decisions/clickhouse-engine.md.
+// libraryBuiltIn reports that this build can load the library. purego links the system's dynamic
+// loader, so the binary is not static: see docs/decisions/clickhouse-engine.md.
 const libraryBuiltIn = true
 
-// runLibrary loads libchdb and runs `clickhouse local` with args until its last
-// query ends.
+// runLibrary loads libchdb and runs `clickhouse local` with args until its last query ends.
 func runLibrary(path string, args []string) error {
 	lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
@@ -39,8 +37,8 @@ func runLibrary(path string, args []string) error {
 		}
 		purego.RegisterFunc(f, symbol)
 	}
-	// The library's own handler sleeps for minutes after a crash, which would look like a
-	// hang; without it the process dies at once and is restarted.
+	// After a crash, the library's own handler sleeps for minutes, which would look like a hang.
+	// Without it, the process exits immediately and is restarted.
 	setSignalHandlers(0)
 
 	argv := make([]*byte, 0, len(args)+2)

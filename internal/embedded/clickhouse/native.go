@@ -15,16 +15,16 @@ import (
 const (
 	openingMax      = 10 * time.Second
 	openingBytesMax = 16 << 10
-	requestHeadMax  = 2 << 20 // a query may be in the URL, in up to 1 MiB
+	requestHeadMax  = 2 << 20 // the URL may contain a query of up to 1 MiB
 
-	helloPacket     = 0 // ClickHouse's numbers of packets, in its Core/Protocol.h
+	helloPacket     = 0 // packet numbers from ClickHouse's Core/Protocol.h
 	exceptionPacket = 2
 
-	codeUnexpectedPacket = 101 // and of its errors, in Common/ErrorCodes.cpp
+	codeUnexpectedPacket = 101 // error code from ClickHouse's Common/ErrorCodes.cpp
 )
 
-// nativeHandshake reads the first packet of ClickHouse's native protocol and refuses clients that
-// may not log in. It tells clients that speak HTTP to use httpURL.
+// nativeHandshake reads the first packet of ClickHouse's native protocol and rejects clients that
+// may not log in. It refers HTTP clients to httpURL.
 func nativeHandshake(allowed func(user, password string) bool, httpURL string) handshake {
 	return func(client io.Reader) (opening, error) {
 		var all bytes.Buffer
@@ -46,7 +46,6 @@ func nativeHandshake(allowed func(user, password string) bool, httpURL string) h
 	}
 }
 
-// httpHandshake reads the first request's header.
 func httpHandshake(allowed func(user, password string) bool) handshake {
 	return func(client io.Reader) (opening, error) {
 		var all bytes.Buffer
@@ -54,15 +53,14 @@ func httpHandshake(allowed func(user, password string) bool) handshake {
 		request, err := http.ReadRequest(r)
 		var failed net.Error
 		if errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return opening{}, err // the header is not complete
+			return opening{}, err // incomplete header
 		}
-		// The server refuses a malformed header.
+		// The server rejects a malformed header.
 		return opening{said: all.Bytes(), proven: err == nil && allowed(httpLogin(request))}, nil
 	}
 }
 
-// httpLogin returns the user and password of a request, in the three places where ClickHouse looks
-// for them.
+// httpLogin returns a request's user and password, which may be in three places, as in ClickHouse.
 func httpLogin(r *http.Request) (user, password string) {
 	if user, password, ok := r.BasicAuth(); ok {
 		return user, password
@@ -79,8 +77,8 @@ var (
 	errNoHello = errors.New("no Hello of ClickHouse's native protocol")
 )
 
-// readHello reads a Hello: the client's name, version and revision, the database, the user and
-// the password.
+// readHello reads a Hello packet: the client's name, version and revision, the database, the user
+// and the password.
 func readHello(r *bufio.Reader) (user, password string, err error) {
 	for _, method := range []string{"GET ", "POST ", "PUT ", "HEAD ", "OPTIONS "} {
 		if first, err := r.Peek(1); err != nil {
@@ -105,7 +103,7 @@ func readHello(r *bufio.Reader) (user, password string, err error) {
 	return user, password, h.err
 }
 
-// helloReader remembers the first error.
+// helloReader keeps the first error.
 type helloReader struct {
 	r   *bufio.Reader
 	err error
@@ -131,16 +129,16 @@ func (h *helloReader) text() string {
 	return string(b)
 }
 
-// exception is a server's packet that ends a connection.
+// exception returns the server packet that reports an error before the connection is closed.
 func exception(code uint32, message string) []byte {
 	b := binary.AppendUvarint(nil, exceptionPacket)
 	b = binary.LittleEndian.AppendUint32(b, code)
 	const name = "DB::Exception"
-	for _, text := range []string{name, name + ": " + message, ""} { // the last: a stack trace
+	for _, text := range []string{name, name + ": " + message, ""} { // the last one is the stack trace
 		b = binary.AppendUvarint(b, uint64(len(text)))
 		b = append(b, text...)
 	}
-	return append(b, 0) // no exception within
+	return append(b, 0) // no nested exception
 }
 
 func httpRefusal(httpURL string) []byte {

@@ -15,10 +15,10 @@ var selfExecutable = func() string {
 	return path
 }()
 
-// processIdentity is unique to a process: its start time with microseconds. It is "" if the process
-// does not exist or is a zombie.
+// processIdentity returns a value that is unique to a process: its start time in microseconds. It
+// returns "" if the process doesn't exist or is a zombie.
 func processIdentity(pid int) string {
-	const zombie = 5 // SZOMB of sys/proc.h
+	const zombie = 5 // SZOMB in sys/proc.h
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || info.Proc.P_stat == zombie {
 		return ""

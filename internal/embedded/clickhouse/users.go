@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Login is a user of the engine and its password.
+// Login is a user of the engine with its password.
 type Login struct {
 	User     string
 	Password string
 }
 
-// String leaves the password out.
+// String omits the password.
 func (l Login) String() string { return l.User }
 
-// allows says whether a user with this password may log in.
+// allows reports whether a user may log in with this password.
 func (c Config) allows(user, password string) bool {
 	given := sha256.Sum256([]byte(user + "\x00" + password))
 	var same int
@@ -29,7 +29,6 @@ func (c Config) allows(user, password string) bool {
 	return same == 1
 }
 
-// complete generates the missing fields.
 func (l Login) complete(user string) Login {
 	return Login{User: cmp.Or(l.User, user), Password: cmp.Or(l.Password, rand.Text())}
 }
@@ -40,8 +39,7 @@ func (l Login) hash() string {
 }
 
 const (
-	// localUser is the user that `clickhouse local` itself acts as. It cannot have a
-	// password.
+	// localUser is the user that `clickhouse local` itself runs as. It cannot have a password.
 	localUser = "default"
 
 	readerTimeSeconds    = 60  // of a query that sets no limit of its own
@@ -50,9 +48,9 @@ const (
 	readerQueriesMax     = 16 // a dashboard runs the queries of all its panels at once
 )
 
-// serveQuery creates the database (ENGINE = Atomic: the server's own default database is an
-// overlay of files), opens the ports and then reads standard input, to which nothing is
-// ever written, to its end: the server lives as long as the pipe.
+// serveQuery creates the database, opens the ports, and reads standard input to its end. Nothing is
+// ever written to standard input, so the server lives as long as the pipe. The database has ENGINE
+// = Atomic, because the server's own default database is an overlay of files.
 func serveQuery(database string) string {
 	return strings.Join(serveStatements(database), "; ")
 }
@@ -67,11 +65,11 @@ func serveStatements(database string) []string {
 
 // usersConfig is rewritten at every start.
 //
-// The local user is restricted in three ways, because it has no password. It may have one session,
-// which the serving query opens before any port and holds as long as the server lives, so that no
-// other client gets one. It may make as many queries as the serving query has statements, so that
-// none is left if that session ends before the ports close. And it has only the rights that those
-// statements need.
+// The local user is restricted in three ways, because it has no password. It may only have one
+// session, which the serving query opens before any port and keeps as long as the server lives, so
+// no other client can get one. It may only execute as many queries as the serving query has
+// statements, so none are left if that session ends before the ports close. And it only has the
+// privileges that these statements need.
 //
 // The service fills one database, with the table engines that schemas/clickhouse names. Neither it
 // nor the reader may use a source (file, url, s3, remote, executable and the like) or create a
@@ -82,7 +80,7 @@ func serveStatements(database string) []string {
 // The reader sees its own queries in system.processes, so it can stop them. The service sees its
 // own and the reader's. Neither sees the serving query, whose end would be the server's.
 //
-// The profiler's signals stay off: the process is a Go program too.
+// The profiler's signals are disabled, because the process is also a Go program.
 var usersConfig = parseXML("users", `<clickhouse>
   <profiles>
     <default>
