@@ -3,35 +3,36 @@
 // or from a file, and loaded without cgo into a re-executed copy of our own binary), how it is
 // started, monitored, restarted and stopped, and how an orphaned one is ended.
 //
-// With a configured DSN this package is not used. Otherwise the order is Find (binary on PATH, else
-// the library, installed when missing), then Start, then Engine.DSN for clickhouse-go.
+// The package isn't used if a DSN is configured. Otherwise, call Find (a binary on PATH, or else
+// the library, which is installed if it is missing), then Start, and connect clickhouse-go to
+// Engine.DSN.
 //
-// The program's main must call [MaybeChild] before anything else, and so must the TestMain of every
-// test binary that starts an engine (clickhousetest.Main does): the child is our own executable
-// with [ChildArg] as its first argument.
+// The program's main must call [MaybeChild] before anything else, because the child is our own
+// executable with [ChildArg] as its first argument. So must the TestMain of every test binary that
+// starts an engine, which clickhousetest.Main does.
 //
 // Invariants:
 //
 //   - One engine per data folder: the folder is locked while its owner lives.
-//   - A child never outlives its parent by more than a few seconds, however the parent ends: its
-//     standard input is a pipe from the parent, and the query that keeps the server up reads that
-//     pipe to its end.
-//   - Only loopback addresses are bound: the native port and the HTTP port, which clients use, and
-//     two of the server's own behind them.
-//   - No client of those two ports can end the server, whatever it sends and however it leaves
-//     (gateway.go).
-//   - Without one of the two passwords no statement can be executed, on either port, at any moment
-//     of a child's life. With them one database can be filled, or read; nothing outside of it can
-//     be read or written. An engine that does not enforce this is stopped.
-//   - On Linux with Landlock the child can open only its data, programs and libraries, and make no
-//     connection.
-//   - The addresses and the database of an Engine never change, restarts included.
-//   - A library is loaded only if its SHA-256 is the one pinned in deploy/; between two full checks
+//   - A child never outlives its parent by more than a few seconds, however the parent ends. Its
+//     standard input is a pipe from the parent, and the query that keeps the server running reads
+//     that pipe to its end.
+//   - Only loopback addresses are bound: the native port and the HTTP port for clients, and two
+//     internal ports of the server behind them.
+//   - No client of these two ports can make the server exit, no matter what it sends or how it
+//     disconnects (gateway.go).
+//   - Without one of the two passwords, no statement can be executed on either port, at any time.
+//     With them, one database can be filled or read, and nothing else can be read or written. An
+//     engine that doesn't enforce this is stopped.
+//   - On Linux with Landlock, the child can only open its data, programs and libraries, and cannot
+//     make connections.
+//   - The addresses and the database of an Engine never change, not even in a restart.
+//   - A library is only loaded if its SHA-256 is the one pinned in deploy/. Between full checks,
 //     its size and modification time are compared instead.
-//   - An acknowledged INSERT survives the death of the child by any signal (it is in the file
-//     system); a crash of the machine may lose or tear the last writes, which the guard of package
-//     projections notices.
-//   - A table definition that cannot be loaded does not affect other tables: it is moved aside.
+//   - An acknowledged INSERT survives any signal that kills the child, because it is in the file
+//     system. A crash of the machine may lose or tear the last writes, which the guard of package
+//     projections detects.
+//   - A table definition that cannot be loaded is moved aside and doesn't affect other tables.
 //
 // File map: find.go (binary or library; what can be missing, with the fix), install.go, npm.go,
 // archive.go and progress.go (the library in the user's cache), settings.go (addresses, the

@@ -21,41 +21,41 @@ import (
 )
 
 const (
-	portTries      = 4 // ports we chose may be taken before the server binds them
+	portTries      = 4 // chosen ports may be taken before the server binds them
 	readyPoll      = 20 * time.Millisecond
 	pingMax        = 2 * time.Second
 	statementMax   = 10 * time.Second
-	provenAfter    = time.Minute // a child that lived this long resets the backoff
+	provenAfter    = time.Minute // a child that has lived this long resets the backoff
 	answerMaxBytes = 4 << 10
 )
 
-// Engine is a running, supervised ClickHouse server. It is safe for concurrent use. Its
-// addresses do not change until Stop.
+// Engine is a running, supervised ClickHouse server. It is safe for concurrent use. Its addresses
+// don't change until Stop.
 type Engine struct {
 	cfg    Config
 	folder folder
 	listen listen // where clients connect
 	inner  listen // where the server listens, behind the gateway
 	ports  []*gatewayPort
-	token  string // our child's answer to getMacro('lumenhook')
+	token  string // our child's result of getMacro('lumenhook')
 	lock   *os.File
 	http   *http.Client
 
 	quit     context.CancelFunc
 	done     chan struct{} // closed when the supervisor has ended
-	stopErr  error         // read after done
+	stopErr  error         // set before done is closed
 	restarts atomic.Int64
 
 	mu      sync.Mutex
 	up      bool
 	pid     int
 	lastErr error
-	changed chan struct{} // closed and replaced whenever up changes
+	changed chan struct{} // closed and replaced when up changes
 }
 
-// Start locks the data folder, ends an orphaned child, starts the server and waits until it
-// serves and has the database. ctx bounds the starting only; the engine runs until Stop.
-// Errors that a caller may handle are *PortTakenError and ErrDataDirInUse.
+// Start locks the data folder, ends an orphaned child, starts the server, and waits until it
+// accepts connections and has the database. ctx only limits the start; the engine runs until Stop.
+// Errors that callers may want to handle are *PortTakenError and ErrDataDirInUse.
 func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	if os.Getenv(childVariable) != "" {
 		return nil, errors.New("this process was started as a ClickHouse engine but does not act as " +
@@ -69,7 +69,7 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg:    cfg,
 		folder: folder(cfg.DataDir),
 		token:  rand.Text(),
-		// No proxy: it is loopback. No keep-alive: it would delay the child's end.
+		// No proxy, because it is loopback. No keep-alive, because it would delay the child's exit.
 		http:    &http.Client{Transport: &http.Transport{MaxConnsPerHost: 2, DisableKeepAlives: true}},
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
@@ -110,8 +110,8 @@ func (e *Engine) lockFolder() error {
 	return nil
 }
 
-// first opens the ports and starts the first child. If a port of the child's was taken before it
-// could bind it, it chooses again.
+// first opens the ports and starts the first child. If another program has taken one of the child's
+// ports, it chooses new ones.
 func (e *Engine) first(ctx context.Context) (*child, error) {
 	if err := endStaleChild(e.folder, e.cfg.Logger); err != nil {
 		return nil, err
@@ -134,7 +134,6 @@ func (e *Engine) first(ctx context.Context) (*child, error) {
 	}
 }
 
-// openPorts binds the ports of the clients, and chooses two for the server behind them.
 func (e *Engine) openPorts() error {
 	native, http, err := bindAll(e.cfg.NativeAddr, e.cfg.HTTPAddr)
 	if err != nil {
@@ -159,7 +158,7 @@ func (e *Engine) closePorts() {
 	}
 }
 
-// launch starts a child and waits until it serves. On an error there is no child.
+// launch starts a child and waits until it accepts connections. If it fails, no child is left.
 func (e *Engine) launch(ctx context.Context) (*child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.StartMax,
 		fmt.Errorf("it did not serve within %s", e.cfg.StartMax))
@@ -197,11 +196,11 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 	}
 }
 
-// definition is the file of a table or a database which ClickHouse cannot load.
+// definition matches the file of a table or database that ClickHouse cannot load.
 var definition = regexp.MustCompile(`\b(?:store/\w+/[\w-]+|metadata)/\w+\.sql\b`)
 
-// setAside moves a file that prevents the engine from starting out of the data folder. Its table is
-// then missing, and the projector recreates it from the topics.
+// setAside moves a file that prevents the engine from starting out of the data folder. The
+// projector then recreates the missing table from the topics.
 func (e *Engine) setAside(err error) bool {
 	file := definition.FindString(err.Error())
 	aside := filepath.Join(e.cfg.DataDir, "broken-"+filepath.Base(file))
@@ -213,8 +212,8 @@ func (e *Engine) setAside(err error) bool {
 	return true
 }
 
-// prepare checks that our child answers, and that it refuses whom it must: an engine that
-// ignores a part of its configuration is stopped.
+// prepare checks that our child responds, and that it rejects unauthorized users. An engine that
+// ignores part of its configuration is stopped.
 func (e *Engine) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -224,7 +223,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		if err == nil && token == e.token {
 			return fmt.Errorf("%w: it asks for no password; %s", ErrOpen, otherWays)
 		} else if err != nil && !errors.As(err, new(*refusal)) {
-			return err // such as a refusal that was lost with its connection
+			return err // for example, the connection broke before the rejection arrived
 		}
 	}
 	token, err := e.statement(ctx, e.cfg.Service, askToken)
@@ -252,7 +251,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 	return nil
 }
 
-// refusal is an error answer of the engine.
+// refusal is an error response from the engine.
 type refusal struct{ status, text string }
 
 func (r *refusal) Error() string {
@@ -272,8 +271,8 @@ func (e *Engine) ping(ctx context.Context) error {
 	return err
 }
 
-// request asks the server itself: clients that fill the ports must not look like a server that
-// hangs.
+// request contacts the server directly. Otherwise, clients that use up all connections would look
+// like a server that hangs.
 func (e *Engine) request(
 	ctx context.Context, method, path string, who Login, body string,
 ) (string, error) {
@@ -301,7 +300,7 @@ func (e *Engine) request(
 	return text, nil
 }
 
-// supervise owns the child: it alone starts, ends and replaces it.
+// supervise owns the child: nothing else starts, stops or replaces it.
 func (e *Engine) supervise(ctx context.Context, c *child) {
 	defer close(e.done)
 	defer e.closePorts()
@@ -340,7 +339,7 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 	}
 }
 
-// restarting is the backoff between restarts of the child. Each is logged.
+// restarting is the policy for restarts of the child. Each restart is logged.
 func (e *Engine) restarting() retry.Policy {
 	return retry.Policy{
 		First: 100 * time.Millisecond,
@@ -386,8 +385,8 @@ func (e *Engine) set(up bool, pid int, err error) {
 	e.changed = make(chan struct{})
 }
 
-// Ready waits until the server serves; after Start it does unless it is being restarted.
-// The error says why it is down.
+// Ready waits until the server accepts connections, which is immediately unless it is being
+// restarted. The error explains why it is down.
 func (e *Engine) Ready(ctx context.Context) error {
 	for {
 		e.mu.Lock()
@@ -406,8 +405,8 @@ func (e *Engine) Ready(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server gracefully, by force if that takes more than a few seconds (the error says
-// so), and unlocks the data folder. It may be called more than once.
+// Stop stops the server gracefully, or by force if that takes more than a few seconds, which the
+// error then reports. It also unlocks the data folder. It can be called more than once.
 func (e *Engine) Stop() error {
 	e.quit()
 	<-e.done
@@ -420,25 +419,25 @@ func (e *Engine) Stop() error {
 	return e.stopErr
 }
 
-// NativeAddr is host:port of the native protocol.
+// NativeAddr returns the address of the native protocol as host:port.
 func (e *Engine) NativeAddr() string { return e.listen.nativeAddr() }
 
-// HTTPURL is the base address of the HTTP interface, without a trailing slash.
+// HTTPURL returns the base URL of the HTTP interface, without a trailing slash.
 func (e *Engine) HTTPURL() string { return "http://" + e.listen.httpAddr() }
 
-// Database is the database that exists once the engine is ready.
+// Database returns the name of the database, which exists once the engine is ready.
 func (e *Engine) Database() string { return e.cfg.Database }
 
-// Service is the login that may fill the database.
+// Service returns the login that can fill the database.
 func (e *Engine) Service() Login { return e.cfg.Service }
 
-// Reader is the login that may read it.
+// Reader returns the login that can read the database.
 func (e *Engine) Reader() Login { return e.cfg.Reader }
 
-// DSN returns a DSN for clickhouse-go with the service's password.
+// DSN returns a DSN for clickhouse-go with the service's login.
 func (e *Engine) DSN() string { return e.dsn(e.cfg.Service) }
 
-// ReaderDSN is DSN with the reader's password.
+// ReaderDSN is like DSN, with the reader's login.
 func (e *Engine) ReaderDSN() string { return e.dsn(e.cfg.Reader) }
 
 func (e *Engine) dsn(who Login) string {
@@ -451,10 +450,10 @@ func (e *Engine) dsn(who Login) string {
 	return u.String()
 }
 
-// Restarts returns how often the child was restarted.
+// Restarts returns the number of restarts of the child.
 func (e *Engine) Restarts() int64 { return e.restarts.Load() }
 
-// PID returns the child's process id, 0 while it is down.
+// PID returns the child's process id, or 0 while it is down.
 func (e *Engine) PID() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

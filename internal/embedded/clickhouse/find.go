@@ -12,10 +12,10 @@ import (
 
 const probeMax = 15 * time.Second
 
-// Program is the program to run: exactly one of its fields is set.
+// Program is the program to run. Exactly one field is set.
 type Program struct {
-	Binary  string // a clickhouse executable
-	Library string // libchdb, loaded by our own re-executed binary
+	Binary  string // path of a clickhouse executable
+	Library string // path of libchdb, which our own re-executed binary loads
 }
 
 func (p Program) String() string {
@@ -25,8 +25,8 @@ func (p Program) String() string {
 	return p.Library
 }
 
-// Find selects the engine: a clickhouse binary on PATH that can serve from `clickhouse
-// local`, else the library, which it installs if necessary unless opts.InstalledOnly is
+// Find selects the engine: a clickhouse binary on PATH whose `clickhouse local` can accept
+// connections, or else the library, which it installs if necessary, unless opts.InstalledOnly is
 // set.
 func Find(ctx context.Context, opts Options) (Program, error) {
 	log := orDiscard(opts.Logger)
@@ -49,8 +49,8 @@ func Find(ctx context.Context, opts Options) (Program, error) {
 	return Program{Library: lib}, nil
 }
 
-// probeBinary tries the one feature that older binaries lack: opening a port from `clickhouse
-// local`. Other programs cannot use that port: see users.go.
+// probeBinary tries the only feature that older binaries lack: opening a port from `clickhouse
+// local`. Other programs cannot use that port (see users.go).
 func probeBinary(ctx context.Context, binary string) (version string, err error) {
 	dir, err := os.MkdirTemp("", "lumenhook-clickhouse-")
 	if err != nil {
@@ -72,7 +72,7 @@ func probeBinary(ctx context.Context, binary string) (version string, err error)
 	cmd.WaitDelay = time.Second
 	out := &tail{max: stderrMax}
 	cmd.Stderr = out
-	// An open input, as in normal operation: without it the child ends early.
+	// The input stays open, as in normal operation; otherwise the child would exit early.
 	if _, err := cmd.StdinPipe(); err != nil {
 		return "", fmt.Errorf("making the input of %s: %w", binary, err)
 	}
@@ -84,7 +84,7 @@ func probeBinary(ctx context.Context, binary string) (version string, err error)
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Why an engine is unavailable. Each error is wrapped in one line that says what to do.
+// Reasons why an engine is unavailable. Each is wrapped in an error that says what to do.
 var (
 	ErrNotInstalled        = errors.New("the ClickHouse engine is not installed")
 	ErrNoNPM               = errors.New("npm is not on PATH")
@@ -102,8 +102,7 @@ const fromFile = "install it from a file (lumenhook install-clickhouse --help)"
 // otherWays ends every message about an engine that cannot be installed.
 const otherWays = "put a clickhouse binary on PATH, or pass --clickhouse-dsn"
 
-// PortTakenError means that an address the caller asked for is in use; the caller may
-// choose another one.
+// PortTakenError means that an address in the Config is in use. The caller may choose another one.
 type PortTakenError struct {
 	Setting string // "NativeAddr" or "HTTPAddr"
 	Addr    string

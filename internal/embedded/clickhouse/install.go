@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// CacheDirVariable overrides the folder that holds installed engines.
+	// CacheDirVariable overrides the folder for installed engines.
 	CacheDirVariable = "LUMENHOOK_CACHE_DIR"
 
 	recordName = "verified.json"
@@ -32,10 +32,10 @@ const (
 	installNeedsBytes = 900 << 20
 )
 
-// Options says where the library is installed and where to report a download.
+// Options configures where the library is installed and how its download is reported.
 type Options struct {
-	InstalledOnly bool // Find downloads nothing: ErrNotInstalled
-	// "" means LUMENHOOK_CACHE_DIR, else the user's cache folder + "/lumenhook"
+	InstalledOnly bool // return ErrNotInstalled instead of downloading
+	// Default: LUMENHOOK_CACHE_DIR, or else "lumenhook" in the user's cache folder.
 	CacheDir string
 	// Ensure installs from this archive of the npm package (`npm pack`); "": through npm
 	Archive  string
@@ -43,8 +43,8 @@ type Options struct {
 	Logger   *slog.Logger // nil discards
 }
 
-// Locate returns the path of the installed, verified library. It never downloads:
-// without an installation the error is ErrNotInstalled.
+// Locate returns the path of the installed, verified library. It never downloads: if the library is
+// missing, the error is ErrNotInstalled.
 func Locate(opts Options) (string, error) {
 	in, err := newInstaller(opts)
 	if err != nil {
@@ -63,7 +63,7 @@ func Ensure(ctx context.Context, opts Options) (string, error) {
 	return in.ensure(ctx)
 }
 
-// installer is one platform's pinned engine and the folder it belongs in.
+// installer is a platform's pinned engine and its folder.
 type installer struct {
 	pin      deploy.Engine
 	root     string // holds one folder per engine, and their locks
@@ -98,8 +98,8 @@ func orDiscard(log *slog.Logger) *slog.Logger {
 	return log
 }
 
-// cacheRoot finds the folder for engines. Relative paths are made absolute: the
-// child runs in another folder.
+// cacheRoot returns the folder for engines. It is absolute, because the child runs in another
+// working directory.
 func cacheRoot(dir string) (string, error) {
 	if dir == "" {
 		dir = os.Getenv(CacheDirVariable)
@@ -119,7 +119,7 @@ func cacheRoot(dir string) (string, error) {
 	return abs, nil
 }
 
-// libraryPlatform names this platform as the npm packages do.
+// libraryPlatform returns the npm packages' name of this platform.
 func libraryPlatform() (string, error) {
 	if !libraryBuiltIn {
 		return "", fmt.Errorf("%w: this build leaves out the engine's loader (build tag noengine); %s",
@@ -169,7 +169,7 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 			"(%s.lock): %w", in.dir(), err)
 	}
 	defer lock.Close()
-	// Another process may have installed it while we waited for the lock.
+	// Another process may have installed it while this one waited for the lock.
 	if lib, err := in.locate(); !errors.Is(err, ErrNotInstalled) {
 		return lib, err
 	}
@@ -179,9 +179,9 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 	return in.locate()
 }
 
-// install fetches the package into a temporary folder next to the final one, and renames it once
-// verified. The caller holds the lock, so temporary folders of other installations of this engine
-// are abandoned.
+// install downloads the package into a temporary folder next to the final one, and renames it once
+// it is verified. Since the caller holds the lock, other temporary folders for this engine are
+// abandoned.
 func (in *installer) install(ctx context.Context) error {
 	leftovers, _ := filepath.Glob(filepath.Join(in.root, ".install-"+in.name()+"-*"))
 	for _, dir := range leftovers {
@@ -228,14 +228,14 @@ func (in *installer) download(ctx context.Context, staging, ready string) error 
 	return nil
 }
 
-// publish makes a verified folder durable and moves it to its final place.
+// publish syncs a verified folder and moves it to its final location.
 func (in *installer) publish(ready string) error {
 	for _, name := range []string{in.pin.Library, recordName, "."} {
 		if err := syncFile(filepath.Join(ready, name)); err != nil {
 			return fmt.Errorf("writing the ClickHouse engine to disk: %w", err)
 		}
 	}
-	// An existing folder has no library (locate said so), or it would have been used.
+	// If the final folder exists, it contains no library; otherwise that would have been used.
 	if err := os.RemoveAll(in.dir()); err != nil {
 		return fmt.Errorf("replacing an incomplete installation: %w", err)
 	}
@@ -254,16 +254,16 @@ func syncFile(path string) error {
 	return f.Sync()
 }
 
-// record is the result of a full check, so that the next start need not repeat it: hashing 566 MB
-// takes 1.6 s, a stat nothing.
+// record is the result of a full check, so that the next start doesn't have to repeat it: hashing
+// 566 MB takes 1.6 s.
 type record struct {
 	SHA256       string `json:"sha256"`
 	SizeBytes    int64  `json:"sizeBytes"`
 	ModTimeNanos int64  `json:"modTimeNanos"`
 }
 
-// verify accepts the folder's library if its record matches the pin and the file, and
-// otherwise hashes it and renews the record.
+// verify accepts the library if the folder's record matches the pin and the file. Otherwise it
+// hashes the library and updates the record.
 func (in *installer) verify(dir string) error {
 	lib := filepath.Join(dir, in.pin.Library)
 	info, err := os.Stat(lib)

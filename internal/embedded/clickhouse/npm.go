@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-const npmOutputMax = 64 << 10 // bytes of npm's output kept for an error
+const npmOutputMax = 64 << 10 // how much of npm's output is kept for an error
 
-// fetch runs `npm ci` on the pinned lock in dir. npm checks the archive against the lock's
-// integrity hash and downloads it from the registry that the user has configured.
+// fetch runs `npm ci` with the pinned lock file in dir. npm verifies the archive's integrity hash
+// and downloads it from the user's configured registry.
 func (in *installer) fetch(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -29,14 +29,14 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 			return fmt.Errorf("writing the engine's %s: %w", name, err)
 		}
 	}
-	// The package's own scripts do not run: it is a file to load, and nothing else.
+	// The package's scripts don't run, because only the library is needed.
 	// #nosec G204 -- npm as PATH finds it, with arguments that are written here.
 	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund",
 		"--no-update-notifier", "--loglevel=error")
 	cmd.Dir = dir
 	out := &tail{max: npmOutputMax}
 	cmd.Stdout, cmd.Stderr = out, out
-	// npm starts children; cancelling the installation ends them all.
+	// npm starts child processes. Cancelling kills all of them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -55,8 +55,8 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 	return in.npmError(err, out.String())
 }
 
-// npmError turns npm's output into one line with the fix. npm identifies its errors by a code on a
-// separate line.
+// npmError summarizes npm's output in one line, with the fix. npm identifies its errors by a code
+// on a separate line.
 func (in *installer) npmError(err error, output string) error {
 	has := func(codes ...string) bool {
 		for _, code := range codes {
@@ -85,7 +85,6 @@ func (in *installer) npmError(err error, output string) error {
 		lastLines(output, 3), fromFile, otherWays)
 }
 
-// lastLines joins the last n meaningful lines.
 func lastLines(s string, n int) string {
 	var lines []string
 	for line := range strings.Lines(s) {
@@ -96,13 +95,13 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")
 }
 
-// noise reports whether npm or the engine prints a line at every run.
+// noise reports whether npm or the engine prints the line in every run.
 func noise(line string) bool {
 	return strings.Contains(line, "A complete log of this run") ||
 		strings.HasPrefix(line, "Logging warning to ")
 }
 
-// tail keeps the last max bytes written to it. It is used by one goroutine.
+// tail keeps the last max bytes written to it. It is not safe for concurrent use.
 type tail struct {
 	max int
 	buf []byte

@@ -13,12 +13,12 @@ import (
 
 const (
 	terminalInterval = 200 * time.Millisecond
-	plainInterval    = 5 * time.Second // doubled each time, up to
+	plainInterval    = 5 * time.Second // doubles each time, up to
 	plainIntervalMax = time.Minute
 )
 
-// progress shows how much of a download is on disk: without a terminal npm itself prints
-// nothing, and a first start would seem to hang.
+// progress reports how much of a download is on disk. Without a terminal, npm prints nothing, and a
+// first start would seem to hang.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -29,7 +29,7 @@ type progress struct {
 	done     chan struct{}
 }
 
-// showProgress starts to report the growth of dir; a nil writer reports nothing.
+// showProgress starts reporting the growth of dir. It reports nothing if w is nil.
 func showProgress(w io.Writer, label, dir string) *progress {
 	p := &progress{
 		w:     w,
@@ -74,7 +74,7 @@ func (p *progress) run() {
 	}
 }
 
-// line overwrites itself on a terminal; elsewhere each is printed on its own line.
+// line prints a line. On a terminal, it overwrites the previous one.
 func (p *progress) line(state string) {
 	begin, end := "", "\n"
 	if p.terminal {
@@ -100,8 +100,8 @@ func (p *progress) stop(err error) {
 	}
 }
 
-// dirSizeBytes returns the size of a folder that is being written; files that vanish
-// meanwhile do not count.
+// dirSizeBytes returns the size of a folder that is being written. It ignores files that disappear
+// in the meantime.
 func dirSizeBytes(dir string) int64 {
 	var sum int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -21,29 +21,30 @@ import (
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
-// Config says what to run and where. Zero values mean the named defaults.
+// Config configures an engine. Zero values mean the defaults below.
 type Config struct {
 	Program    Program
-	DataDir    string // created if missing; holds data, log, lock and the record of the child
-	NativeAddr string // "127.0.0.1:0": a loopback address and a port, 0 for a free one
-	HTTPAddr   string // "127.0.0.1:0": on the same host as NativeAddr
-	Database   string // "lumenhook"; created if missing
-	Service    Login  // may fill the database; missing fields are generated
-	Reader     Login  // may read it; missing fields are generated
+	DataDir    string // created if missing; contains data, log, lock and the record of the child
+	NativeAddr string // default 127.0.0.1:0; must be a loopback address; port 0 picks a free one
+	HTTPAddr   string // default 127.0.0.1:0; must have the host of NativeAddr
+	Database   string // default "lumenhook"; created if missing
+	Service    Login  // can fill the database; missing fields are generated
+	Reader     Login  // can read the database; missing fields are generated
 	Logger     *slog.Logger
 
-	// NobodyHint is the answer to HTTP requests without a user.
+	// NobodyHint is the response to HTTP requests without a user.
 	NobodyHint string
-	// Grants are further rights of Service, each as written between GRANT and TO.
+	// Grants are additional privileges of Service, each as written between GRANT and TO.
 	Grants []string
 
-	// Niceness, 0 to 19, lowers the child's priority below this process's once it serves.
+	// Niceness, 0 to 19, is how far to lower the child's priority below this process's once it accepts
+	// connections.
 	Niceness int
 
-	MaxMemoryBytes int64         // 1.5 GiB, for the server as a whole
-	HealthInterval time.Duration // 1 s between two pings
-	HangAfter      time.Duration // 15 s without an answer before the child is restarted
-	StartMax       time.Duration // 60 s until a started child must serve
+	MaxMemoryBytes int64         // of the server; default 1.5 GiB
+	HealthInterval time.Duration // between pings; default 1 s
+	HangAfter      time.Duration // time without a response before the child is restarted; default 15 s
+	StartMax       time.Duration // for a child to accept connections; default 60 s
 }
 
 const (
@@ -52,9 +53,9 @@ const (
 		"else."
 	defaultMaxMemoryBytes = 3 << 29
 	minMaxMemoryBytes     = 512 << 20
-	maxNiceness           = 19 // of any process, setpriority(2)
+	maxNiceness           = 19 // maximum of setpriority(2)
 
-	// codeAuthenticationFailed is ClickHouse's error code of a refused login.
+	// codeAuthenticationFailed is ClickHouse's error code for a rejected login.
 	codeAuthenticationFailed = 516
 )
 
@@ -63,7 +64,6 @@ var (
 	userName     = databaseName
 )
 
-// complete fills in the defaults and returns all faults at once.
 func (c Config) complete() (Config, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -122,7 +122,7 @@ func (c Config) complete() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// listen is one loopback host and its two ports.
+// listen is a loopback host with two ports.
 type listen struct {
 	host                 string
 	nativePort, httpPort int
@@ -136,19 +136,19 @@ func listenOf(native, http net.Listener) listen {
 	return listen{host: at.IP.String(), nativePort: at.Port, httpPort: other.Port}
 }
 
-// innerHost is where the server listens for the gateway: on Linux, where all of 127.0.0.0/8 is
-// this machine, an address that no web page and no scan of a host's ports comes across.
+// innerHost returns the host on which the server listens for the gateway. On Linux, where all of
+// 127.0.0.0/8 is this machine, it is an address that web pages and port scans are unlikely to find.
 func innerHost(host string) string {
 	if runtime.GOOS != "linux" {
 		return host
 	}
 	var b [3]byte
-	_, _ = rand.Read(b[:]) // never fails, crypto/rand
+	_, _ = rand.Read(b[:]) // crypto/rand never fails
 	return net.IPv4(127, b[0]&0x7f, b[1], b[2]|1).String()
 }
 
-// freeListen finds two free ports of a host. They are free again when it returns: the server
-// binds them itself, and fails if another process was faster.
+// freeListen finds two free ports. They are no longer reserved when it returns: the server binds
+// them itself, and fails if another process was faster.
 func freeListen(host string) (listen, error) {
 	anywhere := net.JoinHostPort(host, "0")
 	native, http, err := bindAll(anywhere, anywhere)
@@ -160,7 +160,6 @@ func freeListen(host string) (listen, error) {
 	return listenOf(native, http), nil
 }
 
-// bindAll binds two addresses of one host.
 func bindAll(nativeAddr, httpAddr string) (native, http net.Listener, err error) {
 	if native, err = bindSetting("NativeAddr", nativeAddr); err != nil {
 		return nil, nil, err
@@ -195,7 +194,7 @@ func bindSetting(setting, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// bind binds a port; 0 is for a free one.
+// bind listens on a port. Port 0 picks a free one.
 func bind(host string, port int) (net.Listener, error) {
 	if port == 0 {
 		return subprocess.ListenFree(host)
@@ -299,7 +298,7 @@ var serverConfig = parseXML("config", `<clickhouse>
 </clickhouse>
 `)
 
-// parseXML parses a template of a configuration file, in which x escapes text.
+// parseXML parses a template of a configuration file. In it, the function x escapes text.
 func parseXML(name, text string) *template.Template {
 	return template.Must(template.New(name).Funcs(template.FuncMap{"x": escapeXML}).Parse(text))
 }
@@ -310,7 +309,7 @@ func escapeXML(s string) (string, error) {
 	return b.String(), err
 }
 
-// paths of one data folder.
+// folder is a data folder. Its methods return paths.
 type folder string
 
 func (f folder) data() string {

@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	stderrMax = 8 << 10 // bytes kept of a child's error output
+	stderrMax = 8 << 10 // how much of a child's output is kept
 
-	// stopMax is the child's own limit plus a margin; then it is killed.
+	// stopMax is the child's own limit plus a margin. After that, the child is killed.
 	stopMax = childStopMax + 2*time.Second
 )
 
-// child is one running engine process.
 type child struct {
 	cmd   *exec.Cmd
-	input *os.File // the child ends when this pipe is closed
-	said  *tail    // read only after exited
-	// exited is closed when the process is gone and waited for; err is then set.
+	input *os.File // the child exits when this pipe is closed
+	said  *tail    // only read after exited is closed
+	// exited is closed after the process has exited and err is set.
 	exited chan struct{}
 	err    error
 }
 
-// spawn starts the program on a prepared data folder and records it there.
+// spawn starts the program in a prepared data folder and records it there.
 func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	args := []string{
 		"--config-file=" + f.config(), "--log-level=warning", "--query",
@@ -47,7 +46,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	cmd := exec.Command(selfExecutable, args...)
 	cmd.Dir = string(f)
 	cmd.Env = childEnvironment()
-	// A separate process group: a terminal's signals go only to the parent.
+	// A separate process group, so that a terminal's signals only go to the parent.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c := &child{cmd: cmd, said: &tail{max: stderrMax}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = c.said, c.said
@@ -57,7 +56,7 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	}
 	defer r.Close()
 	cmd.Stdin, c.input = r, w
-	cmd.WaitDelay = time.Second // never wait for other processes that may hold its output
+	cmd.WaitDelay = time.Second // don't wait for other processes that may hold its output open
 	if err := cmd.Start(); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("starting the ClickHouse engine %s: %w", p, err)
@@ -73,16 +72,16 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	return c, nil
 }
 
-// lower gives all threads of a child, and the threads that they start later, a priority below this
-// process's. It cannot be undone, and would delay a start on a busy machine, so it is applied after
-// the child serves. If the system refuses, the child continues unchanged.
+// lower lowers the priority of all of a child's threads, including future ones, below this
+// process's. It is called after the child accepts connections, because it cannot be undone and
+// would delay the start on a busy machine. If the system refuses, nothing changes.
 func (c *child) lower(niceness int) {
 	if own, err := ownNiceness(); err == nil && niceness > 0 {
 		_ = unix.Setpriority(unix.PRIO_PGRP, c.cmd.Process.Pid, min(own+niceness, maxNiceness))
 	}
 }
 
-// childEnvironment passes on the variables that a process needs and none of our secrets.
+// childEnvironment passes on the variables that a process needs, but none of our secrets.
 func childEnvironment() []string {
 	env := []string{childVariable + "=1", "TZ=UTC"}
 	for _, name := range []string{
@@ -95,7 +94,6 @@ func childEnvironment() []string {
 	return env
 }
 
-// stop ends the child gracefully, and by force if it takes too long.
 func (c *child) stop() error {
 	c.input.Close()
 	timer := time.NewTimer(stopMax)
@@ -110,14 +108,13 @@ func (c *child) stop() error {
 	}
 }
 
-// kill ends the child at once and waits until it is gone.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	<-c.exited
 	c.input.Close()
 }
 
-// lastWords returns how a child ended, with the end of its output.
+// lastWords returns an error that says how a child ended, with the end of its output.
 func (c *child) lastWords(f folder) error {
 	how := "exited"
 	if c.err != nil {

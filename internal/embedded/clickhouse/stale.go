@@ -17,8 +17,7 @@ const (
 	stalePoll    = 20 * time.Millisecond
 )
 
-// childRecord names the running child in the data folder, for the next process if the
-// parent dies.
+// childRecord identifies the running child in the data folder, in case the parent dies.
 type childRecord struct {
 	PID      int    `json:"pid"`
 	Identity string `json:"identity"` // see processIdentity
@@ -35,9 +34,9 @@ func writeChildRecord(f folder, pid int) error {
 	return nil
 }
 
-// endStaleChild ends the child that an earlier parent left behind, and waits for it: it
-// still holds the ports and the data. A process that merely has the same id is left alone.
-// The caller holds the data folder's lock.
+// endStaleChild ends the child of an earlier parent and waits for it, because it still holds the
+// ports and the data. It doesn't touch a process that merely has the same id. The caller must hold
+// the data folder's lock.
 func endStaleChild(f folder, log *slog.Logger) error {
 	b, err := os.ReadFile(f.record())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +47,7 @@ func endStaleChild(f folder, log *slog.Logger) error {
 	}
 	var r childRecord
 	if err := json.Unmarshal(b, &r); err != nil || r.PID <= 1 || r.Identity == "" {
-		// Records are written by rename; this one is not ours, and names no process.
+		// Our records are written by renaming, so this one isn't ours and identifies no process.
 		return os.Remove(f.record())
 	}
 	for _, step := range []struct {
@@ -74,7 +73,7 @@ func endStaleChild(f folder, log *slog.Logger) error {
 	return os.Remove(f.record())
 }
 
-// awaitEnd polls: only a parent can wait for a process, and it is not our child.
+// awaitEnd polls, because a process can only wait for its own children.
 func awaitEnd(r childRecord, atMost time.Duration) {
 	deadline := time.NewTimer(atMost)
 	defer deadline.Stop()

@@ -1,18 +1,17 @@
-// Package clickhousetest gives tests a real ClickHouse engine. It hides how the
-// engine is found, installed and thrown away.
+// Package clickhousetest provides tests with a real ClickHouse engine. It hides how the engine is
+// found, installed and removed.
 //
-// The engine is a re-executed copy of the test binary, so every package that uses
-// it has
+// The engine is a re-executed copy of the test binary, so every package that uses it needs
 //
 //	func TestMain(m *testing.M) { clickhousetest.Main(m) }
 //
-// Invariant: a test that needs the engine gets it or fails; only the short run (go test -short)
-// leaves it out. The library is installed through npm into the user's cache when it is missing.
+// Invariant: a test that needs the engine gets it or fails, except in short runs (go test -short),
+// which skip the test. The library is installed into the user's cache with npm if it is missing.
 //
 // File map:
 //
-//	clickhousetest.go  an engine of the test's own
-//	shared.go          a database of the test's own, on an engine that tests share
+//	clickhousetest.go  an engine per test
+//	shared.go          a database per test, on a shared engine
 package clickhousetest
 
 import (
@@ -28,16 +27,16 @@ import (
 
 const (
 	installMax = 10 * time.Minute
-	startMax   = 2 * time.Minute // a machine that runs every package's tests at once is slow
+	startMax   = 2 * time.Minute // slow on a machine that runs all packages' tests at once
 )
 
-// Main is the whole TestMain of a package that starts engines.
+// Main is the complete TestMain of a package that starts engines.
 func Main(m *testing.M) {
 	clickhouse.MaybeChild()
 	os.Exit(Sharing(m).Run())
 }
 
-// Program finds the engine and installs it when missing.
+// Program finds the engine, and installs it if it is missing.
 func Program(t testing.TB) clickhouse.Program {
 	t.Helper()
 	testkit.Long(t)
@@ -50,8 +49,8 @@ func Program(t testing.TB) clickhouse.Program {
 	return p
 }
 
-// Grants returns the additional rights of tests: they have their own databases, drop tables and
-// read ClickHouse's internals.
+// Grants returns additional privileges for tests, which create databases, drop tables and read
+// ClickHouse's internals.
 func Grants() []string {
 	return []string{
 		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
@@ -60,14 +59,14 @@ func Grants() []string {
 	}
 }
 
-// Start returns an engine of the test's own, on free ports and an empty folder,
-// which is stopped when the test ends. Its service has the rights of Grants too.
+// Start returns a test's own engine on free ports with an empty folder. It stops when the test
+// ends. Its service also has the privileges of Grants.
 func Start(t testing.TB) *clickhouse.Engine {
 	t.Helper()
 	return StartWith(t, clickhouse.Config{Program: Program(t), DataDir: t.TempDir(), Grants: Grants()})
 }
 
-// StartWith is Start with settings of the test's choosing.
+// StartWith is like Start, with the given settings.
 func StartWith(t testing.TB, cfg clickhouse.Config) *clickhouse.Engine {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -80,14 +79,14 @@ func StartWith(t testing.TB, cfg clickhouse.Config) *clickhouse.Engine {
 		t.Fatalf("starting the ClickHouse engine: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := e.Stop(); err != nil { // a busy machine takes longer than the engine's timeout
+		if err := e.Stop(); err != nil { // a busy machine may exceed the engine's timeout
 			t.Logf("stopping the ClickHouse engine: %v", err)
 		}
 	})
 	return e
 }
 
-// Logger writes into the test's own output.
+// Logger returns a logger that writes to the test's output.
 func Logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }

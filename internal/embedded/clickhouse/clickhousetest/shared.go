@@ -28,7 +28,7 @@ var shared struct {
 // Runner runs the tests of a package.
 type Runner interface{ Run() int }
 
-// Sharing runs the tests of a package that calls [Database], and then stops their engine.
+// Sharing returns a Runner for a package that uses [Database]. It stops the engine after the tests.
 func Sharing(m Runner) Runner { return sharing{m} }
 
 type sharing struct{ tests Runner }
@@ -46,8 +46,8 @@ func (s sharing) Run() int {
 	return code
 }
 
-// Database returns the DSN of an empty database for this test. Databases whose names begin with its
-// name and "_" are the test's too. All are dropped when the test ends.
+// Database returns the DSN of an empty database for the test. The test may also use databases whose
+// names start with that name and "_". All are dropped when the test ends.
 //
 // The engine is shared: a test that stops or kills it, changes global settings, or counts its
 // activity, needs its own ([Start]).
@@ -85,7 +85,7 @@ func share(program clickhouse.Program) (err error) {
 	return err
 }
 
-// ask runs a statement, also after the test has ended.
+// ask runs a statement. It works after the test has ended as well.
 func ask(t testing.TB, statement string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startMax)
