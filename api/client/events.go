@@ -174,8 +174,8 @@ func (c *Client) ResendEvents(
 }
 
 // Rates counts the attempts of a period: those that delivered, those that got another response, and
-// those without a complete response. MedianMs and P99Ms cover all attempts, and are nil if there
-// are none.
+// those without a complete response. MedianMs and P99Ms cover all attempts, and are nil without
+// attempts.
 type Rates struct {
 	From       time.Time     `json:"from"`
 	To         time.Time     `json:"to"`

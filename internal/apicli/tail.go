@@ -54,7 +54,7 @@ type Tail struct {
 	lost   int       // pending events forgotten in this round
 }
 
-// tailed is what was shown of an event.
+// tailed holds the last printed state of an event.
 type tailed struct {
 	attempts int
 	delivery client.Delivery

@@ -120,7 +120,7 @@ func (h *http2Conn) exchange(
 // notTaken reports whether a request without a response may be sent again. This is the case if the
 // receiver reported that it did not process the request (RFC 9113, 8.7), or if the connection ended
 // while it was shared with other requests, so that this request need not be the cause. net/http
-// distinguishes these cases only in the texts of its errors; the second text is that of a stream
+// distinguishes these cases only in the texts of its errors; the second text belongs to a stream
 // above the last one of a GOAWAY.
 func (h *http2Conn) notTaken(err error) bool {
 	text := err.Error()

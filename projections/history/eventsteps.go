@@ -141,7 +141,7 @@ PREWHERE account_id = {account:String}
     AND endpoint_id = {endpoint:String}
 LIMIT 1`
 
-// readCreation reads the creation of the event's first delivery. Its time is that of the event,
+// readCreation reads the creation of the event's first delivery. Its time is the time of the event,
 // which is created a moment before it is queued.
 func (d *deliveryFacts) readCreation(ctx context.Context) error {
 	if d.moves > 0 {

@@ -64,7 +64,7 @@ func (s *standing) join(row standing) {
 type whole struct {
 	standing
 	accountID string
-	sequence  uint64 // number among the endpoint's deliveries; 0 if it has none
+	sequence  uint64 // number among the endpoint's deliveries; 0: no number
 	movedTo   string // endpoint that the event was handed over to, or empty
 	createdAt time.Time
 	updatedAt time.Time

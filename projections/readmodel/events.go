@@ -10,7 +10,7 @@ type Event struct {
 	ID                  string
 	EndpointID          string // the current endpoint
 	CreatedAtMillis     int64
-	Sequence            uint64 // number among the endpoint's deliveries; 0 if it has none
+	Sequence            uint64 // number among the endpoint's deliveries; 0: no number
 	Body                []byte // the envelope, byte for byte as receivers get it
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64 // 0 if no attempt is planned

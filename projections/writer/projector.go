@@ -390,7 +390,7 @@ func (p *Projector) noteBegin(from map[topicPartition]int64) {
 }
 
 // waitForPartitions returns when ctx ends. A projector without partitions isn't stuck. But a
-// projector that has just joined its group has none either, and it must not report an event as
+// projector that has just joined its group has no partitions yet, and must not report an event as
 // missing before it knows the positions of its partitions. So an earlier failure is kept for a
 // while.
 func (p *Projector) waitForPartitions(ctx context.Context) {

@@ -76,10 +76,10 @@ func owned(name, aggregate string, err error) (string, error) {
 	return aggregate, nil
 }
 
-// IsDelivery reports whether a key of the state is that of a delivery.
+// IsDelivery reports whether a key of the state belongs to a delivery.
 func IsDelivery(key []byte) bool { return len(key) > 1 && key[0] == spaceDelivery }
 
-// IsBody reports whether a key of the state is that of an event's body.
+// IsBody reports whether a key of the state belongs to an event's body.
 func IsBody(key []byte) bool { return len(key) > 1 && key[0] == spaceBody }
 
 // Later returns the delivery with more moves, to keep when the partitions of two are merged.

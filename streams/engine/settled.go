@@ -147,7 +147,7 @@ func settledAs(r reader, entry []byte) (domain.Delivery, error) {
 	return d, nil
 }
 
-// IsSettled reports whether a key of the state is that of an entry of the ring.
+// IsSettled reports whether a key of the state belongs to an entry of the ring.
 func IsSettled(key []byte) bool { return len(key) == 9 && key[0] == spaceSettled }
 
 // AddSettled adds another state's entry as the n-th of the ring, unless the entry is outdated.

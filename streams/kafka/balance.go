@@ -18,7 +18,7 @@ type BalanceConfig struct {
 // maxWarming bounds how many partitions a member warms at once.
 const maxWarming = 2
 
-// GroupMember is what a member reports when it joins.
+// GroupMember is the information that a member reports when it joins.
 type GroupMember struct {
 	ID   string
 	Rack string // empty if unknown

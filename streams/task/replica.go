@@ -110,7 +110,7 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 // Folded returns the offset of the next journal record to fold.
 func (r *Replica[E, C]) Folded() int64 { return r.core.Folded() }
 
-// Taken returns the owner's input positions, by topic, or false if the journal has none.
+// Taken returns the owner's input positions, by topic, or false if they are not in the journal.
 func (r *Replica[E, C]) Taken() (positions map[string]int64, known bool) {
 	return maps.Clone(r.core.progress.positions), r.core.progress.positions != nil
 }

@@ -19,8 +19,8 @@ const (
 
 var errEnvelope = errors.New("its envelope cannot be read")
 
-// body holds the parts of an envelope that payments need. For a fee bump, it is that of the inner
-// transaction.
+// body holds the parts of an envelope that payments need. For a fee bump, it holds the parts of
+// the inner transaction.
 type body struct {
 	source     party
 	memo       domain.Memo

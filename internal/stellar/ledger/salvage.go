@@ -349,7 +349,7 @@ func (s *salvager) resultOffset() int {
 	return hashSizeBytes
 }
 
-// failed reports whether a result's code, which precedes any unknown form, is that of a failure.
+// failed reports whether a result's code, which precedes any unknown form, means failure.
 // Without a code, the transaction counts as successful so that it is reported.
 func failed(result []byte) bool {
 	c := scanner{raw: result}
