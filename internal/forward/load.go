@@ -141,8 +141,8 @@ func (l *Load) accounts(
 	return addresses, secrets, group.Wait()
 }
 
-// watch creates the endpoints, and one watch for each wallet. The ledgers that funded the wallets
-// have been read by then, so a watch does not report the funding.
+// watch creates the endpoints, and one watch for each wallet. It first waits for a ledger, so that
+// no watch reports the funding.
 func (l *Load) watch(ctx context.Context, address string, wallets []string, issuer string) error {
 	err := l.Network.NextLedger(ctx)
 	var shop client.Endpoint

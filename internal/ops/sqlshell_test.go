@@ -83,7 +83,7 @@ func TestAnAnswerGivesATerminalNoCommands(t *testing.T) {
 	}
 }
 
-// What describes a table is never cut, and a definition keeps its lines.
+// DESCRIBE prints whole comments, and a definition keeps its lines.
 func TestASchemaIsNeverCut(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for statement, whole := range map[string]bool{

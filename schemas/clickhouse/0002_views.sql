@@ -228,3 +228,24 @@ FROM (
 )
 WHERE before_stroops != last_after_stroops
 COMMENT 'Moves that do not begin where the last move of the same balance ended: a ledger was missed, a source was wrong, or the wallet was not watched in between. None is expected';
+
+CREATE OR REPLACE VIEW {database:Identifier}.delivery_lateness
+(
+    event_id         String                       COMMENT 'Event about a payment. Pings and notices are not in this view',
+    account_id       String                       COMMENT 'Account of the endpoint',
+    endpoint_id      String                       COMMENT 'Endpoint that the event is for',
+    state            String                       COMMENT 'QUEUED, WAITING, DELIVERED, FAILED or CANCELLED',
+    attempts         UInt32                       COMMENT 'Attempts so far',
+    ledger_closed_at DateTime('UTC')              COMMENT 'When the payment''s ledger closed, UTC, in whole seconds',
+    delivered_at     Nullable(DateTime64(3, 'UTC')) COMMENT 'When the receiver first accepted the event, UTC, in milliseconds; NULL if it has not',
+    late_ms          Int64                        COMMENT 'Milliseconds from ledger_closed_at to delivered_at, or to now if the event is not delivered. The close counts in whole seconds, so this is up to 1000 ms too long'
+)
+AS SELECT
+    d.event_id AS event_id, d.account_id AS account_id, d.endpoint_id AS endpoint_id, d.state AS state, d.attempts AS attempts,
+    assumeNotNull(e.ledger_closed_at) AS ledger_closed_at,
+    if(f.event_id = '', NULL, f.delivered_at) AS delivered_at,
+    dateDiff('millisecond', toDateTime64(assumeNotNull(e.ledger_closed_at), 3, 'UTC'), if(f.event_id = '', now64(3, 'UTC'), f.delivered_at)) AS late_ms
+FROM {database:Identifier}.current_deliveries AS d
+INNER JOIN (SELECT event_id, endpoint_id, ledger_closed_at FROM {database:Identifier}.events FINAL WHERE ledger_closed_at IS NOT NULL) AS e ON d.event_id = e.event_id AND d.endpoint_id = e.endpoint_id
+LEFT JOIN {database:Identifier}.first_delivery_times AS f ON d.event_id = f.event_id AND d.endpoint_id = f.endpoint_id
+COMMENT 'How late each payment''s webhook is, including those that wait or failed';
