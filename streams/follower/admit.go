@@ -13,8 +13,8 @@ import (
 )
 
 // admit catches up with the watches, and has the engine record this ledger as the first one of each
-// new watch. That is committed before the ledger is matched against any of them: after a crash in
-// between, the ledger is read again with the watch present.
+// new watch. This is committed before the ledger is matched against them: after a crash in between,
+// the ledger is read again, and the watch is known.
 func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]int64, err error) {
 	offsets, err = r.config.Watches.CatchUp(ctx)
 	if err != nil {
@@ -39,12 +39,11 @@ func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]i
 	return offsets, nil
 }
 
-// errStopped ends a listing early.
-var errStopped = errors.New("the listing was broken off")
+var errStopped = errors.New("the listing was stopped")
 
-// admission returns the command that records the first ledger of a watch. Its id is derived from
-// both and the watch's revision, because a watch that missed ledgers without an endpoint is
-// admitted again. If there are several, the first one counts.
+// admission returns the command that records the first ledger of a watch. Its id depends on the
+// watch's revision, because a watch that missed ledgers without an endpoint is admitted again. If
+// there are several such commands, the first one counts.
 func admission(w domain.Watch, ledger uint32, nowMillis int64) kafka.Record {
 	c := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
@@ -56,8 +55,8 @@ func admission(w domain.Watch, ledger uint32, nowMillis int64) kafka.Record {
 	return record(schemas.TopicCommands, w.ID, schemas.EncodeCommand(c))
 }
 
-// admitted are the watches that a ledger is matched against: those whose first ledger is recorded,
-// or will be. Any other watch was acknowledged too late for it.
+// admitted selects the watches that see a ledger: those whose first ledger is recorded, or will be.
+// All others were acknowledged too late for it.
 type admitted struct {
 	reading *Reading
 	ledger  uint32

@@ -14,20 +14,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// chainPrefix prefixes the names from which ids of balance moves of later chains are derived.
+// chainPrefix is part of the names from which ids of later chains' balance moves are derived.
 const chainPrefix = "chain"
 
-// errFormerChain is the error for a ledger that no source has any more.
-var errFormerChain = errors.New("the ledger is of a chain before the network was reset")
+// errFormerChain means that no source has the ledger any more.
+var errFormerChain = errors.New("the ledger is from before the network was reset")
 
-// numbered is a source that renumbers ledgers, and everything derived from their numbers, to those
-// of the chain that is followed (see domain.LedgersPerChain).
+// numbered is a source that renumbers ledgers and everything derived from their numbers for the
+// followed chain (see domain.LedgersPerChain).
 type numbered struct {
 	Source
 	base *atomic.Uint32 // added to the source's numbers
 }
 
-// OfChain returns a source with the ledger numbers of the chain that ledger belongs to.
+// OfChain returns a source with the ledger numbers of the chain to which ledger belongs.
 func OfChain(s Source, ledger uint32) Source {
 	base := new(atomic.Uint32)
 	base.Store(domain.ChainBase(ledger))
@@ -49,7 +49,7 @@ func (n numbered) Continue(sequence uint32, hash string) {
 func (n numbered) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	base := n.base.Load()
 	if domain.ChainBase(sequence) != base {
-		return nil, fmt.Errorf("%w: %w: ledger %d is asked for, and those of the present chain have "+
+		return nil, fmt.Errorf("%w: %w: ledger %d was requested, but the current chain's ledgers have "+
 			"numbers from %d on", domain.ErrBehindRetention, errFormerChain, sequence, base+1)
 	}
 	page, err := n.Source.Next(ctx, sequence-base)
@@ -83,8 +83,7 @@ func renumber(l domain.Ledger, base uint32) domain.Ledger {
 	return l
 }
 
-// renumberID renumbers a payment's id, which begins with the number of its operation (SEP-35), to
-// that of the same operation in a ledger with another number.
+// renumberID renumbers a payment's id, which begins with its operation's number (SEP-35).
 func renumberID(id string, base uint32) string {
 	operation, rest, more := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(operation, 10, 64)
@@ -98,15 +97,13 @@ func renumberID(id string, base uint32) string {
 	return operation
 }
 
-// ErrOtherChain means that the ledgers of a source prove that it serves another chain of the
-// network than the one that was followed.
+// ErrOtherChain means that the source's ledgers prove that it serves another chain of the network.
 var ErrOtherChain = errors.New("the network was reset")
 
-// CheckChain returns an ErrOtherChain if the source proves that it serves another chain than the
-// one that was read up to a cursor: a ledger with the number of one that was read has another hash,
-// or one with a lower number closed later. A source that lags, or was restored from an old copy,
-// proves neither. The source's clock is not used, because the close time is in the ledger. Other
-// errors mean that the source did not answer.
+// CheckChain returns ErrOtherChain if the source proves that it serves another chain than the
+// cursor's: it has another hash for the cursor's ledger, or an earlier ledger that closed later. A
+// source that lags, or was restored from an old copy, proves neither. Any other error means that
+// the source did not answer.
 func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) error {
 	last := domain.OnChain(cursor.Sequence)
 	latest, err := source.Latest(ctx)
@@ -120,11 +117,11 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 	}
 	l := page[0]
 	closed := func(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }
-	const remedy = "no ledger is read until `lumenhook ledger reset` starts the new chain, or the " +
-		"source serves the former one again"
+	const remedy = "no ledgers are read until `lumenhook ledger reset` starts the new chain, or " +
+		"the source serves the previous one again"
 	switch {
 	case l.Sequence == last && followedHash(cursor) != "" && l.Hash != cursor.Hash:
-		return fmt.Errorf("%w: ledger %d of the source has hash %s, and was read with %s; %s",
+		return fmt.Errorf("%w: ledger %d of the source has hash %s, but was read with %s; %s",
 			ErrOtherChain, l.Sequence, l.Hash, cursor.Hash, remedy)
 	case l.Sequence < last && l.ClosedAtMillis > cursor.ClosedAtMillis:
 		return fmt.Errorf("%w: ledger %d of the source closed at %s, later than ledger %d, which was "+
@@ -134,14 +131,13 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 	return nil
 }
 
-// errNotProved is the error for a backfill's page that may be from another chain than the one that
-// is followed.
+// errNotProved means that a backfill's page may be from another chain than the followed one.
 var errNotProved = errors.New("the source does not prove that it serves the chain that is followed")
 
-// sameChain checks that a page that was just read is from the chain that is followed: its source
-// must still have the newest followed ledger, with the same hash. After a network reset a source
-// serves the new chain under the numbers of the former one until StartChain is called. Nothing else
-// reveals that while it has fewer ledgers, or if no follower runs in the meantime.
+// sameChain checks that a page that was just read is from the followed chain: the source must still
+// have the newest followed ledger, with the same hash. After a network reset, a source serves the
+// new chain under the old numbers until StartChain is called, which nothing else reveals while the
+// new chain has fewer ledgers or no follower is running.
 func (b *Backfiller) sameChain(ctx context.Context, page []domain.Ledger) error {
 	cursor, end := b.last.Load(), page[len(page)-1]
 	if cursor == nil || cursor.Sequence == 0 { // nothing was followed yet
@@ -156,16 +152,16 @@ func (b *Backfiller) sameChain(ctx context.Context, page []domain.Ledger) error 
 	case err != nil: // not a reason to end a backfill
 		return fmt.Errorf("%w: %v", errNotProved, err)
 	case newest[0].Hash != cursor.Hash:
-		return fmt.Errorf("%w: its ledger %d has hash %s, and was followed with %s", errNotProved,
+		return fmt.Errorf("%w: its ledger %d has hash %s, but was followed with %s", errNotProved,
 			cursor.Sequence, newest[0].Hash, cursor.Hash)
 	}
 	b.Source.Continue(end.Sequence, end.Hash)
 	return nil
 }
 
-// StartChain makes the deployment's follower continue with another chain of the network, from the
-// given ledger, and returns the number of that ledger from now on. The follower need not be
-// stopped: it notices. closedAtMillis is when that ledger closed.
+// StartChain makes the deployment's follower continue with another chain of the network from the
+// given ledger, and returns the ledger's new number. A running follower notices. closedAtMillis is
+// when the ledger closed.
 func StartChain(
 	ctx context.Context, c kafka.Cluster, passphrase string, first uint32,
 	closedAtMillis, nowMillis int64,
@@ -188,14 +184,14 @@ func StartChain(
 	case !found:
 		return 0, errors.New("no ledger was read yet: start with --start")
 	case chain > domain.ChainsMax || first < domain.FirstLedger || first >= domain.LedgersPerChain:
-		return 0, fmt.Errorf("ledger %d of chain %d cannot be numbered: begin with a new data folder, "+
-			"or with topics of another prefix", first, chain+1)
+		return 0, fmt.Errorf("ledger %d of chain %d cannot be numbered: start over with a new data "+
+			"folder, or another topic prefix", first, chain+1)
 	}
 	if r.ends, err = r.readEnds(ctx); err != nil {
 		return 0, err
 	}
 	number = chain*domain.LedgersPerChain + first
-	// No moves of the new chain were recorded, and nothing was appended.
+	// The new chain has no recorded moves, and nothing was appended.
 	r.covered = covered{ledgers: cursor.Coverage}
 	before := domain.Ledger{Sequence: number - 1, ClosedAtMillis: closedAtMillis}
 	return number, r.commitCursor(ctx, before, matched{}, cursor.WatchesOffsets, nowMillis)

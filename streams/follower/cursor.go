@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// cursorWindow is how many of the topic's last offsets are read at first. The newest cursor is
-	// among them, unless those records were aborted.
+	// cursorWindow is how many of the topic's last offsets are read first. The newest cursor is among
+	// them, unless those records were aborted.
 	cursorWindow  = 100
 	cursorTimeout = 30 * time.Second
 )
@@ -35,8 +35,8 @@ func (r *Reading) readCursor(
 		return cursor, false, err
 	}
 	if len(ends) != 1 {
-		return cursor, false, fmt.Errorf("the topic %q has %d partitions, and one is "+
-			"needed: the cursor is its order", schemas.TopicLedgers, len(ends))
+		return cursor, false, fmt.Errorf("the topic %q has %d partitions, but must "+
+			"have one, because the cursor depends on its order", schemas.TopicLedgers, len(ends))
 	}
 	first, end := starts[partition], ends[partition]
 	if first == end {
@@ -50,8 +50,6 @@ func (r *Reading) readCursor(
 	return cursor, found, err
 }
 
-// newestCursor reads the topic from an offset to its end. The highest sequence counts, wherever it
-// is.
 func (r *Reading) newestCursor(
 	ctx context.Context, from, end int64,
 ) (newest schemas.LedgerRead, found bool, err error) {
@@ -62,8 +60,8 @@ func (r *Reading) newestCursor(
 				return err
 			}
 			if read.NetworkPassphrase != r.config.Passphrase {
-				return fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be "+
-					"followed: each network needs topics of its own: name another --data-dir, or with serve "+
+				return fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is "+
+					"configured: each network needs its own topics: set another --data-dir or, with serve, "+
 					"another --topic-prefix",
 					errOtherNetwork, read.Sequence, read.NetworkPassphrase, r.config.Passphrase)
 			}
@@ -78,9 +76,9 @@ func (r *Reading) newestCursor(
 	return newest, found, nil
 }
 
-// followedHash returns the hash of a cursor's ledger, which the next ledger must follow. It is
-// empty before the first ledger is followed: the content of the cursor's ledger was not used, so a
-// source that was wrong about it may correct itself.
+// followedHash returns the hash that the next ledger must name as its predecessor's. It is empty
+// before the first ledger is followed, because the cursor's ledger was not used, so a source that
+// was wrong about it may correct itself.
 func followedHash(cursor schemas.LedgerRead) string {
 	if len(cursor.Coverage) == 0 {
 		return ""
@@ -88,8 +86,7 @@ func followedHash(cursor schemas.LedgerRead) string {
 	return cursor.Hash
 }
 
-// Cursor reads how far ledgers were followed, for programs that do not follow. It is safe for
-// concurrent use.
+// Cursor reads the follower's position for other programs. It is safe for concurrent use.
 type Cursor struct {
 	log        *kafkaLog
 	passphrase string
@@ -113,22 +110,22 @@ func (c *Cursor) Newest(ctx context.Context) (cursor schemas.LedgerRead, found b
 // Close frees the cursor's clients.
 func (c *Cursor) Close() { c.log.close() }
 
-// Start is where to begin if there is no cursor. Its zero value is "latest": payments count from
-// the ledger after the newest one.
+// Start is where to begin if there is no cursor. The zero value, "latest", is the ledger after the
+// newest one.
 type Start struct {
-	Sequence uint32 // the first ledger to read; 0 is latest
+	Sequence uint32 // the first ledger to read; 0 for latest
 }
 
 const startLatest = "latest"
 
-// ParseStart parses latest, or a ledger's sequence.
+// ParseStart parses "latest" or a ledger sequence.
 func ParseStart(s string) (Start, error) {
 	if s == startLatest {
 		return Start{}, nil
 	}
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n == 0 || n > math.MaxInt32 {
-		return Start{}, fmt.Errorf("the start %q is neither %q nor the sequence of a ledger (1 to %d)", s,
+		return Start{}, fmt.Errorf("invalid start %q: must be %q or a ledger sequence (1 to %d)", s,
 			startLatest, math.MaxInt32)
 	}
 	return Start{Sequence: uint32(n)}, nil

@@ -12,11 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// appendedAtOnce bounds the records that are passed to the log in one call.
 const appendedAtOnce = 1000
 
-// anchorWait bounds the wait for the ledger that a source reports as its newest. After that, the
-// source is asked again.
+// anchorWait bounds the wait for the ledger that a source reports as its newest.
 const anchorWait = 15 * time.Second
 
 // Follow reads ledgers from the cursor on until an error. advanced reports whether it read any.
@@ -46,7 +44,7 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		if err != nil {
 			return advanced, err
 		}
-		// One catch-up serves the page, because all its ledgers closed before it.
+		// One catch-up is enough, because all ledgers of the page closed before it.
 		offsets, err := r.admit(ctx, next)
 		if err != nil {
 			return advanced, err
@@ -58,14 +56,13 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 			if err := r.commitLedger(ctx, l, next, offsets); err != nil {
 				return advanced, err
 			}
-			page[i] = domain.Ledger{} // releases the data that its moves were read from
+			page[i] = domain.Ledger{} // frees the data of its moves
 			next, advanced = next+1, true
 		}
 	}
 }
 
-// position returns the ledger to read next, and reads back what was appended after the
-// cursor.
+// position returns the ledger to read next, and reads back what was appended after the cursor.
 func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	cursor, found, err := r.readCursor(ctx)
 	if err != nil {
@@ -97,7 +94,7 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	return r.anchor(ctx)
 }
 
-// say logs where following begins, once for each position, however often it is tried.
+// say logs where following begins, once per position.
 func (r *Reading) say(level slog.Level, message string, args ...any) {
 	if r.known {
 		level = slog.LevelDebug
@@ -105,25 +102,25 @@ func (r *Reading) say(level slog.Level, message string, args ...any) {
 	r.config.Logger.Log(context.Background(), level, message, args...)
 }
 
-// anchor makes the newest ledger the cursor, so that after a crash right after the first start,
-// following does not begin later and skip ledgers in between.
+// anchor makes the newest ledger the cursor, so that if the process crashes after the first start,
+// it does not begin later and skip ledgers.
 //
-// A source may give one wrong answer, and there is no earlier ledger to check it against. The
-// source must therefore name that ledger or a later one twice, and the next ledger need not follow
-// it ([followedHash]).
+// A source may give one wrong answer, and there is no earlier ledger to check it against. So it
+// must report this ledger or a later one twice, and the next ledger need not follow it
+// ([followedHash]).
 func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if !r.isElected() {
 		return 0, errNotElected
 	}
 	latest, err := r.source.Latest(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("follower: asking for the newest ledger: %w", err)
+		return 0, fmt.Errorf("follower: getting the newest ledger: %w", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, anchorWait)
 	defer cancel()
 	page, err := r.source.Next(waiting, latest)
 	if err != nil {
-		return 0, fmt.Errorf("follower: waiting for ledger %d, the newest by the source: %w",
+		return 0, fmt.Errorf("follower: waiting for ledger %d, the source's newest: %w",
 			latest, err)
 	}
 	l := page[0]
@@ -132,13 +129,13 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	}
 	again, err := r.source.Latest(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("follower: asking for the newest ledger again: %w", err)
+		return 0, fmt.Errorf("follower: getting the newest ledger again: %w", err)
 	}
 	if again < latest {
-		return 0, fmt.Errorf("follower: waiting for the ledger to begin at: the source gave ledger %d "+
-			"as its newest, and then named ledger %d", latest, again)
+		return 0, fmt.Errorf("follower: finding the first ledger: the source reported ledger %d as "+
+			"its newest, and then ledger %d", latest, again)
 	}
-	r.source.Continue(l.Sequence, "") // the page may have held more
+	r.source.Continue(l.Sequence, "") // the page may have contained more
 	// Its content was not read, so it is not covered.
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
@@ -148,8 +145,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	return l.Sequence + 1, nil
 }
 
-// commitLedger commits one ledger's payments and matches, and then the cursor. It keeps existing
-// matches.
+// commitLedger commits one ledger's payments and matches, and then the cursor.
 func (r *Reading) commitLedger(
 	ctx context.Context, l domain.Ledger, due uint32, offsets map[int32]int64,
 ) error {
@@ -169,7 +165,7 @@ func (r *Reading) commitLedger(
 		return err
 	}
 	covered := r.covered.with(l)
-	l.Moves = nil // they have been read
+	l.Moves = nil // already read
 	nowMillis := r.config.Now().UnixMilli()
 	if err := r.commitParts(ctx, r.eachRecord(l, s, nowMillis)); err != nil {
 		return err
@@ -186,22 +182,19 @@ func (r *Reading) commitLedger(
 	return nil
 }
 
-// check checks that a ledger is the expected one, and logs which of its transactions cannot be
-// read.
+// check checks that a ledger is the expected one, and logs its unreadable transactions.
 func (r *Reading) check(l domain.Ledger, due uint32) error {
 	if l.Sequence != due {
-		return fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due)
+		return fmt.Errorf("the source returned ledger %d, but ledger %d is due", l.Sequence, due)
 	}
 	for _, q := range l.Quarantined {
-		r.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
-			"docs/operate/troubleshoot.md (Protocol changes) says how to deliver them later",
+		r.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported "+
+			"(to deliver them later, see Protocol changes in docs/operate/troubleshoot.md)",
 			"ledger", l.Sequence, "txHash", q.TxHash, "reason", q.Reason)
 	}
 	return nil
 }
 
-// eachRecord iterates over the records to append for a ledger before its cursor, payments
-// first.
 func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[kafka.Record] {
 	return func(yield func(kafka.Record) bool) {
 		for _, records := range []iter.Seq[kafka.Record]{
@@ -230,7 +223,6 @@ func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.S
 	}
 }
 
-// inParts passes records on in bounded slices.
 func inParts(records iter.Seq[kafka.Record], put func(part []kafka.Record) error) error {
 	var part []kafka.Record
 	for r := range records {
@@ -256,7 +248,7 @@ func (r *Reading) commitCursor(
 	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64, nowMillis int64,
 ) error {
 	behind := r.ends
-	if r.appended.behind(l.Sequence) { // the active follower reads that back, too
+	if r.appended.behind(l.Sequence) { // the active follower reads these back as well
 		behind = r.readFrom
 	}
 	cursor := schemas.LedgerRead{
@@ -284,15 +276,14 @@ func (r *Reading) commitCursor(
 	return err
 }
 
-// covered is the coverage that each cursor records, of all ledgers up to and including its own.
+// covered is what each cursor records about all ledgers up to and including its own.
 type covered struct {
 	ledgers          domain.Coverage
-	movesSince       uint32 // 0: no moves are recorded
+	movesSince       uint32 // 0 if no moves are recorded
 	movesSinceMillis int64
 }
 
-// with returns the coverage including the next ledger. The ledger's Moves tell whether its moves
-// are recorded.
+// with returns the coverage including the next ledger.
 func (c covered) with(l domain.Ledger) covered {
 	c.ledgers = c.ledgers.Read(l.Sequence, l.Verified)
 	switch {

@@ -11,53 +11,49 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// endsMax bounds the number of backfills whose last ledger is remembered.
+// endsMax bounds the backfills whose last ledger is remembered.
 const endsMax = 10_000
 
-// errNotFollowed is the error for a ledger that was followed live with another hash.
+// errNotFollowed means that a ledger was followed live with another hash.
 var errNotFollowed = errors.New(
 	"the source has another history than the one that was followed",
 )
 
-// chainEnd is the last ledger that a backfill has appended.
 type chainEnd struct {
 	sequence uint32
 	hash     string
 }
 
-// followed holds the hashes that the cursor topic has for a part's ledgers. The backfill source is
-// checked against them: the live source may be a different one, or may have reported different
-// ledgers.
-type followed map[uint32]string // hashes, by sequence
+// followed contains the hashes of ledgers in the cursor topic. The backfill source is checked
+// against them, because the live source may have been another one, or have reported other ledgers.
+type followed map[uint32]string // hashes by sequence
 
-// check checks a page against the followed hashes. A page is a chain, so one wrong ledger
-// invalidates the whole page.
+// check checks a page, in which one wrong ledger invalidates all, because it is a chain.
 func (f followed) check(page []domain.Ledger) error {
 	for _, l := range page {
 		if hash := f[l.Sequence]; hash != "" && hash != l.Hash {
-			return fmt.Errorf("%w: %w: ledger %d has hash %s, and was followed with %s; what the same "+
-				"backfill read of earlier ledgers may be of that history, too", domain.ErrForked,
+			return fmt.Errorf("%w: %w: ledger %d has hash %s, but was followed with %s; earlier "+
+				"ledgers of the same backfill may be from that history as well", domain.ErrForked,
 				errNotFollowed, l.Sequence, l.Hash, hash)
 		}
 	}
 	return nil
 }
 
-// followed returns the available hashes of a part's ledgers. Old ledgers have no hashes.
+// followed returns the available hashes of a part's ledgers. Old ledgers have none.
 func (b *Backfiller) followed(ctx context.Context, part domain.Range) (followed, error) {
 	if part.To < b.keptSince {
 		return nil, nil
 	}
 	hashes, oldest, err := hashesRead(ctx, b.log, part)
 	if err != nil {
-		return nil, fmt.Errorf("follower: reading the hashes that ledgers were followed with: %w", err)
+		return nil, fmt.Errorf("follower: reading the hashes of followed ledgers: %w", err)
 	}
 	b.keptSince = oldest
 	return hashes, nil
 }
 
-// resume sets which ledger the source must continue after: the end of the previous part of the same
-// backfill, if it is known.
+// resume makes the source continue after the end of the backfill's previous part, if it is known.
 func (b *Backfiller) resume(watchID string, from uint32) {
 	if end := b.ends[watchID]; end.hash != "" && end.sequence+1 == from {
 		b.Source.Continue(end.sequence, end.hash)
@@ -66,7 +62,6 @@ func (b *Backfiller) resume(watchID string, from uint32) {
 	b.Source.Continue(0, "")
 }
 
-// cameTo records the last appended ledger of a page.
 func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
 	for _, l := range page {
 		if l.Sequence != last {
@@ -79,8 +74,8 @@ func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
 	}
 }
 
-// hashesRead returns the hashes with which ledgers of a range were followed, as far as the
-// compacted topic still has them. oldest is the first ledger in the topic; 0: the topic is empty.
+// hashesRead returns the hashes of ledgers that the compacted topic still has, and the topic's
+// first ledger, or 0.
 func hashesRead(
 	ctx context.Context, log Log, ledgers domain.Range,
 ) (hashes followed, oldest uint32, err error) {
@@ -107,7 +102,6 @@ func cursorBefore(
 	})
 }
 
-// eachCursor reads the cursors in the topic.
 func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) error {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
@@ -128,15 +122,15 @@ func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) err
 	})
 }
 
-// Trusted is a ledger whose hash is known from elsewhere. The zero value means no ledger.
+// Trusted is a ledger whose hash is known from another source. The zero value means none.
 type Trusted struct {
 	Sequence uint32
 	Hash     string // 64 lowercase hex characters
 }
 
-// checkTrusted checks the trusted ledger against the followed ledgers, if it is not after the
-// cursor: no source is asked for it any more. The topic is compacted, so the hash may be gone. Then
-// it cannot be checked, and the log says so.
+// checkTrusted checks the trusted ledger, if it is not after the cursor, against the followed
+// ledgers, because no source is queried for it any more. It logs if the compacted topic no longer
+// has its hash.
 func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) error {
 	trusted := r.config.Trusted
 	if trusted.Hash == "" || trusted.Sequence > cursor.Sequence {
@@ -155,7 +149,7 @@ func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) e
 			trusted.Sequence, "hash", hash)
 	case "":
 		r.say(slog.LevelWarn, "the trusted ledger is before the cursor, and the topic no longer has its "+
-			"hash: it is not checked. To check what is followed, name a ledger after the cursor",
+			"hash: it is not checked. To check the history, set a ledger after the cursor",
 			"trusted", trusted.Sequence, "cursor", cursor.Sequence)
 	default:
 		return fmt.Errorf("%w: ledger %d was followed with hash %s, but the trusted one "+
@@ -166,7 +160,6 @@ func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) e
 	return nil
 }
 
-// hashRead returns the hash that a ledger was followed with, or "" if it is no longer in the topic.
 func (r *Reading) hashRead(ctx context.Context, sequence uint32) (hash string, err error) {
 	hashes, _, err := hashesRead(ctx, r.log, domain.Range{From: sequence, To: sequence})
 	return hashes[sequence], err

@@ -15,40 +15,36 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// group is the consumer group in which the followers of a deployment elect the active one.
 const group = "follower"
 
-// partition is the only partition of the topic "ledgers".
+// partition is the only partition of topic "ledgers".
 const partition = 0
 
 const leaveTimeout = 10 * time.Second
 
 // Source provides closed ledgers. It is used by one goroutine at a time.
 type Source interface {
-	// Check asks the source once whether it serves the network. If it serves another, the error is
-	// a domain.ErrWrongNetwork.
+	// Check queries once whether the source serves the network. If not, it returns a
+	// domain.ErrWrongNetwork.
 	Check(ctx context.Context) error
-	// Latest asks the source once for the sequence of the newest ledger.
+	// Latest queries once for the newest ledger's sequence.
 	Latest(ctx context.Context) (uint32, error)
-	// Continue sets which ledger was read last: the next one must name its hash as its
-	// predecessor's. An empty hash accepts any.
+	// Continue sets the last ledger that was read, whose hash the next one must name. An empty hash
+	// allows any.
 	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and returns it, and those after it that are available too. The caller
-	// owns the page. It fails only if waiting does not help, with a domain.LedgerError.
+	// Next waits for a ledger and returns it, and available ones after it. The caller owns the page.
+	// It fails only if waiting does not help, with a domain.LedgerError.
 	Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error)
 }
 
 // Watches is the follower's view of the watches.
 type Watches interface {
-	// CatchUp waits until everything is known that was appended to the topic "watches" before the
-	// call, and returns the next offset of each partition.
+	// CatchUp waits until all watches that were appended before the call are known, and returns the
+	// next offset of each partition.
 	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
-	// ByWallet returns the watches of a wallet.
 	ByWallet(wallet string) ([]domain.Watch, error)
-	// EachUnadmitted calls take for the watches whose first live ledger is not recorded,
-	// until it fails.
+	// EachUnadmitted calls take for watches whose first live ledger is not recorded, until it fails.
 	EachUnadmitted(take func(domain.Watch) error) error
-	// Endpoint returns an endpoint's row.
 	Endpoint(id string) (e domain.Endpoint, found bool, err error)
 }
 
@@ -59,30 +55,29 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but Trusted, Probe, CloseInterval, Allowed, OnMatched,
-// OnLedger and Backfill must be set; Start's zero value is "latest".
+// Config configures a follower. Start may be zero ("latest"). Trusted, Probe, CloseInterval,
+// Allowed, OnMatched, OnLedger and Backfill are optional.
 type Config struct {
 	Cluster    kafka.Cluster
 	Source     Source
 	Watches    Watches
 	Claims     Claims
-	OpenParts  OpenParts // finds parts of backfills
+	OpenParts  OpenParts // the open parts of backfills
 	Passphrase string    // of the network
 	Start      Start     // where to begin if there is no cursor
-	Trusted    Trusted   // checked against the followed ledgers, if it is not after the cursor
+	Trusted    Trusted   // checked against the followed ledgers if it is not after the cursor
 	Backfill   BackfillConfig
-	// Probe is another Source of the same ledgers, which is asked if Source returns none; nil: no
-	// probe.
+	// Probe, if set, is another Source of the same ledgers, for use when Source returns none.
 	Probe Source
-	// CloseInterval is how often the network closes a ledger, for networks that may be slow.
+	// CloseInterval is how often the network closes a ledger, if it is slow.
 	CloseInterval time.Duration
-	// Allowed decides whether a term that has taken over the deployment's follower may continue:
-	// the topics may have been replaced by others while the process was paused.
+	// Allowed, if set, decides whether a term that has taken over may continue: the topics may have
+	// been replaced while the process was paused.
 	Allowed func(context.Context) error
-	// OnMatched is called when the payments and matches of a ledger are acknowledged, and again if
-	// the ledger is read again. The engine may process them from then on.
+	// OnMatched is called when a ledger's payments and matches are acknowledged, whenever it is read.
+	// The engine may process them from then on.
 	OnMatched func(LedgerSummary)
-	OnLedger  func(LedgerSummary) // called when the cursor is acknowledged, too
+	OnLedger  func(LedgerSummary) // called when the cursor is acknowledged as well
 	Now       func() time.Time
 	Logger    *slog.Logger
 }
@@ -91,7 +86,7 @@ type Config struct {
 type Follower struct {
 	config      Config
 	reading     *Reading
-	past        Log // of backfills
+	past        Log // for backfills
 	membership  atomic.Pointer[kafka.Membership]
 	ready       chan struct{}
 	becomeReady sync.Once
@@ -103,13 +98,12 @@ type Follower struct {
 	term *term
 }
 
-// term is the time between winning the election and losing it.
 type term struct {
 	end   context.CancelFunc
 	ended chan struct{}
 }
 
-// New returns a follower; Run runs it.
+// New returns a follower. Call Run to start it.
 func New(config Config) *Follower {
 	f := &Follower{config: config, ready: make(chan struct{})}
 	f.config.OnLedger = func(s LedgerSummary) {
@@ -125,9 +119,9 @@ func New(config Config) *Follower {
 // ledgers that close after that.
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
-// Run takes part in the election, and follows while elected, until ctx ends, which is not an error.
-// It retries whatever a source answers, and Check reports the error. It may be called again once it
-// has returned.
+// Run takes part in the election and follows while elected, until ctx is done, which is not an
+// error. It retries all errors of sources, which Check reports. It may be called again after it has
+// returned.
 func (f *Follower) Run(ctx context.Context) error {
 	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -166,9 +160,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	return err
 }
 
-// awaitNetwork waits for the source to answer and checks that it serves the configured network.
-// Until then the follower does not take part in the election, because another one may reach the
-// source.
+// awaitNetwork waits until the source serves the configured network. Until then the follower stays
+// out of the election, because another one may reach its source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
 	policy := f.config.retryPolicy("the source of ledgers cannot be used yet; waiting for it")
 	return retry.Do(ctx, policy, func() error {
@@ -178,7 +171,6 @@ func (f *Follower) awaitNetwork(ctx context.Context) error {
 	})
 }
 
-// retryPolicy is the policy for temporary failures.
 func (c Config) retryPolicy(message string) retry.Policy {
 	return retry.Policy{
 		First:     100 * time.Millisecond,
@@ -187,7 +179,6 @@ func (c Config) retryPolicy(message string) retry.Policy {
 	}
 }
 
-// begin starts a term. It does not block.
 func (f *Follower) begin(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,7 +199,6 @@ func (f *Follower) begin(ctx context.Context) {
 	}()
 }
 
-// end ends the term, if there is one, and waits for it.
 func (f *Follower) end() {
 	f.mu.Lock()
 	t := f.term
@@ -221,11 +211,10 @@ func (f *Follower) end() {
 }
 
 // keepFollowing follows until the term ends. After each failure it starts again at the cursor: only
-// the log knows what was committed, and a source that returned a wrong ledger may be right the next
-// time. Nothing is read until then, because each ledger must follow the one before it.
+// the log knows what was committed, and a source that returned a wrong ledger may correct itself.
 func (f *Follower) keepFollowing(ctx context.Context) {
 	policy := f.config.retryPolicy(
-		"following the ledger was interrupted and begins again at the cursor")
+		"following the ledger was interrupted; restarting at the cursor")
 	warn := policy.OnFailure
 	policy.OnFailure = func(failure retry.Failure) {
 		if !errors.Is(failure.Err, errNotElected) && !errors.Is(failure.Err, context.Canceled) {
@@ -241,7 +230,6 @@ func (f *Follower) keepFollowing(ctx context.Context) {
 	})
 }
 
-// interrupt makes following start again at the cursor.
 func (f *Follower) interrupt() {
 	if end := f.attempt.Load(); end != nil {
 		(*end)()
@@ -249,17 +237,17 @@ func (f *Follower) interrupt() {
 }
 
 // errNotElected means that the group has not recently confirmed that this follower is elected.
-var errNotElected = errors.New("the group has not confirmed that this follower is the one")
+var errNotElected = errors.New("the group has not confirmed that this follower is elected")
 
-var errNoNetwork = errors.New("the source of ledgers cannot be used yet, and is asked again")
+var errNoNetwork = errors.New("the source of ledgers cannot be used yet; retrying")
 
-var errNoPosition = errors.New("it does not know yet from which ledger on payments are reported")
+var errNoPosition = errors.New("it is not known yet from which ledger on payments are reported")
 
-// Check returns an error while the source has not answered since the start, and while the group
-// does not confirm this follower's membership, active or standby. For the active one it also
-// returns an error until it has found or created a cursor, and while it reads no ledgers (see
-// health). The first follower of a deployment skips the ledgers before its cursor: if it were ready
-// earlier, a payment to a watch that was just acknowledged could be in one of them.
+// Check returns an error while the source has not answered since the start, or the group does not
+// confirm this follower's membership. For the active follower it also returns an error while it has
+// no cursor or reads no ledgers (see health). The first follower of a deployment skips the ledgers
+// before its cursor, so if it were ready earlier, it could miss a payment to a watch that was just
+// acknowledged.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
@@ -280,8 +268,7 @@ func (f *Follower) Check() error {
 	return nil
 }
 
-// Follows reports whether this follower is the active one, as far as the group has recently
-// confirmed.
+// Follows reports whether this follower is active and the group has recently confirmed it.
 func (f *Follower) Follows() bool {
 	return f.inTerm() && f.isElected()
 }

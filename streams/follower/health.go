@@ -12,14 +12,12 @@ import (
 )
 
 const (
-	// stalledAfter is how long no ledger may be read, in addition to the interval of a slow
-	// network: twelve ledgers of the public network, which closes one every five seconds. The alert
-	// LumenhookLedgerStalled waits as long.
-	stalledAfter = time.Minute
-	// watchInterval is the time between checks whether ledgers are still read.
+	// stalledAfter, plus the interval of a slow network, is how long no ledger may be read: twelve
+	// ledgers of the public network, and as long as the alert LumenhookLedgerStalled waits.
+	stalledAfter  = time.Minute
 	watchInterval = time.Second
-	// If no ledger was read for probeAfter, the source is probed for the reason, and again after
-	// each probeInterval, for probeMax at most.
+	// If no ledger was read for probeAfter, the source is probed every probeInterval, for at most
+	// probeMax.
 	probeAfter    = 5 * time.Second
 	probeInterval = 15 * time.Second
 	probeMax      = 20 * time.Second
@@ -28,28 +26,27 @@ const (
 // health tracks whether ledgers are being read. It is safe for concurrent use.
 type health struct {
 	mu      sync.Mutex
-	probed  time.Time // when the source was last probed
-	readAt  time.Time // when the last ledger was read, or following began
-	ledger  uint32    // the last one; 0: no ledger since following began
-	problem error     // of the latest attempt; nil: a ledger was read since
-	other   error     // the source serves another chain; nil: nothing proves that
+	probed  time.Time // last probe
+	readAt  time.Time // last ledger read, or start of following
+	ledger  uint32    // the last one; 0 if none since following began
+	problem error     // of the latest attempt; nil after a ledger was read
+	other   error     // non-nil if the source serves another chain
 }
 
-// begin records that following begins.
 func (h *health) begin(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readAt, h.ledger = now, 0
 }
 
-// interrupted records why following was interrupted, or could not begin; nil: it can.
+// interrupted notes why following was interrupted or cannot begin; nil if it can.
 func (h *health) interrupted(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = why
 }
 
-// read records that a ledger was read, and returns the error that had interrupted following.
+// read notes that a ledger was read, and returns the error that had interrupted following.
 func (h *health) read(ledger uint32, now time.Time) (healed error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +61,7 @@ func (h *health) trouble() error {
 	return h.problem
 }
 
-// check returns why no ledgers are read. It returns nil if they are, or may be again within the
-// bound. A permanent error counts at once.
+// check returns why no ledgers are read, if so. A permanent error counts immediately.
 func (h *health) check(now time.Time, bound time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,13 +73,13 @@ func (h *health) check(now time.Time, bound time.Duration) error {
 	case age < bound && !lasting:
 		return nil
 	case h.problem != nil:
-		return fmt.Errorf("no ledger was read since %s (%s ago), and reading is tried again: %w", since,
+		return fmt.Errorf("no ledger was read since %s (%s ago); retrying: %w", since,
 			age, h.problem)
 	case h.ledger == 0:
-		return fmt.Errorf("no ledger was read since %s (%s ago), when following began: the source gives "+
-			"none", since, age)
+		return fmt.Errorf("no ledger was read since %s (%s ago), when following began: the source "+
+			"returns none", since, age)
 	}
-	return fmt.Errorf("no ledger was read since %s (%s ago): the source does not give ledger %d",
+	return fmt.Errorf("no ledger was read since %s (%s ago): the source does not return ledger %d",
 		since, age, h.ledger+1)
 }
 
@@ -98,17 +94,15 @@ func (h *health) stalled(now time.Time, bound time.Duration) error {
 	return h.check(now, bound)
 }
 
-// stalledAfter is how long no ledger may be read.
 func (f *Follower) stalledAfter() time.Duration { return stalledAfter + f.config.CloseInterval }
 
-// ledgerRead records that a ledger was read.
 func (f *Follower) ledgerRead(sequence uint32) {
 	if healed := f.health.read(sequence, f.config.Now()); healed != nil {
 		f.config.Logger.Info("ledgers are read again", "ledger", sequence, "after", healed)
 	}
 }
 
-// otherChain records whether the source serves another chain, and reports whether that changed.
+// otherChain notes whether the source serves another chain, and reports whether that changed.
 func (h *health) otherChain(why error) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +111,6 @@ func (h *health) otherChain(why error) (changed bool) {
 	return changed
 }
 
-// probeDue reports whether to probe the source.
 func (h *health) probeDue(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,9 +121,9 @@ func (h *health) probeDue(now time.Time) bool {
 	return due
 }
 
-// probe finds out why the source returns nothing: it may serve another chain. It also notices if
-// the deployment was told to follow another chain (StartChain), and restarts reading at the cursor.
-// Otherwise that would be noticed only with the next ledger.
+// probe finds out whether the source returns nothing because it serves another chain. It also
+// restarts reading at the cursor if the deployment has switched to another chain (StartChain),
+// which would otherwise become apparent only with the next ledger.
 func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 	ctx, cancel := context.WithTimeout(ctx, probeMax)
 	defer cancel()
@@ -150,7 +143,7 @@ func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 	}
 	err = CheckChain(ctx, f.config.Probe, *last)
 	if is := errors.Is(err, ErrOtherChain); err != nil && !is {
-		return // it does not answer
+		return // no answer
 	}
 	if f.health.otherChain(err) && err != nil {
 		f.config.Logger.Error("the source serves another chain than the one that was followed",
@@ -158,12 +151,12 @@ func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 	}
 }
 
-// keepWatch logs once when no ledger was read for a long time, and once when one is again: a source
-// that stalls or does not answer returns no error.
+// keepWatch logs once when reading stalls and once when it continues, because a stalled or silent
+// source returns no error.
 func (f *Follower) keepWatch(ctx context.Context) {
 	cursor, err := OpenCursor(f.config.Cluster, f.config.Passphrase)
 	if err != nil {
-		f.config.Logger.Error("whether ledgers are read is not watched", "err", err)
+		f.config.Logger.Error("cannot watch whether ledgers are being read", "err", err)
 		return
 	}
 	defer cursor.Close()

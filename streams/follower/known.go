@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	// knownMax bounds the events of watches that backfills keep in memory.
+	// knownMax bounds the events that backfills keep in memory.
 	knownMax = 1_000_000
-	// clockSkew is how far the clock of the program that appended a match may have been behind the
-	// network's.
+	// clockSkew is how far the clock of the program that appended a match may be behind the network's.
 	clockSkew = time.Hour
 )
 
 var (
-	// errForgotten means that matches that a backfill would have to know were deleted.
-	errForgotten = errors.New("the topic of matches no longer has what was appended since then")
+	// errForgotten means that matches that a backfill needs may have been deleted.
+	errForgotten = errors.New("the topic of matches no longer has all matches since then")
 	errTooMany   = errors.New("the watch has too many events in these ledgers")
 )
 
-// knownEvents are the events of a watch in ledgers that are matched against it again.
+// knownEvents are a watch's events in ledgers that are matched against it again.
 type knownEvents struct {
 	domain.Range
 	request uint64
 	events  map[string]bool
 }
 
-// learnEvents reads which payments of a part already have an event. An event exists from the moment
-// its match is in the log, whatever becomes of it later.
+// learnEvents reads which payments of a part already have an event, which means that their match is
+// in the log.
 //
 // All matches for these ledgers are already there: the live follower is past them, and this
 // backfiller has taken over from any other.
@@ -87,13 +86,12 @@ func (b *Backfiller) learnEvents(
 	return nil
 }
 
-// matchesSince returns the offsets from which on the topic of matches has all matches of a watch in
-// a ledger and later ones, or errForgotten if some of these may be deleted.
+// matchesSince returns the offsets from which the topic of matches has all matches of a watch in a
+// ledger and later ones, or errForgotten if some may be deleted.
 //
-// A match is appended after its ledger closed and after its watch was created. So a partition has
-// all of them if nothing was ever deleted from it, or if it still has a record from before both
-// times. If a partition has no record that old, records may have been deleted long before. Then a
-// cursor proves completeness, because the matches of later ledgers follow the offsets that it
+// A match is appended after its ledger closed and its watch was created. So a partition has all of
+// them if nothing was ever deleted from it, or if it still has a record from before both times.
+// Otherwise, a cursor may prove it: the matches of later ledgers are after the offsets that it
 // names.
 func (b *Backfiller) matchesSince(
 	ctx context.Context, w domain.Watch, of domain.Ledger,

@@ -9,21 +9,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// matched are a ledger's payments to watched wallets and their matches.
 type matched struct {
 	observed []domain.Payment
 	matches  []domain.Match
 	moves    []domain.BalanceMove
-	already  appended // by an earlier reading, for the ledger
+	already  appended // for this ledger, by an earlier reading
 	skipped  uint32   // matching payments that already have an event
 }
 
-// isIncome excludes payments of zero, and payments to oneself.
 func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
 
-// match selects the payments to watched wallets and matches each against the watches. Payments of
-// the ledger that were matched before are not matched again, even if their watch has changed, and
-// observed payments are not appended again. Matches of watches for one payment are claimed.
+// match matches payments against the watches. It does not repeat what was appended before, even if
+// a watch has changed, and claims the matches of watches for one payment.
 func match(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
 }, already appended, claims claims) (s matched, err error) {
@@ -34,7 +31,7 @@ func match(payments []domain.Payment, watches interface {
 		}
 		watching, err := watches.ByWallet(p.To)
 		if err != nil {
-			return matched{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
+			return matched{}, fmt.Errorf("follower: reading the watches of %s: %w", p.To, err)
 		}
 		if len(watching) == 0 && !already.payments[p.ID] && !already.observed[p.ID] {
 			continue
@@ -52,7 +49,6 @@ func match(payments []domain.Payment, watches interface {
 	return s, s.claim(claims)
 }
 
-// eachPayment iterates over the records of payments to append, in ledger order.
 func (s matched) eachPayment(nowMillis int64) iter.Seq[kafka.Record] {
 	return func(yield func(kafka.Record) bool) {
 		for _, p := range s.observed {
@@ -70,7 +66,6 @@ func (s matched) eachPayment(nowMillis int64) iter.Seq[kafka.Record] {
 	}
 }
 
-// eachMatch iterates over the records of matches to append, in ledger order.
 func (s matched) eachMatch(nowMillis int64) iter.Seq[kafka.Record] {
 	return func(yield func(kafka.Record) bool) {
 		for _, match := range s.matches {
@@ -86,9 +81,9 @@ func record(topic, key string, m schemas.Message) kafka.Record {
 	return kafka.NewRecord(topic, key, m.Value, m.EachHeader)
 }
 
-// moves returns the balance moves of wallets that a watch sees in this ledger, or nil if the source
-// does not report moves. Unreadable moves are logged: the next move of that balance then does not
-// begin where its last one ended.
+// moves returns the balance moves of watched wallets, or nil if the source does not report moves.
+// Unreadable moves are logged: the balance's next move then does not begin where its last one
+// ended.
 func (r *Reading) moves(l domain.Ledger) ([]domain.BalanceMove, error) {
 	if l.Moves == nil {
 		return nil, nil
@@ -99,17 +94,16 @@ func (r *Reading) moves(l domain.Ledger) ([]domain.BalanceMove, error) {
 		return len(watching) > 0, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("follower: asking for the watches of wallets that moved: %w", err)
+		return nil, fmt.Errorf("follower: reading the watches of wallets with balance moves: %w", err)
 	}
 	for _, u := range read.Unread {
-		r.config.Logger.Warn("changes of balances in a transaction cannot be read; if one is of a "+
+		r.config.Logger.Warn("the balance changes of a transaction cannot be read; if one is of a "+
 			"watched wallet, its statement shows it as unexplained", "ledger", l.Sequence, "txHash",
 			u.TxHash, "reason", u.Reason)
 	}
 	return read.Moves, nil
 }
 
-// eachMove iterates over the records of balance moves to append, in ledger order.
 func (s matched) eachMove(nowMillis int64) iter.Seq[kafka.Record] {
 	return func(yield func(kafka.Record) bool) {
 		for _, move := range s.moves {

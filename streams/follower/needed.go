@@ -12,18 +12,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// OpenParts finds open parts of backfills: the directory.
+// OpenParts finds open parts of backfills.
 type OpenParts interface {
-	// CatchUp is as in [Watches].
 	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
-	// EachOpenPart calls take for each open part, until it fails.
 	EachOpenPart(take func(domain.Part) error) error
 }
 
-// Needed returns, for each partition of the topics "matches" and "payments", the first offset that
-// a follower may still read back. No reader needs the records before it.
+// Needed returns the first offset that a follower may still read back in each partition of the
+// topics "matches" and "payments". No reader needs earlier records.
 //
-// A part that the directory does not have after its catch-up has no matches yet: they will follow
+// A part that the directory does not have after catching up has no matches yet: they will be after
 // the ends in the cursor, which was read before.
 func Needed(
 	ctx context.Context, c kafka.Cluster, passphrase string, parts OpenParts,
@@ -63,23 +61,21 @@ func Needed(
 }
 
 const (
-	// commitEvery is how often a follower commits the offsets from which it needs its topics.
 	commitEvery = time.Minute
 	commitFirst = time.Second // between tries until the first succeeds
 	commitMax   = 30 * time.Second
 )
 
-// keepCommitting commits to the group the first offsets that the follower may still read back,
-// until the term ends. Records before them may be deleted (package retention). Where the follower
-// continues is stored only in the cursor.
+// keepCommitting commits to the group the first offsets that the follower may still read back, so
+// that earlier records may be deleted. The follower's position is only in the cursor.
 func (f *Follower) keepCommitting(ctx context.Context) {
 	pause := commitFirst
 	for {
 		err := f.commitNeeded(ctx)
 		silent := errors.Is(err, errNotElected) || errors.Is(err, kafka.ErrNotMember)
 		if err != nil && !silent && ctx.Err() == nil {
-			f.config.Logger.Warn("the follower cannot commit what it needs of the topics; until it can, "+
-				"no more is deleted", "err", err)
+			f.config.Logger.Warn("the follower cannot commit which records it needs; until it can, no "+
+				"more are deleted", "err", err)
 		}
 		if err == nil {
 			pause = commitEvery
@@ -99,7 +95,7 @@ func (f *Follower) commitNeeded(ctx context.Context) error {
 	}
 	m := f.membership.Load()
 	if m == nil || !m.Fresh() {
-		return errNotElected // yet, or the group is silent: the next time
+		return errNotElected // not yet, or the group is silent
 	}
 	return m.Commit(ctx, needed)
 }

@@ -8,42 +8,38 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Claims asks the engine whether payments are the ones that their watches are for.
+// Claims asks the engine whether payments are the ones that their watches expect.
 type Claims interface {
-	// SubmitAll submits commands, and returns their results in the same order once all are
-	// answered.
+	// SubmitAll submits commands and returns their results in the same order.
 	SubmitAll(ctx context.Context, all []domain.Command) ([]domain.Result, error)
 }
 
-// claimRounds bounds how often a ledger's payments are claimed. They are claimed again only for
-// watches that changed in the meantime.
+// claimRounds bounds how often the payments of watches that change in the meantime are claimed.
 const claimRounds = 8
 
 // errChanges means that a watch changed each time between its check and its claim.
-var errChanges = errors.New("a watch for one payment is changed again and again")
+var errChanges = errors.New("a watch for one payment keeps changing")
 
-// claims are the callbacks for claiming the matches of a ledger that the engine must confirm.
+// claims are the callbacks for claiming a ledger's matches.
 type claims struct {
-	// ask returns the watch of each claim as it is after the claim; the zero value if the watch no
-	// longer exists.
+	// ask returns each watch after its claim, or the zero value if it no longer exists.
 	ask func([]claim) ([]domain.Watch, error)
-	// missing reports whether a watch cannot deliver a payment, because its endpoint is deleted.
+	// missing reports whether the watch's endpoint is deleted.
 	missing func(domain.Watch) (bool, error)
 	ledger  uint32
 }
 
-// claim is a match that the engine must confirm: whether the payment is the one that its watch is
-// for or, if it is missed, whether the watch still has no endpoint.
+// claim is a match that the engine must confirm: that the payment is the one that its watch expects
+// or, if missed, that the watch still has no endpoint.
 type claim struct {
 	domain.Match
 	missed bool
 }
 
-// claim has the watches for one payment record which payment that is, the first of the ledger for
-// each, and has the watches without an endpoint record that they miss this ledger. It drops the
-// other matches. The watch decides: a payment that another follower or a backfill recorded before
-// stays. Payments of one watch are claimed one after another, those of different watches
-// concurrently.
+// claim has each watch for one payment record its payment, the first of the ledger, and each watch
+// without an endpoint record that it misses this ledger. It drops all other matches. The watch
+// decides: a payment that another follower or a backfill recorded earlier stays. Payments of one
+// watch are claimed one by one, and those of different watches in parallel.
 func (s *matched) claim(by claims) error {
 	for range claimRounds {
 		var first []claim
@@ -53,8 +49,8 @@ func (s *matched) claim(by claims) error {
 			if err != nil {
 				return err
 			}
-			// A ledger is missed as a whole. If a part of it was appended, the payment was made
-			// before the endpoint was deleted, and its event is CANCELLED.
+			// A ledger is missed completely. If a part of it was appended, the endpoint was deleted after
+			// the payment, and the event is CANCELLED.
 			missed = missed && !s.already.watches[m.Watch.ID]
 			if _, is := asked[m.Watch.ID]; !is && (missed || m.Watch.MustClaim()) {
 				asked[m.Watch.ID] = claim{m, missed}
@@ -66,7 +62,7 @@ func (s *matched) claim(by claims) error {
 		}
 		answers, err := by.ask(first)
 		if err != nil {
-			return fmt.Errorf("follower: asking the watches about the ledger's payments: %w", err)
+			return fmt.Errorf("follower: claiming the ledger's payments: %w", err)
 		}
 		now := make(map[string]domain.Watch, len(answers))
 		for i, w := range answers {
@@ -89,8 +85,7 @@ func (s *matched) claim(by claims) error {
 	return errChanges
 }
 
-// command returns the command of a claim. Its id is derived from the watch, the payment and the
-// settings against which it was checked, so it may be repeated.
+// command may be repeated: its id depends on the watch, the payment and the settings of the check.
 func (c claim) command(nowMillis int64) domain.Command {
 	w := c.Watch
 	kind, body := "fulfil", domain.RecordCoverage{WatchID: w.ID, IfRevision: w.Revision}
@@ -108,14 +103,11 @@ func (c claim) command(nowMillis int64) domain.Command {
 	}
 }
 
-// missing reports whether a watch's endpoint is deleted, as far as the follower knows.
 func (r *Reading) missing(w domain.Watch) (bool, error) {
 	e, _, err := r.config.Watches.Endpoint(w.EndpointID)
 	return e.Deleted(), err
 }
 
-// claim returns the function that claims payments of a live ledger. If a watch changed in the
-// meantime, it is checked as it is now, and its payment is claimed again.
 func (r *Reading) claim(ctx context.Context) func([]claim) ([]domain.Watch, error) {
 	return func(first []claim) ([]domain.Watch, error) {
 		var asked []domain.Command
@@ -130,7 +122,7 @@ func (r *Reading) claim(ctx context.Context) func([]claim) ([]domain.Watch, erro
 		for _, result := range results {
 			w := watchOf(result)
 			if w.MissedSince != 0 && w.LiveSince == 0 {
-				delete(r.pending, w.ID) // it is admitted again once it has an endpoint
+				delete(r.pending, w.ID) // admitted again once it has an endpoint
 			}
 			watches = append(watches, w)
 		}
@@ -138,8 +130,6 @@ func (r *Reading) claim(ctx context.Context) func([]claim) ([]domain.Watch, erro
 	}
 }
 
-// watchOf returns the watch of an answer; the zero value if the claim was refused because the watch
-// was deleted.
 func watchOf(r domain.Result) (w domain.Watch) {
 	if r.Answer.Rejection == nil && r.Answer.Watch != nil {
 		w = *r.Answer.Watch
@@ -147,12 +137,11 @@ func watchOf(r domain.Result) (w domain.Watch) {
 	return w
 }
 
-// errUnpinned means that a watch changed after a part of its backfill had pinned it. The part ends
-// where reading stopped, and the next one pins the new watch.
-var errUnpinned = errors.New("the watch was changed since the part of its backfill began")
+// errUnpinned means that a watch has changed since a part of its backfill pinned it. The part ends
+// there, and the next one pins the new watch.
+var errUnpinned = errors.New("the watch has changed since the part of its backfill began")
 
-// claims returns the callbacks for a past ledger: they use the watch as a part has pinned it. No
-// part begins for a deleted endpoint.
+// claims returns the callbacks for a past ledger, which use the pinned watch.
 func (b *Backfiller) claims(ctx context.Context) claims {
 	ask := func(first []claim) ([]domain.Watch, error) {
 		w := first[0].Watch // a backfill has one watch

@@ -13,15 +13,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// reported is the state that the latest report of a watch since the takeover was based on. A part
-// that began later belongs to this backfiller: former ones can no longer append, and it has not
-// reported the part.
+// reported is the basis of a watch's latest report since the takeover. A later part belongs to this
+// backfiller: earlier ones can no longer append, and this one has not reported it.
 type reported struct {
 	version uint64 // of the watch
 	at      time.Time
 }
 
-// takeOver makes this backfiller the only one that appends, unless it already is.
 func (b *Backfiller) takeOver(ctx context.Context) error {
 	if b.reports != nil {
 		return nil
@@ -36,8 +34,8 @@ func (b *Backfiller) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// endPart finds out how far the watch's open part is matched, or continues reading it, and adds
-// that to the report. It returns the watch as the report will leave it.
+// endPart reads the watch's open part or reads it back, and adds that to the report. It returns the
+// watch as it will be after the report.
 func (b *Backfiller) endPart(
 	ctx context.Context, w domain.Watch, asked domain.Range, c *domain.RecordCoverage,
 ) (after domain.Watch, err error) {
@@ -46,7 +44,7 @@ func (b *Backfiller) endPart(
 	if b.mayRead(w, part, asked) {
 		read, c.Problem, err = b.readPart(ctx, w, part)
 		if err != nil {
-			delete(b.reports, w.ID) // what it has appended is read back
+			delete(b.reports, w.ID) // what was appended is read back
 		}
 	} else {
 		read, err = b.readPartBack(ctx, w, part)
@@ -67,25 +65,23 @@ func (b *Backfiller) endPart(
 	return w, nil
 }
 
-// mayRead reports whether a part began here since the takeover, less than partAge ago, for the
-// requested ledgers.
+// mayRead reports whether a part began here since the takeover, recently, and for the requested
+// ledgers.
 func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Range) bool {
 	latest, is := b.reports[w.ID]
 	return is && part.Version > max(latest.version, w.Backfill.Request) && w.Backfill.UnderWay() &&
 		part.Within(asked) && b.config.Now().Sub(latest.at).Abs() < partAge
 }
 
-// partRead is how far a part was read, and how many payments matched.
 type partRead struct {
 	last             uint32
 	matched, created uint32 // as in [domain.RecordCoverage]
-	kept             uint32 // the first later ledger that can be matched; 0: unknown
+	kept             uint32 // the first later ledger that can be matched; 0 if unknown
 }
 
 // readPartBack returns the last ledger of a part for which the log has matches, or the one before
-// the part. It counts these matches; payments that already had an event left no record. A ledger's
-// matches are appended together, one ledger after another, so the part was read up to there. The
-// end was read after the takeover, so no former follower appends after it.
+// the part, and counts the matches. Ledgers are appended one after another, so the part was read up
+// to there. The end was read after the takeover, so nobody else appends after it.
 func (b *Backfiller) readPartBack(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, err error) {
@@ -118,7 +114,6 @@ func (b *Backfiller) readPartBack(
 	return read, nil
 }
 
-// matchesOf returns the partition of an endpoint's matches, and its end.
 func (b *Backfiller) matchesOf(
 	ctx context.Context, endpointID string,
 ) (at int32, end int64, partitionOf func(string) int32, err error) {
@@ -131,8 +126,8 @@ func (b *Backfiller) matchesOf(
 	return at, ends[at], partitionOf, nil
 }
 
-// readPart appends the matches of a part's ledgers for the pinned watch, for as many ledgers as fit
-// into a part's time, and returns how far it got. A problem is an error that waiting does not fix.
+// readPart appends the matches of a part's ledgers for the pinned watch until partTime is over, and
+// returns how far it got. A problem is an error that waiting does not fix.
 func (b *Backfiller) readPart(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, problem string, err error) {
@@ -153,7 +148,7 @@ func (b *Backfiller) readPart(
 		if err == nil {
 			err = followed.check(page)
 		}
-		if err == nil && read.last < part.From { // later pages follow the first one by their hashes
+		if err == nil && read.last < part.From { // hashes link later pages to the first one
 			err = b.sameChain(ctx, page)
 		}
 		if err == nil && again {
@@ -163,7 +158,7 @@ func (b *Backfiller) readPart(
 			return read, problem, nil
 		}
 		if err != nil && read.last >= part.From && ctx.Err() == nil {
-			// Report what is done. If the source is still unavailable, the next part fails.
+			// Report what is done. If the source stays unavailable, the next part fails.
 			return read, "", nil
 		}
 		if err != nil {
@@ -190,8 +185,8 @@ func (b *Backfiller) readPart(
 	return read, "", nil
 }
 
-// refused returns the problem that an error means: at once if the watch's events in these ledgers
-// are unknown, and after some attempts if the source refuses the ledger.
+// refused returns the problem for an error: immediately if the watch's events in these ledgers are
+// unknown, and after some attempts if the source refuses the ledger.
 func (b *Backfiller) refused(
 	ctx context.Context, w domain.Watch, read *partRead, err error,
 ) string {
@@ -202,10 +197,10 @@ func (b *Backfiller) refused(
 	if errors.Is(err, errForgotten) {
 		known, unknown := b.firstKept(ctx, w, sequence)
 		if unknown != nil {
-			return "" // it is retried
+			return "" // retried
 		}
 		read.kept = known
-		// Ledgers that were never matched have no events: they can be matched.
+		// Ledgers that were never matched have no events, so they can be matched.
 		if never := w.Uncovered(domain.Range{From: sequence, To: known - 1}); len(never) > 0 {
 			read.kept = never[0].From
 		}
@@ -228,8 +223,8 @@ func (b *Backfiller) refused(
 	return b.problem(w, sequence, read.kept, err)
 }
 
-// firstKept returns the first later ledger of a backfill that can be matched, or the one after the
-// last. It bisects: the source has all later ledgers, and so does the topic of matches.
+// firstKept bisects for the first later ledger that can be matched, or the one after the last: the
+// source and the topic of matches have all ledgers from that one on.
 func (b *Backfiller) firstKept(
 	ctx context.Context, w domain.Watch, missing uint32,
 ) (uint32, error) {
@@ -255,8 +250,8 @@ func (b *Backfiller) firstKept(
 	return kept, nil
 }
 
-// current returns the watch as it is now. goesOn reports whether to continue reading its part:
-// matches for an endpoint that was deleted in the meantime could not be delivered.
+// current returns the current watch and whether to continue with its part. Matches for an endpoint
+// that has been deleted could not be delivered.
 func (b *Backfiller) current(
 	w domain.Watch, part domain.Part,
 ) (current domain.Watch, goesOn bool, err error) {
@@ -269,8 +264,6 @@ func (b *Backfiller) current(
 		current.Backfill.Request == w.Backfill.Request, err
 }
 
-// appendPage appends the matches of ledgers, from the next one up to the end of a part, and counts
-// what it has read.
 func (b *Backfiller) appendPage(
 	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, read *partRead,
 ) error {
@@ -289,7 +282,6 @@ func (b *Backfiller) appendPage(
 	return nil
 }
 
-// page reads ledgers from the source.
 func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	waiting, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
@@ -301,8 +293,8 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger
 }
 
 // appendLedger appends the payments and then the matches of one ledger for one watch. The matches
-// are one transaction to one partition, so the log has all of them or none. After an error the part
-// is read back to find out which.
+// are one transaction to one partition, so the log has all or none. After an error, reading back
+// the part shows which.
 func (b *Backfiller) appendLedger(
 	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
 ) (s matched, err error) {
@@ -327,7 +319,6 @@ func (b *Backfiller) appendLedger(
 	return s, err
 }
 
-// only is a set of one watch.
 type only struct{ watch domain.Watch }
 
 func (o only) ByWallet(wallet string) ([]domain.Watch, error) {

@@ -9,24 +9,21 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// maxReadBack bounds the records of a topic that are read back. After the cursor there are the
-// records of one ledger, or of a few in a copy. If there are more, cursors were lost.
+// maxReadBack bounds the records of a topic that are read back: those of one ledger, or of a few in
+// a copy. If there are more, cursors were lost.
 const maxReadBack = 4_000_000
 
-// appendedByLedger holds the records that were appended for the ledgers after the cursor.
 type appendedByLedger map[uint32]appended
 
 // ofNoLedger is the key of matches that do not name their ledger.
 const ofNoLedger = 0
 
-// of returns what was already appended for a ledger.
 func (a appendedByLedger) of(ledger uint32) appended {
 	of := a[ledger]
 	of.unplaced = a[ofNoLedger].events
 	return of
 }
 
-// entry returns the entry of a ledger, to add to.
 func (a appendedByLedger) entry(ledger uint32) appended {
 	of, found := a[ledger]
 	if !found {
@@ -42,8 +39,8 @@ func (a appendedByLedger) entry(ledger uint32) appended {
 	return of
 }
 
-// behind reports whether there are records of a later ledger. A copy of a deployment has such
-// records: its follower continued after the cursor was read (package transfer).
+// behind reports whether there are records of a later ledger. A copy of a deployment has some,
+// because its follower continued after the cursor was read (package transfer).
 func (a appendedByLedger) behind(ledger uint32) bool {
 	for of := range a {
 		if of > ledger {
@@ -53,7 +50,6 @@ func (a appendedByLedger) behind(ledger uint32) bool {
 	return false
 }
 
-// appended holds the records that were appended for a ledger.
 type appended struct {
 	observed map[string]bool // payments
 	moves    map[string]bool // of balances
@@ -65,9 +61,8 @@ type appended struct {
 
 func (a appended) has(eventID string) bool { return a.events[eventID] || a.unplaced[eventID] }
 
-// readBack finds the payments and matches of ledgers after the cursor. They were committed before
-// the cursor could be, and are kept: a payment is not appended again, and a match keeps its
-// endpoint and body.
+// readBack finds the payments and matches that were committed for ledgers after the cursor. They
+// are kept: a payment is not appended again, and a match keeps its endpoint and body.
 func (r *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err error) {
 	r.appended = make(appendedByLedger)
 	if r.ends, err = r.readEnds(ctx); err != nil {
@@ -80,7 +75,6 @@ func (r *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err 
 	return err
 }
 
-// topicEnds are offsets of the topics that a ledger's records are appended to before its cursor.
 type topicEnds struct{ matches, payments map[int32]int64 }
 
 func (r *Reading) readEnds(ctx context.Context) (ends topicEnds, err error) {
@@ -119,9 +113,8 @@ func (r *Reading) readBackPayments(
 		})
 }
 
-// readBackTopic reads one topic's records of ledgers after the cursor, and returns the offsets
-// where it started. read returns the ledger of a record, and what to add to the entry of that
-// ledger.
+// readBackTopic reads a topic's records of ledgers after the cursor, and returns where it started.
+// read returns a record's ledger, and what to add to the ledger's entry.
 func (r *Reading) readBackTopic(
 	ctx context.Context, topic string, cursor schemas.LedgerRead, offsets, ends map[int32]int64,
 	read func(kafka.Record) (ledger uint32, add func(appended), err error),
@@ -135,8 +128,8 @@ func (r *Reading) readBackTopic(
 	n := 0
 	err = r.log.Read(ctx, topic, from, ends, func(rec kafka.Record) error {
 		ledger, add, err := read(rec)
-		if err != nil { // consumers send it to dead letters: it has no effect
-			r.config.Logger.Warn("an invalid record is skipped", "topic", topic,
+		if err != nil { // consumers make it a dead letter, so it has no effect
+			r.config.Logger.Warn("skipping an invalid record", "topic", topic,
 				"partition", rec.Partition, "offset", rec.Offset, "err", err)
 			return nil
 		}
@@ -145,14 +138,14 @@ func (r *Reading) readBackTopic(
 		}
 		if n++; n > maxReadBack {
 			return fmt.Errorf("the topic %q has more than %d records of ledgers after "+
-				"the cursor %d: the topic %q has lost its last records; restore it, or begin with topics of "+
-				"another prefix", topic, maxReadBack, cursor.Sequence, schemas.TopicLedgers)
+				"the cursor %d: the topic %q has lost its last records; restore it, or start over with "+
+				"another topic prefix", topic, maxReadBack, cursor.Sequence, schemas.TopicLedgers)
 		}
 		add(r.appended.entry(ledger))
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading back what the topic %q has after the cursor: %w", topic, err)
+		return nil, fmt.Errorf("reading back the records of topic %q after the cursor: %w", topic, err)
 	}
 	return from, nil
 }
