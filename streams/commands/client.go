@@ -21,47 +21,45 @@ const (
 // ErrBusy means that too many commands are in flight. Nothing was appended.
 var ErrBusy = errors.New("too many commands in flight: try again in a moment")
 
-// ErrClosed means that the client was closed. Nothing was appended.
-var ErrClosed = errors.New("the client of the engine is closed")
+// ErrClosed means that the client is closed. Nothing was appended.
+var ErrClosed = errors.New("the engine client is closed")
 
-// ErrNotConfirmed means that a command was, or may have been, appended, and that its answer did not
+// ErrNotConfirmed means that a command was, or may have been, appended, but its answer did not
 // arrive in time. It may still take effect, exactly once.
 type ErrNotConfirmed struct {
 	CommandID string
 	Cause     error
 }
 
-// Error names the command and says what to do.
 func (e ErrNotConfirmed) Error() string {
-	return fmt.Sprintf("command %s is not confirmed: it may still take effect, once; ask again with "+
-		"the same id to learn its answer: %v", e.CommandID, e.Cause)
+	return fmt.Sprintf("command %s is not confirmed: it may still take effect, once; repeat it with "+
+		"the same id to get its answer: %v", e.CommandID, e.Cause)
 }
 
 func (e ErrNotConfirmed) Unwrap() error { return e.Cause }
 
-// Config configures a client.
 type Config struct {
 	Cluster     kafka.Cluster
-	Wait        time.Duration // for an answer, unless the caller's ctx has an earlier deadline; 0: 5 s
-	MaxUnderWay int           // commands in flight at once; 0: 4096
+	Wait        time.Duration // for an answer, unless ctx ends earlier; default: 5 s
+	MaxUnderWay int           // commands in flight; default: 4096
 	Logger      *slog.Logger
 }
 
-// Client submits commands. Submit may be called from any goroutine.
+// Client submits commands. Submit is safe for concurrent use.
 type Client struct {
 	cfg      Config
 	producer *kafka.Producer
-	from     kafka.Offsets // where results are read from; owned by Run
+	from     kafka.Offsets // where to read results; owned by Run
 	waiting  waiting
-	places   chan struct{} // one for each command in flight
+	places   chan struct{} // one element per command in flight
 
 	stopping chan struct{}
-	running  sync.Mutex // held by Run, and by Close once that has returned
+	running  sync.Mutex // held by Run, and then by Close
 	mu       sync.Mutex
 	closed   bool
 }
 
-// Open reads the ends of the results and opens a producer. The topics must exist.
+// Open returns a client for answers from now on. The topics must exist.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Wait == 0 {
 		cfg.Wait = defaultWait
@@ -92,8 +90,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Submit appends a command and waits for its answer. A refusal by the engine is an answer. Its
-// errors are ErrBusy, ErrClosed and ErrNotConfirmed.
+// Submit appends a command and waits for its answer, which may be a rejection. Its errors are
+// ErrBusy, ErrClosed and ErrNotConfirmed.
 func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait,
 		fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
@@ -122,7 +120,7 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 			if err != nil {
 				return domain.Result{}, notConfirmed(err)
 			}
-			appended = nil // it was appended; now only the answer counts
+			appended = nil // now only the answer counts
 		case <-ctx.Done():
 			return domain.Result{}, notConfirmed(context.Cause(ctx))
 		case <-c.stopping:
@@ -131,10 +129,10 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 	}
 }
 
-// append appends independently of the caller's context, with its own timeout: records of several
-// callers share a batch, and cancelling one would cancel the others. A record that was sent cannot
-// be cancelled at all, so appending may outlast the timeout while the cluster is unavailable. The
-// command's place is freed when appending has ended and the caller has stopped waiting.
+// append ignores the caller's context and has its own timeout, because records of several callers
+// share a batch, and cancelling one would cancel all. A record that was sent cannot be cancelled,
+// so this may take longer than the timeout while the cluster is unavailable. The command's place is
+// freed when it was appended and the caller has stopped waiting.
 func (c *Client) append(cmd domain.Command, waited <-chan struct{}) <-chan error {
 	m := schemas.EncodeCommand(cmd)
 	rec := kafka.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
@@ -158,7 +156,7 @@ func (c *Client) open() error {
 	return nil
 }
 
-// Close ends every wait, stops Run and waits for it.
+// Close ends all waits, stops Run and waits for it.
 func (c *Client) Close() {
 	c.mu.Lock()
 	closed := c.closed
@@ -168,7 +166,7 @@ func (c *Client) Close() {
 		return
 	}
 	close(c.stopping)
-	c.running.Lock() // a run that begins later ends at once
+	c.running.Lock() // a run that begins later stops immediately
 	defer c.running.Unlock()
 	c.producer.Close()
 }

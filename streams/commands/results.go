@@ -13,12 +13,12 @@ import (
 
 const (
 	resultBatch = 1024
-	firstWait   = 100 * time.Millisecond // before the results are read again
+	firstWait   = 100 * time.Millisecond // before reading results again
 	lastWait    = 5 * time.Second
 )
 
-// Run reads results until ctx ends or Close is called. It waits for an unavailable cluster. It may
-// be called again once it has returned.
+// Run reads results until ctx is done or Close is called. It waits while the cluster is
+// unavailable. It may be called again after it has returned.
 func (c *Client) Run(ctx context.Context) error {
 	c.running.Lock()
 	defer c.running.Unlock()
@@ -40,13 +40,13 @@ func (c *Client) Run(ctx context.Context) error {
 		First: firstWait,
 		Last:  lastWait,
 		OnFailure: retry.Warn(c.cfg.Logger,
-			"the answers to commands could not be read; trying again"),
+			"the answers to commands could not be read; retrying"),
 	}
 	return retry.Forever(ctx, policy, func() (moved bool, err error) { return c.read(ctx) })
 }
 
 func (c *Client) read(ctx context.Context) (moved bool, err error) {
-	// Results are retained for an hour. Expired ones have no waiters.
+	// Results are retained for an hour. Nobody waits for expired ones.
 	r, err := c.cfg.Cluster.NewReader(kafka.ReaderConfig{From: c.from, SkipExpired: true})
 	if err != nil {
 		return false, err
@@ -64,8 +64,8 @@ func (c *Client) read(ctx context.Context) (moved bool, err error) {
 	}
 }
 
-// take passes one result to its waiters. It logs and skips a result that cannot be decoded: its
-// waiters time out.
+// take passes a result to the callers that wait for it. It skips a result that cannot be decoded,
+// so that they time out.
 func (c *Client) take(rec kafka.Record) error {
 	if !c.waiting.someFor(string(rec.Key)) {
 		return nil // most are for other nodes
@@ -80,8 +80,7 @@ func (c *Client) take(rec kafka.Record) error {
 	return nil
 }
 
-// waiting are the waiters for results, by command id. Each has a channel with a buffer for
-// one answer.
+// waiting contains a channel per waiting caller, with a buffer for one answer.
 type waiting struct {
 	mu        sync.Mutex
 	byCommand map[string]map[chan domain.Result]struct{}

@@ -9,12 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// maxBytes bounds the size of commands and matches. The facts that follow from one, with everything
-// that its aggregate holds, then fit into journal records, which are at most 1 MiB.
+// maxBytes bounds commands and matches, so that the facts that follow from one, with all data of
+// its aggregate, fit into journal records of at most 1 MiB.
 const maxBytes = 256 << 10
 
-// Command decodes a command, or returns why it is invalid. partitionOf returns the partition of a
-// key; if it is nil, the partition is not checked.
+// Command decodes a command, or returns why it is invalid. If partitionOf is not nil, the record
+// must be in the partition of its key.
 func Command(r kafka.Record, partitionOf func(key string) int32) (domain.Command, error) {
 	if err := checkSize(r); err != nil {
 		return domain.Command{}, err
@@ -26,7 +26,7 @@ func Command(r kafka.Record, partitionOf func(key string) int32) (domain.Command
 	return c, errors.Join(belongs(r, c.Body.Aggregate(), partitionOf), c.WellFormed())
 }
 
-// Match decodes a match, like [Command] a command.
+// Match decodes a match, or returns why it is invalid. partitionOf is as in [Command].
 func Match(r kafka.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
 	if err := checkSize(r); err != nil {
 		return domain.MatchInput{}, err
@@ -38,7 +38,7 @@ func Match(r kafka.Record, partitionOf func(key string) int32) (domain.MatchInpu
 	return in, errors.Join(belongs(r, in.EndpointID, partitionOf), in.WellFormed())
 }
 
-// MailOrder decodes the order for a mail, or returns why it is invalid.
+// MailOrder decodes a mail order, or returns why it is invalid.
 func MailOrder(r kafka.Record) (domain.MailOrder, error) {
 	if err := checkSize(r); err != nil {
 		return domain.MailOrder{}, err
@@ -50,7 +50,7 @@ func MailOrder(r kafka.Record) (domain.MailOrder, error) {
 	return o, errors.Join(belongs(r, o.EndpointID, nil), o.WellFormed())
 }
 
-// Matched decodes what a match matched. It is valid if [Match] says so.
+// Matched decodes what was matched by a valid match ([Match]).
 func Matched(r kafka.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
 	if _, err := Match(r, partitionOf); err != nil {
 		return schemas.MatchMade{}, err
@@ -63,20 +63,20 @@ func checkSize(r kafka.Record) error {
 	case n == 0:
 		return errors.New("the record has no value")
 	case n > maxBytes:
-		return fmt.Errorf("the record has %d bytes, more than the %d that are taken in", n, maxBytes)
+		return fmt.Errorf("the record has %d bytes, more than the allowed %d", n, maxBytes)
 	}
 	return nil
 }
 
 func belongs(r kafka.Record, aggregate string, partitionOf func(key string) int32) error {
 	if string(r.Key) != aggregate {
-		return fmt.Errorf("the record's key is %.80q and it concerns %.80q", r.Key, aggregate)
+		return fmt.Errorf("the record's key is %.80q, but it concerns %.80q", r.Key, aggregate)
 	}
 	if partitionOf == nil {
 		return nil
 	}
 	if p := partitionOf(aggregate); p != r.Partition {
-		return fmt.Errorf("the record is in partition %d, and %.80q belongs in %d", r.Partition,
+		return fmt.Errorf("the record is in partition %d, but %.80q belongs in %d", r.Partition,
 			aggregate, p)
 	}
 	return nil

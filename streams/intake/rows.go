@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Endpoint decodes a row of the table "endpoints", or returns why it is invalid. A record without a
-// value means that the endpoint is gone.
+// Endpoint decodes a row of the table "endpoints", or returns why it is invalid. gone means that
+// the record has no value, because the endpoint is deleted.
 func Endpoint(r kafka.Record) (e domain.Endpoint, gone bool, err error) {
 	return Row(r, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
 }
@@ -20,8 +20,8 @@ func Watch(r kafka.Record) (w domain.Watch, gone bool, err error) {
 	return Row(r, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
 }
 
-// Row decodes a row of the table that decode belongs to. keyOf returns the key that it must have.
-// The result is zero if the row is gone, and on every error.
+// Row decodes a table row with decode. keyOf returns the key that a row must have. The row is zero
+// if it is gone, and after an error.
 func Row[T any](
 	r kafka.Record, decode func(schemas.Message) (T, error), keyOf func(T) string,
 ) (row T, gone bool, err error) {
@@ -37,7 +37,7 @@ func Row[T any](
 	case err != nil:
 		return none, false, err
 	case keyOf(row) != string(r.Key):
-		return none, false, fmt.Errorf("the key is %.80q and the row is of %.80q", r.Key, keyOf(row))
+		return none, false, fmt.Errorf("the key is %.80q, but the row is of %.80q", r.Key, keyOf(row))
 	}
 	return row, false, nil
 }
@@ -50,14 +50,13 @@ func Move(r kafka.Record) (schemas.BalanceMoved, error) {
 		return schemas.BalanceMoved{}, err
 	}
 	if m.Move.Wallet != string(r.Key) {
-		return schemas.BalanceMoved{}, fmt.Errorf("the key is %.80q and the move is of %.80q",
+		return schemas.BalanceMoved{}, fmt.Errorf("the key is %.80q, but the move is of %.80q",
 			r.Key, m.Move.Wallet)
 	}
 	return m, m.Move.WellFormed()
 }
 
-// Payment decodes a record of the topic "payments" that is not a balance move, or returns why it is
-// invalid.
+// Payment decodes any other record of the topic "payments", or returns why it is invalid.
 func Payment(r kafka.Record) (schemas.PaymentObserved, error) {
 	if len(r.Value) == 0 {
 		return schemas.PaymentObserved{}, errors.New("the record has no value")
@@ -67,13 +66,12 @@ func Payment(r kafka.Record) (schemas.PaymentObserved, error) {
 		return schemas.PaymentObserved{}, err
 	}
 	if p.Payment.To != string(r.Key) {
-		return schemas.PaymentObserved{}, fmt.Errorf("the key is %.80q and the payment is to %.80q",
+		return schemas.PaymentObserved{}, fmt.Errorf("the key is %.80q, but the payment is to %.80q",
 			r.Key, p.Payment.To)
 	}
 	return p, p.Payment.WellFormed()
 }
 
-// DeadLetter describes an invalid record, with the reason.
 func DeadLetter(r kafka.Record, why error, nowMillis int64) schemas.DeadLetter {
 	letter := schemas.DeadLetter{
 		Topic:            r.Topic,
@@ -92,7 +90,7 @@ func DeadLetter(r kafka.Record, why error, nowMillis int64) schemas.DeadLetter {
 }
 
 // DeadLetterRecord returns the record of a dead letter. Its key is the position of the invalid
-// record, so that repeats of it are equal.
+// record, so that repeats are equal.
 func DeadLetterRecord(letter schemas.DeadLetter) kafka.Record {
 	m := schemas.EncodeDeadLetter(letter)
 	key := fmt.Sprintf("%s/%d/%d", letter.Topic, letter.Partition, letter.Offset)

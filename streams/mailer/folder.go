@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	folderMax    = 1000 // mails that a folder keeps; the oldest are deleted
+	folderMax    = 1000 // mails in a folder; the oldest are deleted
 	folderSuffix = ".eml"
 )
 
-// Folder writes mails to files instead of sending them, for deployments without a mail server. The
-// same mail again is the same file.
+// Folder writes mails to files instead of sending them, for deployments without a mail server. A
+// repeated mail has the same file.
 type Folder struct {
 	dir     string
 	from    string
@@ -26,7 +26,7 @@ type Folder struct {
 // NewFolder creates the folder. written is called with each mail, and must not block.
 func NewFolder(dir, from string, written func(m Mail, path string)) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of mails: %w", err)
+		return nil, fmt.Errorf("creating the mail folder: %w", err)
 	}
 	return &Folder{dir: dir, from: from, written: written}, nil
 }
@@ -57,7 +57,7 @@ func (f *Folder) Send(_ context.Context, m Mail) (err error) {
 func (f *Folder) tidy() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
-		return fmt.Errorf("looking through the folder of mails: %w", err)
+		return fmt.Errorf("reading the mail folder: %w", err)
 	}
 	var mails []os.FileInfo
 	for _, e := range entries {

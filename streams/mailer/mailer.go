@@ -22,30 +22,29 @@ const Group = "mailer"
 const (
 	leaveMax = 15 * time.Second
 	drainMax = 10 * time.Second // for a mail that is being sent when its partition is given up
-	// atOnce bounds the mails that are being sent; inProgress bounds the orders that were taken and
-	// that the group's position has not passed.
+	// atOnce bounds the mails that are being sent, and inProgress the orders that were taken but not
+	// passed by the group's position.
 	atOnce     = 8
 	inProgress = 256
-	// keptAnswers bounds the number of orders whose answers are remembered.
+	// keptAnswers bounds the remembered answers.
 	keptAnswers = 4096
 )
 
 // Directory is the mailer's view of accounts.
 type Directory interface {
-	// Account returns an account's row.
 	Account(id string) (domain.Account, bool, error)
 	// Confirm waits until the rows are no older than the call.
 	Confirm(ctx context.Context) error
 }
 
 // Sender sends mails. It returns nil once a server has accepted the mail, a *Refusal if the server
-// refused this mail, and any other error if it would have refused every mail. It must be safe for
+// refused this mail, and another error if it would have refused any mail. It must be safe for
 // concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Mail) error
 }
 
-// Refusal is the error of a Sender that refuses one mail.
+// Refusal means that a Sender refuses one mail.
 type Refusal struct {
 	Temporary bool // it may be accepted later
 	Err       error
@@ -55,16 +54,14 @@ func (r *Refusal) Error() string { return "the mail was refused: " + r.Err.Error
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Config configures a mailer.
 type Config struct {
 	Cluster   kafka.Cluster
 	Directory Directory
 	Sender    Sender
-	// DisableAfter is the number of failed events in a row that disable an endpoint; 0: the mail
-	// does not mention it.
+	// DisableAfter is how many failed events in a row disable an endpoint. If 0, the mail omits it.
 	DisableAfter int
-	// RunTime is the longest time that all attempts of an event may take: the mail suggests a
-	// replay that starts this long before the endpoint was disabled.
+	// RunTime is the longest time that all attempts of an event take. The mail suggests a replay that
+	// starts that long before the endpoint was disabled.
 	RunTime time.Duration
 	// OnDeadLetter, if set, is called with the topic of each order that was set aside.
 	OnDeadLetter func(topic string)
@@ -77,9 +74,9 @@ type Mailer struct {
 	cfg        Config
 	membership atomic.Pointer[kafka.Membership]
 	producer   *kafka.Producer
-	answered   *lru.Cache[string, reply] // to orders that were carried out
-	sending    chan struct{}             // a place for each mail that is being sent
-	failure    atomic.Pointer[failure]   // why the latest round failed; nil: it did not
+	answered   *lru.Cache[string, reply] // to completed orders
+	sending    chan struct{}             // one element per mail that is being sent
+	failure    atomic.Pointer[failure]   // of the latest round; nil if it did not fail
 
 	mu    sync.Mutex
 	owned map[int32]bool
@@ -92,7 +89,7 @@ type failure struct {
 	ofOrder bool
 }
 
-// New returns a mailer; Run runs it.
+// New returns a mailer. Call Run to start it.
 func New(cfg Config) *Mailer {
 	answered, err := lru.New[string, reply](keptAnswers)
 	if err != nil {
@@ -106,8 +103,8 @@ func New(cfg Config) *Mailer {
 	}
 }
 
-// Run carries orders out until ctx ends, which is not an error. A mail that is being sent then has
-// 10 s left. Run may be called again once it has returned.
+// Run carries out orders until ctx is done, which is not an error. A mail that is being sent then
+// has 10 s left. Run may be called again after it has returned.
 func (m *Mailer) Run(ctx context.Context) (err error) {
 	if m.producer, err = m.cfg.Cluster.NewProducer(); err != nil {
 		return err
@@ -129,19 +126,19 @@ func (m *Mailer) Run(ctx context.Context) (err error) {
 	policy := retry.Policy{
 		First:     100 * time.Millisecond,
 		Last:      10 * time.Second,
-		OnFailure: retry.Warn(m.cfg.Logger, "the mailer begins again at its committed positions"),
+		OnFailure: retry.Warn(m.cfg.Logger, "the mailer failed; restarting at its committed positions"),
 	}
 	failed := retry.Forever(ctx, policy, func() (moved bool, err error) { return m.work(ctx) })
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	if err := membership.Leave(leaving); err != nil {
-		m.cfg.Logger.Warn("the mailer could not leave its group; its partitions are given away after "+
-			"the session timeout", "error", err)
+		m.cfg.Logger.Warn("the mailer could not leave its group; its partitions move after the "+
+			"session timeout", "error", err)
 	}
 	return failed
 }
 
-// assigned starts a new round that includes the newly assigned partitions.
+// assigned starts a new round with the newly assigned partitions.
 func (m *Mailer) assigned(partitions []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +148,7 @@ func (m *Mailer) assigned(partitions []int32) {
 	m.round.stop()
 }
 
-// give ends the round, so that the next one excludes these partitions, and returns it.
+// give ends and returns the round, so that the next one excludes these partitions.
 func (m *Mailer) give(partitions []int32) *round {
 	m.mu.Lock()
 	defer m.mu.Unlock()

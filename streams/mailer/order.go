@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	directoryMax = 5 * time.Second        // for the directory to have the account
-	notOursPause = 100 * time.Millisecond // before the group is checked again
+	directoryMax = 5 * time.Second        // to wait for the account's row
+	notOursPause = 100 * time.Millisecond // between checks of the group's confirmation
 )
 
 // carryOut answers an order in the log, or sets it aside. After an error the order must be taken
@@ -39,22 +39,22 @@ func (r *round) carryOut(record kafka.Record) error {
 	return r.record(order, said)
 }
 
-// reply is the answer to an order: its outcome, and the addresses that are done.
+// reply is an order's outcome, and the addresses that are done.
 type reply struct {
 	answer domain.MailAnswer
 	done   domain.MailDone
 }
 
-// answer sends an order's mail and returns its outcome, with the reason. No answer and no error
-// means that the order has expired, and another follows. A round that takes no more orders carries
-// out those that it has taken, as long as it may. The next owner takes all others again.
+// answer sends an order's mail and returns its outcome, with the reason. Without an answer and an
+// error, the order has expired, and another follows. A round that takes no more orders completes
+// those that it has taken, if it has time. The next owner takes all others again.
 func (r *round) answer(order domain.MailOrder) (reply, error) {
 	account, err := r.account(order)
 	if errors.As(err, new(noRecipient)) {
 		return reply{answer: domain.MailNoAddress}, err
 	}
 	if err != nil {
-		// the outcomes of other addresses may be known
+		// other addresses may have an outcome
 		return reply{domain.MailDeferred, order.Done}, err
 	}
 	select {
@@ -79,9 +79,9 @@ func (r *round) over(order domain.MailOrder) bool {
 }
 
 // mail sends an order's mail to each address that is not done yet, as separate mails: no recipient
-// sees another, and a refusal does not affect the others. It stops if the server accepts no mail at
-// all, if the order expires, or if its partition is given up. The next order then continues with
-// the remaining addresses.
+// sees another, and a refusal affects only one. It stops if the server accepts no mail at all, the
+// order expires, or its partition is given up. The next order continues with the remaining
+// addresses.
 func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
 	tags := make([]string, 0, len(emails))
 	for _, email := range emails {
@@ -103,7 +103,7 @@ func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
 		}
 		err := r.cfg.Sender.Send(r.working, mail)
 		if err != nil && said.answer == "" && r.reading.Err() != nil {
-			return reply{}, err // the partition is given up: its next owner tries
+			return reply{}, err // the partition's next owner tries again
 		}
 		why = errors.Join(why, err)
 		answer := judge(err)
@@ -141,13 +141,13 @@ func judge(err error) domain.MailAnswer {
 	return domain.MailUnserved
 }
 
-// noRecipient says why there is no recipient, as far as the directory has read.
+// noRecipient is why there is no recipient.
 type noRecipient string
 
 func (n noRecipient) Error() string { return string(n) }
 
-// account returns an order's account. If it is missing, its row has not arrived yet: tables, and
-// even partitions of one, are read independently.
+// account returns an order's account. It may have to wait for the row, because tables, and even a
+// table's partitions, are read independently.
 func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 	a, found, err := r.cfg.Directory.Account(order.AccountID)
 	if err == nil && !found {
@@ -158,7 +158,7 @@ func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 		}
 	}
 	if err != nil {
-		return a, fmt.Errorf("asking the directory: %w", err)
+		return a, fmt.Errorf("reading the directory: %w", err)
 	}
 	if !found || a.Email == "" {
 		return a, noRecipient(fmt.Sprintf("account %s has no email address", order.AccountID))
@@ -166,7 +166,7 @@ func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 	return a, nil
 }
 
-// record has the engine record the answer. The id of its command is derived from its content.
+// record has the engine record the answer. The command's id depends on its content.
 func (r *round) record(order domain.MailOrder, said reply) error {
 	parts := slices.Concat([]string{"mail", order.ID(), strconv.Itoa(order.Number),
 		string(said.answer)}, said.done.Taken, said.done.Refused)
@@ -185,8 +185,8 @@ func (r *round) setAside(record kafka.Record, why error) error {
 	if err := r.append(intake.DeadLetterRecord(letter)); err != nil {
 		return err
 	}
-	r.cfg.Logger.Error("an order for a mail was set aside; the partition continues (lumenhook topics "+
-		"cat dead-letters shows it)",
+	r.cfg.Logger.Error("a mail order was set aside; the partition continues (see lumenhook topics "+
+		"cat dead-letters)",
 		"partition", record.Partition, "offset", record.Offset, "error", why)
 	if r.cfg.OnDeadLetter != nil {
 		r.cfg.OnDeadLetter(record.Topic)
@@ -196,8 +196,8 @@ func (r *round) setAside(record kafka.Record, why error) error {
 
 func (r *round) append(record kafka.Record) error {
 	if err := r.producer.Append(r.working, record); err != nil {
-		return fmt.Errorf("mailer: a mail may be sent again, for its outcome could not be recorded: %w",
-			err)
+		return fmt.Errorf("mailer: a mail may be sent again, because its outcome could not be "+
+			"recorded: %w", err)
 	}
 	return nil
 }
@@ -208,9 +208,9 @@ func (r *round) report(order domain.MailOrder, answer domain.MailAnswer, err err
 		"try", order.Number)
 	switch answer {
 	case domain.MailTaken:
-		log.Info("the account holder was told that an endpoint is disabled")
+		log.Info("the account holder was notified that an endpoint is disabled")
 	case domain.MailDeferred, domain.MailUnserved:
-		log.Warn("a mail could not be sent; it is tried again", "error", err)
+		log.Warn("a mail could not be sent; it will be retried", "error", err)
 	case domain.MailDeclined:
 		log.Error("no mail about a disabled endpoint was sent: the server refused it", "error", err)
 	case domain.MailNoAddress:

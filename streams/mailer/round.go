@@ -18,7 +18,7 @@ const (
 	readBytes   = 1 << 20
 )
 
-// round works on the assigned partitions, from their committed positions, until the assignment
+// round works on the assigned partitions from their committed positions until the assignment
 // changes. The next round begins when it has ended completely.
 type round struct {
 	*Mailer
@@ -27,7 +27,7 @@ type round struct {
 	cancel  context.CancelCauseFunc
 	abandon context.CancelFunc
 	ended   chan struct{}
-	window  chan struct{} // one element for each order that no position has passed
+	window  chan struct{} // one element per order that no position has passed
 	orders  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type round struct {
 	moved  bool // a position was committed
 }
 
-// queue is one partition's orders that were taken and that its position has not passed.
+// queue contains a partition's orders that were taken and that its position has not passed.
 type queue struct{ taken []taken }
 
 type taken struct {
@@ -68,8 +68,8 @@ func (r *round) wait() {
 	}
 }
 
-// work runs one round. It returns whether a position was committed, and the error with which the
-// round ended, unless it ended because of the group.
+// work runs one round. It returns whether a position was committed, and why the round failed,
+// unless the group ended it.
 func (m *Mailer) work(ctx context.Context) (moved bool, err error) {
 	r := m.begin(ctx)
 	defer close(r.ended)
@@ -116,7 +116,7 @@ func (r *round) run() error {
 	}
 	for {
 		select {
-		case r.window <- struct{}{}: // so there is room for one
+		case r.window <- struct{}{}: // wait for room for one
 			<-r.window
 		case <-r.reading.Done():
 			return nil
@@ -143,14 +143,14 @@ func (r *round) take(record kafka.Record) error {
 			err = r.done(record)
 		}
 		if err != nil {
-			r.cancel(err) // orders that are not done are taken again from the committed position
+			r.cancel(err) // uncompleted orders are taken again from the committed position
 		}
 	})
 	return nil
 }
 
-// done moves the position of a partition past the completed orders, if the first order is among
-// them. Positions are committed one after another, so that none goes back.
+// done moves a partition's position past the completed orders at its front. Positions are committed
+// one by one, so that none goes back.
 func (r *round) done(record kafka.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,14 +177,14 @@ func (r *round) done(record kafka.Record) error {
 	return nil
 }
 
-// commit commits a position. It retries, because a group that is rebalancing refuses for a moment.
+// commit retries, because a group that is rebalancing rejects commits for a moment.
 func (r *round) commit(partition int32, next int64) error {
 	ctx, cancel := context.WithTimeout(r.working, commitMax)
 	defer cancel()
 	policy := retry.Policy{
 		First: commitAgain,
 		If:    func(err error) bool { return !errors.Is(err, kafka.ErrNotMember) },
-		OnFailure: retry.Warn(r.cfg.Logger, "the mailer cannot commit its position and tries again",
+		OnFailure: retry.Warn(r.cfg.Logger, "the mailer cannot commit its position; retrying",
 			"partition", partition),
 	}
 	err := retry.Do(ctx, policy, func() error {

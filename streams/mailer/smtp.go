@@ -27,31 +27,30 @@ const (
 	TLSNone          TLSMode = "none"
 )
 
-// defaultSMTPTimeout is long: a server may scan a mail before it answers, and a mail that is
-// repeated because of a timeout is a duplicate.
+// defaultSMTPTimeout is long, because a server may scan a mail before it answers, and a mail that
+// is repeated after a timeout is a duplicate.
 const defaultSMTPTimeout = time.Minute
 
-// SMTPConfig configures the connection to a mail server.
 type SMTPConfig struct {
 	Addr     string // host:port
-	From     string // an address, or a name and an address
-	User     string // empty: no authentication
+	From     string // an address, with or without a name
+	User     string // empty for no authentication
 	Password string
 	TLS      TLSMode
-	Helo     string         // our HELO name; empty: this machine's name
-	Timeout  time.Duration  // for one mail, including the connection; 0: 1 min
-	RootCAs  *x509.CertPool // nil: the system's
+	Helo     string         // our HELO name; default: this machine's name
+	Timeout  time.Duration  // for one mail, including the connection; default: 1 min
+	RootCAs  *x509.CertPool // nil for the system's
 }
 
-// SMTP sends mails to a server, each over a new connection.
+// SMTP sends each mail to a server over a new connection.
 type SMTP struct {
 	cfg  SMTPConfig
 	host string
 	opts []mail.Option
 }
 
-// authMechanisms in the order of preference. PLAIN and LOGIN send the password itself; the library
-// uses them only over TLS or to this machine.
+// authMechanisms are in order of preference. PLAIN and LOGIN send the password, so the library uses
+// them only over TLS or to this machine.
 var authMechanisms = []mail.SMTPAuthType{
 	mail.SMTPAuthSCRAMSHA256PLUS, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1PLUS,
 	mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
@@ -73,7 +72,7 @@ func NewSMTP(cfg SMTPConfig) (*SMTP, error) {
 			cfg.From, err)
 	}
 	if (cfg.User == "") != (cfg.Password == "") {
-		return nil, errors.New("a user needs a password, and a password a user")
+		return nil, errors.New("a user needs a password, and a password needs a user")
 	}
 	s := &SMTP{cfg: cfg, host: host, opts: []mail.Option{
 		mail.WithPort(port), mail.WithTimeout(cfg.Timeout), mail.WithoutNoop(), mail.WithoutRset(),
@@ -105,7 +104,7 @@ func tlsPolicy(cfg SMTPConfig) (mail.Option, error) {
 	case TLSNone:
 		return mail.WithTLSPolicy(mail.NoTLS), nil
 	}
-	return nil, fmt.Errorf("the TLS mode %q must be starttls, opportunistic, implicit or none",
+	return nil, fmt.Errorf("invalid TLS mode %q: must be starttls, opportunistic, implicit or none",
 		cfg.TLS)
 }
 
@@ -113,8 +112,8 @@ func (s *SMTP) tlsConfig() *tls.Config {
 	return &tls.Config{ServerName: s.host, RootCAs: s.cfg.RootCAs, MinVersion: tls.VersionTLS12}
 }
 
-// Send sends a mail to the server. It returns at the server's 250, whatever happens to the
-// connection afterwards, because the sooner that is recorded the better.
+// Send returns at the server's 250, whatever happens to the connection afterwards, so that it is
+// recorded as soon as possible.
 func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	msg, err := message(m, s.cfg.From)
 	if err != nil {
@@ -138,7 +137,7 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	return s.classified(err, m.To)
 }
 
-// Try connects, secures the connection, logs in and disconnects. It sends no mail.
+// Try connects, secures the connection and logs in, but sends no mail.
 func (s *SMTP) Try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -150,12 +149,12 @@ func (s *SMTP) Try(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
 	}
-	_, _ = conversation.Text.Cmd("QUIT") // its answer does not matter
+	_, _ = conversation.Text.Cmd("QUIT") // the answer does not matter
 	return nil
 }
 
-// client returns a client whose connections are closed when ctx ends: the library leaves some open
-// on errors, and reads without a context.
+// client returns a client whose connections are closed when ctx is done. The library leaves some
+// open after errors, and reads without a context.
 func (s *SMTP) client(ctx context.Context) (*mail.Client, error) {
 	return mail.NewClient(s.host, append(s.opts[:len(s.opts):len(s.opts)],
 		mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
@@ -174,15 +173,15 @@ func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
-// classified distinguishes errors about this mail from errors about every mail. Only an answer to
-// the recipient or to the content can be about the mail. Of those, 421 ends the service, 50x is a
-// syntax error, and 53x is about our login (RFC 4954, section 6).
+// classified distinguishes errors about this mail from errors about any mail. Only responses to the
+// recipient or the content can be about the mail. Of those, 421 ends the service, 50x is a syntax
+// error, and 53x is about our login (RFC 4954, section 6).
 func (s *SMTP) classified(err error, to string) error {
 	failure, ok := errors.AsType[*mail.SendError](err)
 	if !ok {
-		return fmt.Errorf("handing a mail to %s: %w", s.cfg.Addr, err)
+		return fmt.Errorf("sending a mail to %s: %w", s.cfg.Addr, err)
 	}
-	err = errors.New("handing a mail to " + s.cfg.Addr + ": " + discreet(failure, to))
+	err = errors.New("sending a mail to " + s.cfg.Addr + ": " + discreet(failure, to))
 	switch failure.Reason {
 	case mail.ErrGetRcpts:
 		return &Refusal{Err: err}
@@ -197,8 +196,8 @@ func (s *SMTP) classified(err error, to string) error {
 	return &Refusal{Temporary: code < 500, Err: err}
 }
 
-// discreet returns the error without the recipient's address, which the library and many servers
-// repeat: errors are logged.
+// discreet removes the recipient's address, which the library and many servers repeat, because
+// errors are logged.
 func discreet(failure *mail.SendError, to string) string {
 	text, _, _ := strings.Cut(failure.Error(), ", affected ")
 	if a, err := netmail.ParseAddress(to); err == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// defaultFlushEvery is short enough that later records are folded again within seconds, and long
-// enough that the small tables it writes are merged rarely.
+// defaultFlushEvery is short enough that refolding the rest takes seconds, and long enough that the
+// small tables it writes are rarely merged.
 const defaultFlushEvery = time.Minute
 
 // flusher writes a store without a log to disk within a bounded time. Otherwise a write buffer that
@@ -19,7 +19,7 @@ type flusher struct {
 	every time.Duration
 	armed atomic.Bool // a flush is scheduled
 
-	mu     sync.Mutex // held while db is used, so that it is not closed at the same time
+	mu     sync.Mutex // held while db is used, so that it is not closed meanwhile
 	timer  *time.Timer
 	closed bool
 }
@@ -33,22 +33,22 @@ func (f *flusher) wrote() {
 	f.timer = time.AfterFunc(f.every, func() { _ = f.begin() })
 }
 
-// begin starts flushing everything that was written, without waiting for it.
+// begin starts flushing everything that was written.
 func (f *flusher) begin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.armed.Store(false) // before the flush: later writes may not be part of it
+	f.armed.Store(false) // before the flush, which may not include later writes
 	if f.closed {
 		return nil
 	}
 	if f.timer != nil {
-		f.timer.Stop() // otherwise it would start a second series of flushes
+		f.timer.Stop() // or it would start a second series of flushes
 	}
 	_, err := f.db.AsyncFlush()
 	return err
 }
 
-// close flushes everything. The store may be closed afterwards.
+// close flushes everything, after which the store may be closed.
 func (f *flusher) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,14 +59,14 @@ func (f *flusher) close() error {
 	return f.db.Flush()
 }
 
-// flushes ends the process when a write buffer cannot be written to disk. Pebble retries at once
-// and forever, while writers wait. A store with a log does not get there: its log cannot be written
-// either, and then Pebble ends the process itself.
+// flushes makes the process exit when a write buffer cannot be written to disk, because Pebble
+// would retry forever while writers wait. With a log, Pebble exits by itself, because it cannot
+// write the log either.
 type flushes struct {
 	log pebble.Logger
 
 	mu     sync.Mutex
-	latest error // error of the latest flush
+	latest error // of the latest flush
 }
 
 func (f *flushes) listener() *pebble.EventListener {
@@ -81,7 +81,7 @@ func (f *flushes) ended(info pebble.FlushInfo) {
 	f.latest = info.Err
 }
 
-// failed is called with background errors; for a flush, just after ended.
+// failed is called with background errors. For a flush, that is just after ended.
 func (f *flushes) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,5 +89,5 @@ func (f *flushes) failed(err error) {
 		f.log.Errorf("background error: %s", err)
 		return
 	}
-	f.log.Fatalf("what was written does not get to the disk: %s", err)
+	f.log.Fatalf("cannot write the state to disk: %s", err)
 }

@@ -17,13 +17,13 @@ import (
 )
 
 // Store keeps a task's state in Pebble. It is a cache of a topic: it stores the identity of the
-// cached data, and is emptied when that changes. Writes are not synced: a lost tail is folded
-// again. After a crash it holds the state after one of the batches, never a part of one.
+// cached data, and is emptied when that changes. Writes are not synced, because a lost tail is
+// folded again. After a crash it contains the state after one of the batches.
 //
 // Keys, by their first byte:
 //
-//	0x00  the store's own: identity, checkpoints and their epochs, bookmark, where the
-//	      latest snapshots are, for how long nothing is deleted after a conversion
+//	0x00  the store's own: identity, checkpoints and their epochs, bookmark, positions of the
+//	      latest snapshots, and the time of a conversion
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
@@ -32,18 +32,16 @@ type Store struct {
 	flusher  *flusher // nil if there is a log
 }
 
-// storeFormat numbers the format of the store's own entries (see Store). Increment it if stores
-// that an earlier program wrote must not be used, whatever they cache. Snapshots include the number
-// in their identity, so an increment makes existing ones unreadable unless an EarlierFormat names
-// them.
+// storeFormat is the format of the store's own entries. Increment it if existing stores must not be
+// used, whatever they cache. It is part of the identity of snapshots, so existing ones become
+// unreadable unless an EarlierFormat names them.
 const storeFormat = 1
 
 // FirstKey is the lowest first byte of the owner's keys.
 const FirstKey = 0x10
 
-// First bytes of keys.
 const (
-	// KeySpaceOwn is for entries of the store itself and of the owner's runtime.
+	// KeySpaceOwn is for the entries of the store and of the owner's runtime.
 	KeySpaceOwn    = 0x00
 	keySpaceTimers = 0x01
 	keySpaceDue    = 0x02
@@ -51,38 +49,36 @@ const (
 
 var identityKey = []byte{KeySpaceOwn, 'i'}
 
-// IdentityOf returns the identity of a state together with the format of the store's own entries.
+// IdentityOf returns the identity of a state, including the format of the store's own entries.
 func IdentityOf(identity string) string {
 	return fmt.Sprintf("store %d: %s", storeFormat, identity)
 }
 
-// IsIdentity reports whether a key holds a store's identity, which is not part of the state.
+// IsIdentity reports whether a key is that of a store's identity, which is not part of the state.
 func IsIdentity(key []byte) bool { return bytes.Equal(key, identityKey) }
 
 const denseBlockBytes = 16 << 10
 
-// Config configures a store: its folder and the identity of its data.
 type Config struct {
 	Dir string
-	// Identity names the cached data and its format. A store with another identity is emptied.
+	// Identity identifies the cached data and its format. A store with another identity is emptied.
 	Identity string
-	FS       vfs.FS // nil: the disk
-	// CacheBytes bounds the block cache, MemTableBytes each write buffer.
+	FS       vfs.FS // nil for the disk
+	// CacheBytes bounds the block cache, and MemTableBytes each write buffer.
 	CacheBytes    int64
 	MemTableBytes uint64
-	// Dense compresses old data with zstd, in blocks of denseBlockBytes. It is for stores that are
-	// large and rarely used.
+	// Dense compresses old data with zstd, in blocks of denseBlockBytes. Use it for large stores that
+	// are rarely read.
 	Dense bool
-	// Unlogged keeps no write-ahead log. A crash loses the contents of the write buffers: at most
-	// two of MemTableBytes, and nothing older than FlushEvery. With a log, the batch that fills a
-	// buffer waits until the log of that buffer is on disk. Unlogged suits states whose topic is
-	// folded quickly.
+	// Unlogged disables the write-ahead log. A crash loses at most two write buffers of MemTableBytes,
+	// and nothing older than FlushEvery. With a log, the batch that fills a buffer waits until the
+	// buffer's log is on disk. Use it for states whose topic is folded quickly.
 	Unlogged   bool
-	FlushEvery time.Duration // 0: a minute
+	FlushEvery time.Duration // default: one minute
 	Logger     *slog.Logger
 }
 
-// Open opens a store. It is empty if it is new or has another identity.
+// Open opens a store. It is empty if it is new or had another identity.
 func Open(cfg Config) (*Store, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
@@ -103,8 +99,8 @@ func Open(cfg Config) (*Store, error) {
 		return s, nil
 	}
 	if identity != nil {
-		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is "+
-			"rebuilt", "dir", cfg.Dir)
+		cfg.Logger.Warn("the state is of other topics, in another format or not trustworthy; "+
+			"rebuilding it", "dir", cfg.Dir)
 	}
 	if err := s.empty(s.identity); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -113,14 +109,14 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func openPebble(cfg Config) (*pebble.DB, error) {
-	// Pebble takes its write buffers out of the cache: the active one, and one that is being
-	// flushed. Without room for them no block stays cached, and every read goes to disk.
+	// Pebble takes its write buffers from the cache: the active one, and one that is being flushed.
+	// Without room for them no block stays cached, and every read goes to disk.
 	const buffers = 2
 	size := cfg.CacheBytes + buffers*int64(cfg.MemTableBytes) // #nosec G115 -- some MB
 	cache := pebble.NewCache(size)
 	defer cache.Unref()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("streams: making the state folder %s: %w", cfg.Dir, err)
+		return nil, fmt.Errorf("streams: creating the state folder %s: %w", cfg.Dir, err)
 	}
 	opts := &pebble.Options{
 		FS:                 cfg.FS,
@@ -133,9 +129,9 @@ func openPebble(cfg Config) (*pebble.DB, error) {
 	if cfg.Unlogged {
 		opts.EventListener = (&flushes{log: opts.Logger}).listener()
 	}
-	// Pebble's own scheduler also polls every 100 ms whether it may run more compactions at once,
-	// which wakes an idle process ten times a second per store. The limit here is always one
-	// (CompactionConcurrencyRange), so a waiting compaction starts when the running one ends.
+	// Pebble's own scheduler also polls every 100 ms whether more compactions may run, which wakes an
+	// idle process ten times a second per store. Here at most one may run
+	// (CompactionConcurrencyRange), so the next one starts when it is done.
 	opts.Experimental.CompactionScheduler =
 		pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for i := range opts.Levels {
@@ -146,8 +142,8 @@ func openPebble(cfg Config) (*pebble.DB, error) {
 			return pebble.DBCompressionGood
 		})
 		opts.Levels[len(opts.Levels)-1].BlockSize = denseBlockBytes
-		// Only the last level is compressed well. Until the level above it has this many bytes,
-		// there is no level in between.
+		// Only the last level is compressed well. There is no level before it until the first one has
+		// this many bytes.
 		opts.LBaseMaxBytes = 256 << 20
 	}
 	db, err := pebble.Open(cfg.Dir, opts)
@@ -172,24 +168,25 @@ func (s *Store) empty(identity string) error {
 	return nil
 }
 
-// Reset empties the store: its topic will be folded from the beginning.
+// Reset empties the store.
 func (s *Store) Reset() error { return s.empty(s.identity) }
 
-// BeginLoading empties the store, and marks it as incomplete: unless EndLoading is called, the next
-// Open empties it.
+// BeginLoading empties the store and marks it as incomplete: until EndLoading is called, Open
+// empties it.
 func (s *Store) BeginLoading() error { return s.empty("a part of a snapshot") }
 
-// EndLoading makes the loaded entries the state. A store without a log is flushed: a crash would
-// leave most of it on disk, marked as incomplete, and everything would be loaded again.
+// EndLoading makes the loaded entries the state. It flushes a store without a log: otherwise a
+// crash would leave most of it on disk, but marked as incomplete, and everything would be loaded
+// again.
 func (s *Store) EndLoading() error {
 	err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync)
 	if err = errors.Join(err, s.flushUnlogged()); err != nil {
-		return fmt.Errorf("streams: ending the loading of a snapshot: %w", err)
+		return fmt.Errorf("streams: completing the loading of a snapshot: %w", err)
 	}
 	return nil
 }
 
-// Load writes entries. They cannot be read before Load returns.
+// Load writes entries, which cannot be read before Load returns.
 func (s *Store) Load(fill func(set func(key, value []byte) error) error) error {
 	b := s.db.NewBatch()
 	err := fill(func(key, value []byte) error { return b.Set(key, value, nil) })
@@ -202,7 +199,7 @@ func (s *Store) Load(fill func(set func(key, value []byte) error) error) error {
 	return b.Close()
 }
 
-// View is a store at one moment.
+// View is a snapshot of a store.
 type View struct{ snapshot *pebble.Snapshot }
 
 // View returns a view of the committed state, which later changes do not affect. It must be closed.
@@ -216,18 +213,17 @@ func (v View) Scan(lower, upper []byte, take func(key, value []byte) (bool, erro
 // Close releases the view.
 func (v View) Close() error { return v.snapshot.Close() }
 
-// Distrust marks the store as wrong: the next Open empties it. Until then it is unchanged.
+// Distrust marks the store as wrong, so that the next Open empties it.
 func (s *Store) Distrust() error {
 	sync := &pebble.WriteOptions{Sync: s.flusher == nil}
 	err := s.db.Set(identityKey, []byte("distrusted"), sync)
 	if err = errors.Join(err, s.flushUnlogged()); err != nil {
-		return fmt.Errorf("streams: noting that the state cannot be trusted: %w", err)
+		return fmt.Errorf("streams: marking the state as not trustworthy: %w", err)
 	}
 	return nil
 }
 
-// Close closes the store. A store without a log is flushed first; otherwise the log holds the data
-// that is not in tables yet.
+// Close closes the store, and flushes it first if it has no log.
 func (s *Store) Close() error {
 	var err error
 	if s.flusher != nil {
@@ -246,34 +242,32 @@ func (s *Store) flushUnlogged() error {
 	return s.db.Flush()
 }
 
-// BeginFlush starts flushUnlogged without waiting for the disk.
+// BeginFlush starts flushing a store without a log.
 func (s *Store) BeginFlush() error {
 	if s.flusher == nil {
 		return nil
 	}
 	if err := s.flusher.begin(); err != nil {
-		return fmt.Errorf("streams: bringing the state to disk: %w", err)
+		return fmt.Errorf("streams: flushing the state to disk: %w", err)
 	}
 	return nil
 }
 
-// Get returns a committed value, or nil if the key does not exist. It is safe for use by any
-// goroutine.
+// Get returns a committed value, or nil if the key does not exist. It is safe for concurrent use.
 func (s *Store) Get(key []byte) ([]byte, error) { return read(s.db, key) }
 
-// forget deletes a key. A crash may lose the deletion.
+// forget deletes a key. If the process crashes, the deletion may be lost.
 func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
 
 // Scan calls take for committed keys from lower up to upper, in order, until it returns false. Key
-// and value are valid only during the call. It is safe for use by any goroutine.
+// and value are valid only during the call. It is safe for concurrent use.
 func (s *Store) Scan(
 	lower, upper []byte, take func(key, value []byte) (more bool, err error),
 ) error {
 	return scan(s.db, lower, upper, take)
 }
 
-// Each calls take for every committed key but the store's own, in order, until it returns
-// false.
+// Each calls take for every committed key except the store's own, in order, until it returns false.
 func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error {
 	return s.Scan([]byte{KeySpaceOwn + 1}, []byte{0xff, 0xff, 0xff, 0xff}, take)
 }
@@ -281,8 +275,8 @@ func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error 
 // Begin opens a batch.
 func (s *Store) Begin() *Batch { return &Batch{changes: s.db.NewIndexedBatch(), store: s} }
 
-// Batch is a batch of changes to a store. It reads its own writes. It must be used by one goroutine
-// and ends with Commit or Discard.
+// Batch is a batch of changes to a store that reads its own writes. It must be used by one
+// goroutine and ends with Commit or Discard.
 type Batch struct {
 	changes *pebble.Batch
 	store   *Store
@@ -292,7 +286,7 @@ type Batch struct {
 // Get returns a value, or nil if the key does not exist.
 func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
 
-// Set writes a value, the concatenation of these parts.
+// Set writes the concatenation of these values.
 func (b *Batch) Set(key []byte, value ...[]byte) error {
 	if err := b.changes.Set(key, slices.Concat(value...), nil); err != nil {
 		return fmt.Errorf("streams: writing state: %w", err)
@@ -315,7 +309,7 @@ func (b *Batch) Scan(
 	return scan(b.changes, lower, upper, take)
 }
 
-// SetCheckpoint stores the offset up to which a partition is folded into this state.
+// SetCheckpoint stores the offset up to which a partition is folded into the state.
 func (b *Batch) SetCheckpoint(topic string, partition int32, next int64) error {
 	return b.Set(checkpointKey(topic, partition), binary.BigEndian.AppendUint64(nil, uint64(next)))
 }
@@ -329,8 +323,7 @@ func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error
 	return int64(binary.BigEndian.Uint64(value)), nil
 }
 
-// SetEpoch stores the epoch of the leader that wrote the record before the checkpoint. An unknown
-// epoch changes nothing.
+// SetEpoch stores the epoch of the leader that wrote the record before the checkpoint, if known.
 func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	if epoch < 0 {
 		return nil
@@ -413,7 +406,7 @@ func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bo
 	return nil
 }
 
-// pebbleLog passes on Pebble's errors and drops its other messages.
+// pebbleLog logs only Pebble's errors.
 type pebbleLog struct{ logger *slog.Logger }
 
 func (pebbleLog) Infof(string, ...any) {}

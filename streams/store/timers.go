@@ -11,17 +11,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TimerIndex finds due entries. Entries are in the store, ordered by group and time. Memory holds
-// one small record per group with entries, so a million waiting entries of one group cost nothing.
+// TimerIndex finds due entries. The store contains the entries, ordered by group and time. Memory
+// contains only a small record per group, however many entries wait.
 //
 //	0x01 | group | 0x00 | due, 8 bytes, big endian | id -> the entry's value
 //	0x02 | group, if all entries of the group count as due
 //
-// An entry's value is read together with it, in due order. Reading the owner's own key would be a
-// random read.
-//
-// One write of the second kind makes a million entries due. It also applies to entries that are
-// added later, until the group is empty.
+// Values are read together with their entries, in due order. Reading the owner's own keys instead
+// would be random reads. A single write of the second kind makes a million entries due, and also
+// entries that are added later, until the group is empty.
 //
 // Due entries are claimed round-robin among groups, and stay in the store until a batch clears
 // them. Claims are only in memory: after a restart everything due is claimed again. Only the
@@ -33,21 +31,20 @@ type TimerIndex struct {
 	ready  []*timerGroup // groups that may have due entries, in round-robin order
 }
 
-// ParkedSuffix ends the names of groups whose entries wait for something other than their time and
-// their owner's permission. Statistics omit them.
+// ParkedSuffix is the suffix of groups whose entries do not wait for their time or their owner's
+// permission. Statistics omit them.
 const ParkedSuffix = "/behind"
 
-// Claimed is a due entry that was claimed.
 type Claimed struct {
 	Group     string
 	ID        string
 	DueMillis int64
-	Value     []byte // the value that was set with the entry, or empty
+	Value     []byte // as set with the entry, or empty
 }
 
 type timerGroup struct {
 	name       string
-	nextMillis int64             // no unclaimed entry is due before
+	nextMillis int64             // no unclaimed entry is due earlier
 	from       []byte            // no unclaimed entry has a smaller key
 	claimed    map[string][]byte // key by id
 	allDue     bool              // whatever their due times
@@ -59,10 +56,10 @@ type timerGroup struct {
 type groupPlace int
 
 const (
-	placeNowhere groupPlace = iota // has no unclaimed entry
-	placeFuture                    // in the heap
-	placeReady                     // in the ring
-	placeBlocked                   // may not claim anything now
+	placeNowhere groupPlace = iota // no unclaimed entry
+	placeFuture
+	placeReady
+	placeBlocked // may not claim anything now
 )
 
 type timerChange struct {
@@ -86,7 +83,7 @@ func (b *Batch) SetTimer(group string, dueMillis int64, id string) error {
 	return b.SetTimerCarrying(group, dueMillis, id)
 }
 
-// SetTimerCarrying adds an entry with a value, the concatenation of these parts.
+// SetTimerCarrying adds an entry whose value is the concatenation of these parts.
 func (b *Batch) SetTimerCarrying(
 	group string, dueMillis int64, id string, value ...[]byte,
 ) error {
@@ -103,7 +100,7 @@ func (b *Batch) ClearTimer(group string, dueMillis int64, id string) error {
 	return b.Delete(key)
 }
 
-// MakeDue makes all entries of a group due now, and those that are added later.
+// MakeDue makes all entries of a group due now, including those that are added later.
 func (b *Batch) MakeDue(group string) error {
 	b.timer = append(b.timer, timerChange{kind: groupMadeDue, group: group})
 	return b.Set(dueKey(group), nil)
@@ -111,7 +108,7 @@ func (b *Batch) MakeDue(group string) error {
 
 func dueKey(group string) []byte { return append([]byte{keySpaceDue}, group...) }
 
-// TimerKey returns the key of an entry. Its value is stored under this key.
+// TimerKey returns the key of an entry, under which its value is stored.
 func TimerKey(group string, dueMillis int64, id string) []byte {
 	key := make([]byte, 0, len(group)+len(id)+10)
 	key = append(key, keySpaceTimers)
@@ -129,7 +126,7 @@ func parseTimerKey(key []byte) (group string, dueMillis int64, id string, err er
 }
 
 // TimerOf returns the group and the entry id of a key of the timer index. The id is empty for the
-// mark that makes a whole group due. Other keys have no group.
+// mark that makes a group due. Other keys have no group.
 func TimerOf(key []byte) (group, id string, err error) {
 	switch {
 	case len(key) == 0:
@@ -141,7 +138,7 @@ func TimerOf(key []byte) (group, id string, err error) {
 	return group, id, err
 }
 
-// ScanTimers calls take with every committed entry, due or not, in group order.
+// ScanTimers calls take for every committed entry, due or not, in group order.
 func (s *Store) ScanTimers(take func(Claimed) error) error {
 	return s.Scan([]byte{keySpaceTimers}, []byte{keySpaceTimers + 1},
 		func(key, value []byte) (bool, error) {
@@ -153,7 +150,7 @@ func (s *Store) ScanTimers(take func(Claimed) error) error {
 		})
 }
 
-// NewTimerIndex reads which groups have entries. It seeks from group to group without reading their
+// NewTimerIndex returns the index of a store. It seeks from group to group without reading all
 // entries.
 func NewTimerIndex(store *Store) (*TimerIndex, error) {
 	x := &TimerIndex{store: store, groups: make(map[string]*timerGroup)}
@@ -163,8 +160,7 @@ func NewTimerIndex(store *Store) (*TimerIndex, error) {
 	return x, x.readMadeDue()
 }
 
-// readMadeDue reads which groups were made due, and deletes the mark of those that have no entries
-// left.
+// readMadeDue reads which groups were made due, and deletes the marks of empty groups.
 func (x *TimerIndex) readMadeDue() error {
 	batch := x.store.Begin()
 	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1},
@@ -240,8 +236,8 @@ func (x *TimerIndex) Apply(b *Batch) {
 	}
 }
 
-// dropIfEmpty drops a group without entries, and its mark. If a crash loses the deletion, the mark
-// belongs to no group.
+// dropIfEmpty drops a group without entries, and its mark. If the deletion is lost in a crash, the
+// mark belongs to no group.
 func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	if g == nil || len(g.claimed) > 0 {
 		return
@@ -264,12 +260,11 @@ func (x *TimerIndex) holdsMore(g *timerGroup) bool {
 		more = true
 		return false, nil
 	})
-	return more || err != nil // the next claim hits the error and returns it
+	return more || err != nil // the next claim returns the error
 }
 
 func upperOf(group string) []byte { return append(append([]byte{keySpaceTimers}, group...), 1) }
 
-// makeDue lets all entries of a group be claimed at once.
 func (x *TimerIndex) makeDue(g *timerGroup) {
 	g.allDue = true
 	switch g.place {
@@ -310,7 +305,7 @@ func (x *TimerIndex) pushReady(g *timerGroup) {
 	x.ready = append(x.ready, g)
 }
 
-// Release gives up a claim without clearing the entry, which is still due.
+// Release gives up a claim. The entry is still due.
 func (x *TimerIndex) Release(c Claimed) {
 	g := x.groups[c.Group]
 	if g == nil {
@@ -336,8 +331,7 @@ func (x *TimerIndex) unblock(g *timerGroup) {
 	}
 }
 
-// NextMillis returns when to claim again: no claimable entry is due before. If there is nothing to
-// wait for, it returns the largest time.
+// NextMillis returns when to claim again, because no claimable entry is due earlier.
 func (x *TimerIndex) NextMillis() int64 {
 	if len(x.ready) > 0 {
 		return 0
@@ -353,7 +347,7 @@ type TimerStats struct {
 	Due            int   // groups that may have due entries
 	Later          int   // groups whose next entry is not due yet
 	HeldBack       int   // groups that may not claim anything now
-	DueSinceMillis int64 // earliest due time of an entry of a due group; 0: unknown
+	DueSinceMillis int64 // earliest due time in the due groups; 0 if unknown
 }
 
 // Stats counts the groups by what they wait for.
@@ -397,13 +391,13 @@ func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed
 	return Claimed{Group: group, ID: id, DueMillis: dueMillis, Value: value}, true, nil
 }
 
-// claimQuantum is how many entries a group may claim before the next group's turn.
+// claimQuantum is how many entries a group may claim in its turn.
 const claimQuantum = 16
 
-// Claim claims due entries, at most total of them, round-robin among groups. allow returns how many
-// more entries of a group may be claimed. A group with 0 is skipped until one of its claims ends or
-// Unblock is called, and a negative result ends the claiming. take is called with each entry before
-// the next call of allow.
+// Claim claims at most total due entries, round-robin among groups, and calls take for each. allow
+// returns how many more entries of a group may be claimed. If it returns 0, the group is skipped
+// until one of its claims ends or Unblock is called. A negative number stops claiming. take is
+// called before the next call of allow.
 func (x *TimerIndex) Claim(
 	nowMillis int64, total int, allow func(group string) int, take func(Claimed) error,
 ) error {
@@ -436,7 +430,7 @@ func (x *TimerIndex) Claim(
 	return nil
 }
 
-// claimOf claims up to n due entries of one group and puts the group where its next entry belongs.
+// claimOf claims up to n due entries of one group and moves the group to its next place.
 func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []Claimed, err error) {
 	g.nextMillis = math.MaxInt64
 	err = x.store.Scan(g.from, upperOf(g.name), func(key, value []byte) (bool, error) {
@@ -478,7 +472,6 @@ func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []C
 	return claimed, err
 }
 
-// groupHeap orders groups by the due time of their next entry.
 type groupHeap []*timerGroup
 
 func (h groupHeap) Len() int           { return len(h) }
