@@ -36,7 +36,7 @@ type doctorsCluster struct {
 func TestDoctorOfARealCluster(t *testing.T) {
 	c := startDoctorsCluster(t)
 	c.says(kafkatest.Admin, "a new cluster", "topics         PROBLEM  topic of shop.commands, ",
-		" is missing and must be there in 3 copies", "→ run `lumenhook topics create`")
+		" is missing and must be present with 3 replicas", "→ run `lumenhook topics create`")
 	c.create()
 	c.isWell()
 	c.topicsAreWrong()

@@ -354,7 +354,7 @@ var commandFaults = map[string]faultsOf{
 		refused: "no broker can be reached at 127.0.0.1:1",
 	},
 	"topics acls": {asks: theBrokers, args: []string{"--apply"},
-		faults: [][]string{{`"x" is no role: there are engine,`, "--role", "x"}}},
+		faults: [][]string{{`unknown role "x" (known: engine,`, "--role", "x"}}},
 	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",
 		"--stellar-rpc-url", "http://127.0.0.1:1"}, faults: [][]string{
 		{"--from 5 --to 4: must be the sequences", "--to", "4"},

@@ -70,7 +70,7 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		},
 		{
 			"a fault must have its name", [][]string{{"create", "--accept-loss", "replicas"}},
-			cli.ExitUsage, []string{`"replicas" is no fault`},
+			cli.ExitUsage, []string{`unknown fault "replicas"`},
 		},
 		{
 			"create", [][]string{{"create", "--partitions", "2"}, one, lossy}, 0,
@@ -81,7 +81,7 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		{
 			"brokers that cannot tier", [][]string{{"create", "--topic-tiered"}, one, lossy},
 			cli.ExitFailure,
-			[]string{"remote.log.storage.system.enable of broker", "leave --topic-tiered out"},
+			[]string{"remote.log.storage.system.enable of broker", "omit --topic-tiered"},
 		},
 		{
 			"nothing is kept here", [][]string{{"plan", "--topic-local-retention", "0"}, one},
@@ -99,7 +99,7 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		},
 		{
 			"a role that is none", [][]string{{"acls", "--role", "engin"}}, cli.ExitUsage,
-			[]string{`"engin" is no role`},
+			[]string{`unknown role "engin"`},
 		},
 	} {
 		t.Run(step.what, func(t *testing.T) {

@@ -11,14 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Right is one operation that a role may perform, on some resources of one kind. READ and WRITE
-// imply DESCRIBE, ALTER_CONFIGS implies DESCRIBE_CONFIGS.
+// Right is one operation that a role may perform on some resources of one kind. READ and WRITE
+// imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS.
 type Right struct {
 	Resource  kafka.Resource
 	Operation kafka.Operation
-	// Names are without the deployment's prefix. An empty name stands for the prefix itself.
+	// Names do not include the deployment's prefix. An empty name is the prefix itself.
 	Names []string
-	// Prefixed makes each name stand for all names that begin with it.
+	// Prefixed extends each name to all names that begin with it.
 	Prefixed bool
 	// Internal means that the names are Kafka's own, without the deployment's prefix.
 	Internal bool
@@ -84,13 +84,10 @@ func all(op kafka.Operation) Right {
 	return Right{Resource: kafka.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
 }
 
-// look returns the rights that Check needs: names and settings of topics, but not their content,
-// and the cluster's clock.
 func look() []Right {
 	return with(lookInside(), all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock())
 }
 
-// lookInside returns the rights that Check needs for Kafka's own topics.
 func lookInside() (rights []Right) {
 	for _, op := range []kafka.Operation{kafka.OpDescribe, kafka.OpDescribeConfigs} {
 		rights = append(rights, Right{
@@ -113,12 +110,10 @@ func clock() Right {
 	return Right{Resource: kafka.ResourceCluster, Operation: kafka.OpDescribe, Names: []string{""}}
 }
 
-// directory lists the tables that every user of the read model reads.
 var directory = []string{
 	schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicKeyUses,
 }
 
-// projected lists the topics that the history is projected from.
 var projected = []string{
 	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
 }
@@ -130,12 +125,12 @@ const (
 	backfillName  = followerName + ".backfill"
 	projectorName = "projector"
 	mailerName    = "mailer"
-	// historyHolders prefixes the names of the groups with which rebuild, verify-projection
-	// (writer.HoldersPrefix) and backup hold records.
+	// historyHolders prefixes the groups with which rebuild, verify-projection (writer.HoldersPrefix)
+	// and backup hold records.
 	historyHolders = "history-"
 )
 
-// Roles lists what each role does in Kafka. Tests check it against the roles themselves.
+// Roles lists what each role does in Kafka. Tests compare it with the roles' behavior.
 func Roles() []Role {
 	commands := []Right{read(schemas.TopicResults), write(schemas.TopicCommands)}
 	return []Role{
@@ -191,7 +186,7 @@ func Roles() []Role {
 
 func with[T any](list []T, more ...T) []T { return append(slices.Clone(list), more...) }
 
-// RoleNames lists the names of roles.
+// RoleNames returns the names of the roles.
 func RoleNames() (names []string) {
 	for _, r := range Roles() {
 		names = append(names, r.Name)
@@ -212,8 +207,7 @@ func Groups(roles ...string) (groups []string) {
 	return groups
 }
 
-// TransactionalIDs returns the transactional ids that roles take over, without the prefix, in a
-// deployment with that many partitions.
+// TransactionalIDs returns the transactional ids of all roles, without the prefix.
 func TransactionalIDs(partitions int32) (ids []string) {
 	for _, role := range Roles() {
 		for _, right := range role.Rights {
@@ -234,12 +228,11 @@ func TransactionalIDs(partitions int32) (ids []string) {
 	return ids
 }
 
-// Access returns the ACLs of roles, by name; without names, of all roles. The user of a role is
-// userPrefix and its name.
+// Access returns the ACLs of the named roles, or of all. A role's user is userPrefix and its name.
 func Access(c kafka.Cluster, userPrefix string, names ...string) ([]kafka.ACL, error) {
 	for _, name := range names {
 		if !slices.Contains(RoleNames(), name) {
-			return nil, fmt.Errorf("%q is no role: there are %s", name, strings.Join(RoleNames(), ", "))
+			return nil, fmt.Errorf("unknown role %q (known: %s)", name, strings.Join(RoleNames(), ", "))
 		}
 	}
 	var acls []kafka.ACL
@@ -270,7 +263,7 @@ func (r Right) acl(prefix, principal string) kafka.ACL {
 	return a
 }
 
-// Grant creates the ACLs. Existing ones stay.
+// Grant creates ACLs. Existing ones are left unchanged.
 func Grant(ctx context.Context, c kafka.Cluster, acls []kafka.ACL) error {
 	if err := c.CreateACLs(ctx, acls); err != nil {
 		return fmt.Errorf("topology: %w", err)
@@ -278,9 +271,8 @@ func Grant(ctx context.Context, c kafka.Cluster, acls []kafka.ACL) error {
 	return nil
 }
 
-// checkRights returns which topics the user may not read or write although the roles do. A missing
-// right of another kind is reported when it is needed. Without this check, a role would start, and
-// fail later. A missing topic is a separate fault.
+// checkRights returns which topics of its roles the user may not read or write, without which a
+// role would start and fail later. Missing topics are a separate fault.
 func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, error) {
 	if len(roles) == 0 {
 		return nil, nil
@@ -309,13 +301,12 @@ func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, 
 	return &Fault{
 		Name: Rights,
 		What: "the user of this process may not " + strings.Join(slices.Compact(missing), ", nor ") +
-			" (TOPIC_AUTHORIZATION_FAILED): the work of " + strings.Join(roles, ", ") + " would stand still",
-		Do: "let an administrator run what `lumenhook topics acls` prints",
+			" (TOPIC_AUTHORIZATION_FAILED): the work of " + strings.Join(roles, ", ") + " cannot continue",
+		Do: "have an administrator run the commands that `lumenhook topics acls` prints",
 	}, nil
 }
 
-// missing returns the topics of a right that the user may not read or write. A topic without
-// information is not reported.
+// missing omits topics without information.
 func (r Right) missing(
 	prefix string, allowed map[string][]kafka.Operation,
 ) (list []string) {

@@ -12,13 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Fault is a reason not to use a cluster.
 type Fault struct {
-	// Name is the name of the setting, by which the fault can be accepted.
+	// Name is the name of the setting, which is used to accept the fault.
 	Name string `json:"name"`
-	// What says what is wrong, and what can happen.
+	// What is the problem, and what can happen.
 	What string `json:"what"`
-	// Do says what to do.
+	// Do is what to do.
 	Do string `json:"do"`
 }
 
@@ -32,34 +31,32 @@ const (
 	Rights             = "rights"
 )
 
-// CheckOptions say what to check, and which faults are accepted.
+// CheckOptions configure what to check, and which faults are accepted.
 type CheckOptions struct {
-	// Partitions is the number of partitions that keyed topics must have; 0: any number, the same
-	// for all.
+	// Partitions is the required partition count of keyed topics. If 0, they must have the same count.
 	Partitions int32
-	// Replicas is the required number of replicas; 0: LeastReplicas.
+	// Replicas is the required number of replicas. The default is LeastReplicas.
 	Replicas int16
-	// LocalMillis is for tiered topics, as in Shape.
+	// LocalMillis and Shortened are as in Shape.
 	LocalMillis int64
-	// Shortened is as in Shape.
-	Shortened bool
-	// Roles are the roles whose rights to read and write topics the user must have.
+	Shortened   bool
+	// Roles are the roles whose topics the user must be allowed to read and write.
 	Roles []string
-	// Accept names accepted faults.
+	// Accept lists the names of accepted faults.
 	Accept []string
 	Now    func() time.Time
 }
 
 const (
-	// leastTransactionVersion is the level of KIP-890: with older ones, a producer that hangs can
+	// leastTransactionVersion is the level of KIP-890. With older levels, a producer that hangs can
 	// write into another producer's transaction.
 	leastTransactionVersion = 2
-	// mostClockSkew is far more than NTP allows. Brokers refuse records from more than an hour in
-	// the future, and receivers refuse signatures that are five minutes old.
+	// mostClockSkew is far more than NTP allows. Brokers reject records that are more than an hour in
+	// the future, and receivers reject signatures that are five minutes old.
 	mostClockSkew = time.Minute
 )
 
-// Names lists the names of all faults.
+// Names returns the names of all faults.
 func Names() []string {
 	names := []string{
 		topicItself, partitions, TransactionVersion, Clock, Closed, Rights, RemoteStorage,
@@ -73,20 +70,18 @@ func Names() []string {
 	return names
 }
 
-// CheckNames returns an error for unknown names of faults.
+// CheckNames returns an error if a fault is unknown.
 func CheckNames(accept []string) error {
 	for _, name := range accept {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("%q is no fault: there are %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("unknown fault %q (known: %s)", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil
 }
 
-// Check returns the faults that could make a cluster lose acknowledged records, or stop the
-// service: missing topics or wrong settings, including Kafka's own topics, old transactions, a
-// clock of this host that differs from the cluster's, closed topics, and topics that the user may
-// not read or write. If something cannot be checked, it returns an error.
+// Check returns the faults because of which a cluster could lose acknowledged records or the
+// service could stop. It returns an error if something cannot be checked.
 func Check(ctx context.Context, c kafka.Cluster, o CheckOptions) (faults []Fault, err error) {
 	for _, part := range Parts(c, o) {
 		found, err := part.Ask(ctx)
@@ -98,18 +93,17 @@ func Check(ctx context.Context, c kafka.Cluster, o CheckOptions) (faults []Fault
 	return faults, nil
 }
 
-// Part is one question of Check. It may fail while others are answered.
+// Part is one part of [Check]. It may fail while others do not.
 type Part struct {
-	// Name is the name of its faults. Faults of topics are named by their settings.
+	// Name is the name of its faults, except that faults of topics have the names of settings.
 	Name string
-	// Ask returns the faults that are not accepted.
-	Ask func(context.Context) ([]Fault, error)
+	Ask  func(context.Context) ([]Fault, error)
 }
 
-// Topics is the name of the part about settings of topics.
+// Topics is the name of the part that checks settings of topics.
 const Topics = "topics"
 
-// Parts returns the questions of Check, in order.
+// Parts returns the parts of [Check] in order.
 func Parts(c kafka.Cluster, o CheckOptions) []Part {
 	want := Shape{
 		Partitions:  o.Partitions,
@@ -199,7 +193,7 @@ func (d Difference) advice() string {
 	case d.Remedy != RemedyByHand:
 		return "run `lumenhook topics create`"
 	case d.Setting == partitions:
-		return "name the count that the topics have (--partitions), or another --topic-prefix"
+		return "set --partitions to the count that the topics have, or use another --topic-prefix"
 	case isInternal(d.Topic) && d.Setting != Replication:
 		return fmt.Sprintf("run `kafka-configs.sh --bootstrap-server … --alter --entity-type topics "+
 			"--entity-name %s --add-config %s=%s`", d.Topic, d.Setting, d.value)
@@ -253,19 +247,19 @@ func clockFault(before, cluster, after time.Time) *Fault {
 	}
 	return &Fault{
 		Name: Clock,
-		What: fmt.Sprintf("the clock of this host is %s %s the cluster's: brokers refuse records that "+
-			"are an hour ahead of them, and receivers signatures that are five minutes off",
+		What: fmt.Sprintf("the clock of this host is %s %s the cluster's: brokers reject records that "+
+			"are an hour ahead, and receivers reject signatures that are five minutes off",
 			off.Round(time.Second), which),
-		Do: "set both by NTP",
+		Do: "synchronize both with NTP",
 	}
 }
 
-// Refusal returns the error of faults, or nil without faults.
+// Refusal returns the error for faults, or nil if there are none.
 func Refusal(faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	said := "the cluster is not fit to be run on"
+	said := "the cluster is not safe to use"
 	for _, f := range faults {
 		said += "\n  " + f.String()
 	}
@@ -282,16 +276,14 @@ func namesOf(faults []Fault) (names []string) {
 	return names
 }
 
-// Kafka's own topics that our writes depend on. A cluster creates them on first use, with its
-// brokers' settings.
+// Kafka's own topics on which our writes depend. Kafka creates them on first use.
 const (
 	transactionState = "__transaction_state"
 	groupPositions   = "__consumer_offsets"
 )
 
-// checkInternal returns what could make Kafka's own topics lose acknowledged records. A commit is
-// acknowledged once transactionState has it: if that is lost, so are committed records. Groups'
-// positions are also in the journal.
+// checkInternal returns what could make Kafka's own topics lose acknowledged records. A commit in
+// transactionState must not be lost. Groups' positions are also in the journal.
 func checkInternal(ctx context.Context, c kafka.Cluster) ([]Fault, error) {
 	c.Prefix = ""
 	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)

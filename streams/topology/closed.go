@@ -7,9 +7,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Topics that mark a prefix as closed: the service does not start on its topics.
+// Topics that mark a prefix as closed.
 const (
-	// markFilling exists while a copy is written into the topics.
+	// markFilling exists while a copy is written to the topics.
 	markFilling = "half-filled"
 	// markMoved exists once the deployment has moved to other topics.
 	markMoved = "moved-away"
@@ -20,23 +20,23 @@ type Closing struct{ mark, what, do string }
 
 // Reasons to close topics.
 var (
-	// Filling: a copy is being written into them.
+	// Filling means that a copy is being written to them.
 	Filling = Closing{
 		mark: markFilling,
-		what: "a copy of another deployment was begun here and is not whole",
-		do: "wait for lumenhook restore or repartition to end; if it was interrupted, delete the " +
+		what: "a copy of another deployment was begun here and is incomplete",
+		do: "wait for lumenhook restore or repartition to finish; if it was interrupted, delete the " +
 			"topics of this prefix and repeat it",
 	}
-	// Moved: their deployment continues on other topics.
+	// Moved means that their deployment continues on other topics.
 	Moved = Closing{
 		mark: markMoved,
-		what: "lumenhook repartition has moved this deployment to another prefix: whatever was " +
-			"delivered there since would be delivered again from here",
-		do: "start with the --topic-prefix that it named",
+		what: "lumenhook repartition has moved this deployment to another prefix: everything " +
+			"that was delivered there since would be delivered again from here",
+		do: "start with the --topic-prefix that it printed",
 	}
 )
 
-// Close keeps the service from starting on the topics of a cluster's prefix.
+// Close prevents the service from starting on the topics of a cluster's prefix.
 func Close(ctx context.Context, c kafka.Cluster, why Closing, replicas int16) error {
 	err := c.EnsureTopics(ctx, []kafka.TopicSpec{
 		{Name: why.mark, Partitions: 1, ReplicationFactor: replicas},
@@ -55,7 +55,6 @@ func Open(ctx context.Context, c kafka.Cluster, why Closing) error {
 	return nil
 }
 
-// checkClosed returns why the topics are closed; nil if they are not.
 func checkClosed(ctx context.Context, c kafka.Cluster) (*Fault, error) {
 	marks, err := c.DescribeTopics(ctx, markFilling, markMoved)
 	if err != nil {

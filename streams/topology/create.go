@@ -11,14 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Created lists the changes that Create made, and the differences that it left.
+// Created lists the changes that Create made, and the remaining differences.
 type Created struct {
 	Done []Difference `json:"done"`
-	Left []Difference `json:"left"` // must not be changed by a program
+	Left []Difference `json:"left"` // for an operator to fix
 }
 
-// Create creates missing topics and changes settings that differ. It returns when every broker
-// knows every topic, and the settings are in effect. It may run concurrently with itself.
+// Create creates missing topics, changes settings that differ, and waits until all of this is in
+// effect on every broker. It is safe for concurrent use.
 func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 	want, err := want.withCount(ctx, c)
 	if err != nil {
@@ -31,8 +31,8 @@ func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 	if wrong := slices.IndexFunc(planned, isPartitions); wrong >= 0 {
 		d := planned[wrong]
 		return Created{Left: planned}, fmt.Errorf(
-			"topology: topic %s has %s partitions and %s are wanted: %w: "+
-				"name the count that it has, or a prefix of another deployment",
+			"topology: topic %s has %s partitions, but %s are required: %w: "+
+				"set the count that it has, or use another prefix",
 			d.Topic, d.Have, d.Want, kafka.ErrPartitionCount)
 	}
 	if err := c.EnsureTopics(ctx, Wanted(want)); err != nil {
@@ -72,10 +72,10 @@ func alter(ctx context.Context, c kafka.Cluster, planned []Difference) error {
 	return nil
 }
 
-var errNotYet = errors.New("topology: the brokers have not heard of the new settings yet")
+var errNotYet = errors.New("topology: the new settings are not in effect on all brokers yet")
 
 // settling bounds how long brokers may take to learn of settings: usually seconds, but more than
-// half a minute was seen on machines that are short of processors.
+// half a minute on machines that are short of CPU.
 var settling = retry.Policy{
 	First:  500 * time.Millisecond,
 	Last:   5 * time.Second,
@@ -83,7 +83,6 @@ var settling = retry.Policy{
 	If:     func(err error) bool { return errors.Is(err, errNotYet) },
 }
 
-// awaitSettings waits until only differences are left that an operator must fix.
 func awaitSettings(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error) {
 	return retry.Value(ctx, settling, func() ([]Difference, error) {
 		left, err := Plan(ctx, c, want)

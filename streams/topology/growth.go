@@ -7,17 +7,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// growth tracks the size of a partition's records. A broker reports the size of its files, and
-// frees whole files, some time after records were deleted. Dividing that size by the number of
-// remaining records would overestimate each record after every deletion, and delete more and more.
-// So only growth counts, since the size was first read or files were freed. If files are freed
-// unnoticed because more was added in the same time, records are underestimated, and more of them
-// stay.
+// growth estimates the size of a partition's records from its growth since the size was first read
+// or files were freed. A broker reports the size of its files, and frees them some time after
+// records were deleted. Dividing that size by the remaining records would overestimate them after
+// every deletion, and delete more and more. Files that are freed unnoticed lead to an
+// underestimate, which is safe.
 type growth struct {
 	size, end int64 // at that time
 	latest    int64 // size
 	known     bool
-	mean      float64 // bytes per offset; 0: it has not grown yet
+	mean      float64 // bytes per offset; 0 until it has grown
 }
 
 func (g *growth) observe(size, end int64) {
@@ -30,11 +29,10 @@ func (g *growth) observe(size, end int64) {
 	g.latest = size
 }
 
-// growths are the growths of the partitions that this process has owned, by topic.
 type growths map[string]map[int32]*growth
 
-// offsets returns the number of a partition's offsets that take size bytes, or the largest number
-// while their size is unknown.
+// offsets returns how many of a partition's offsets take size bytes, or the largest number if
+// unknown.
 func (g growths) offsets(topic string, partition int32, size int64) int64 {
 	of := g[topic][partition]
 	if of == nil || of.mean == 0 {

@@ -13,32 +13,29 @@ type RetainedTopic struct {
 	Name string
 	// Readers are the groups that read it and commit their positions.
 	Readers []string
-	// Restored means that states are restored from it: [RetainedPartition.Restores] bounds the
-	// deletion.
+	// Restored means that states are restored from it ([RetainedPartition.Restores]).
 	Restored bool
-	// AtOnce deletes everything that is not needed, however young.
+	// AtOnce deletes everything that is not needed, however recent.
 	AtOnce bool
 }
 
-// RetainedPartition is a partition that a process owns.
 type RetainedPartition struct {
 	Number int32
-	// Restores are the first offsets that a restore of its state may read, in the topics that
-	// states are restored from. A missing topic may be needed completely.
+	// Restores are the first offsets that a restore of its state may read, by topic. A missing topic
+	// may be needed completely.
 	Restores map[string]int64
 }
 
-// ByState is the name of the reader that stands for restores from a topic.
+// ByState is the name of the reader that restores states from a topic.
 const ByState = "state"
 
 // bound is the first offset of a partition that a reader needs, or may need.
 type bound struct {
 	offset int64
 	by     string
-	known  bool // a reader of a topic without a position may need everything
+	known  bool // false if a reader without a position may need everything
 }
 
-// needed returns the first record of a partition that a restore or a group needs.
 func (t RetainedTopic) needed(p RetainedPartition, groups map[string]kafka.Offsets) bound {
 	b := bound{}
 	lower := func(by string, offset int64) {
@@ -66,8 +63,8 @@ func (t RetainedTopic) needed(p RetainedPartition, groups map[string]kafka.Offse
 	return b
 }
 
-// Retained returns the topics from which unneeded records are deleted, and their readers: the
-// groups of the roles that read the topic.
+// Retained returns the topics from which unneeded records are deleted, and the groups that read
+// them.
 func Retained() []RetainedTopic {
 	return []RetainedTopic{
 		{Name: schemas.TopicCommands, Readers: []string{engineName}},

@@ -16,25 +16,23 @@ type Difference struct {
 	Setting string `json:"setting"`
 	Have    string `json:"have"`
 	Want    string `json:"want"`
-	// Remedy is who can fix it.
-	Remedy Remedy `json:"remedy"`
-	// Harm says what can happen if it is not fixed; empty: nothing that matters.
+	Remedy  Remedy `json:"remedy"`
+	// Harm is what can happen if it is not fixed. Empty means nothing important.
 	Harm string `json:"harm,omitempty"`
 
-	name, value string // name is the topic without the prefix; value is the value to set
+	name, value string // the topic without the prefix, and the value to set
 }
 
-// Remedy is who fixes a difference.
+// Remedy is how a difference can be fixed.
 type Remedy string
 
-// Remedies. Create handles the first two.
+// Remedies. Create performs the first two.
 const (
 	RemedyCreate Remedy = "create"
 	RemedyAlter  Remedy = "alter"
 	RemedyByHand Remedy = "by hand"
 )
 
-// suits says which values of a setting meet the required one.
 type suits int
 
 const (
@@ -43,32 +41,29 @@ const (
 	atMost
 )
 
-// rules say how each setting is compared, and what happens if it is wrong.
 var rules = map[string]struct {
 	suits suits
 	harm  string
 }{
-	Replication:      {atLeast, "the loss of that many brokers loses acknowledged records"},
+	Replication:      {atLeast, "losing that many brokers loses acknowledged records"},
 	MinInSync:        {atLeast, "a record is acknowledged before a second broker has it"},
 	uncleanElections: {exactly, "a broker that lags may lead, and what it lacks is lost"},
 	cleanupPolicy: {
-		exactly, "records are deleted that are still needed, or a table grows without bound",
+		exactly, "records are deleted while they are still needed, or a table grows without bound",
 	},
-	retentionMillis: {atLeast, "records are deleted before they are done with"},
-	retentionBytes:  {exactly, "records are deleted before they are done with"},
-	deleteRetention: {atLeast, "who was away misses that a row was deleted"},
-	maxMessageBytes: {atLeast, "a large record is refused, and its task stands still"},
-	timestampType:   {exactly, "times of records are those of their arrival"},
-	remoteStorage:   {exactly, "the brokers' own disks keep all of it"},
+	retentionMillis: {atLeast, "records are deleted while they are still needed"},
+	retentionBytes:  {exactly, "records are deleted while they are still needed"},
+	deleteRetention: {atLeast, "a reader that was offline may miss that a row was deleted"},
+	maxMessageBytes: {atLeast, "a large record is rejected, and its task cannot continue"},
+	timestampType:   {exactly, "records have the time of their arrival"},
+	remoteStorage:   {exactly, "all of it stays on the brokers' own disks"},
 	localRetention:  {exactly, ""}, // only disk usage on the brokers
 	segmentMillis:   {atMost, ""},  // the topic only takes more space
 	segmentBytes:    {atMost, ""},  // likewise
 }
 
-// Plan compares the topics of a cluster with the required ones, and returns every difference in
-// topic order.
-//
-// Without a partition count it uses that of the journal.
+// Plan compares the topics of a cluster with the required ones, and returns all differences in
+// topic order. Without a partition count it uses the journal's.
 func Plan(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error) {
 	want, err := want.withCount(ctx, c)
 	if err == nil {
@@ -105,8 +100,8 @@ func compare(
 func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all []Difference) {
 	if !found {
 		shape := fmt.Sprintf("%d × %d", want.Partitions, want.ReplicationFactor)
-		if want.Partitions == 0 { // no partition count was given, and there is no topic to read it from
-			shape = fmt.Sprintf("there in %d copies", want.ReplicationFactor)
+		if want.Partitions == 0 { // no partition count was given, and no topic has one
+			shape = fmt.Sprintf("present with %d replicas", want.ReplicationFactor)
 		}
 		return []Difference{{
 			Setting: topicItself,
@@ -122,7 +117,7 @@ func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all 
 			Have:    strconv.Itoa(have.Partitions),
 			Want:    strconv.Itoa(int(want.Partitions)),
 			Remedy:  RemedyByHand,
-			Harm:    "records were placed by the count: the deployment cannot change it",
+			Harm:    "records were partitioned by this count, so it cannot change",
 		})
 	}
 	replicas := strconv.Itoa(int(want.ReplicationFactor))
@@ -136,7 +131,7 @@ func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all 
 			continue
 		}
 		if d.Remedy = RemedyAlter; name == MinInSync && have.Replicas < LeastInSync {
-			d.Remedy = RemedyByHand // more replicas are needed first, or all writes fail
+			d.Remedy = RemedyByHand // add replicas first, or all writes fail
 		}
 		all = append(all, d)
 	}
@@ -162,8 +157,8 @@ func compareValue(name, have, want string) (d Difference, differs bool) {
 	return d, differs
 }
 
-// below reports whether one number is less than another. A value that is not a number is less than
-// all, and -1, which means unlimited, is greater than all.
+// below reports whether a number is less than another. A value that is not a number is less than
+// all, and -1 (unlimited) is greater than all.
 func below(a, b string) bool {
 	x, err := strconv.ParseInt(a, 10, 64)
 	if err != nil {

@@ -24,15 +24,14 @@ const (
 type RetentionConfig struct {
 	Cluster kafka.Cluster
 	Topics  []RetainedTopic
-	// Keep is how long records stay after their timestamp, 0: forever; KeepBytes how many bytes of
-	// a partition stay, 0: any number. Records beyond either limit are deleted.
+	// Keep is how long records stay after their timestamp, and KeepBytes how many bytes of a partition
+	// stay. 0 means no limit. Records beyond either limit are deleted.
 	Keep      time.Duration
 	KeepBytes int64
-	// Owned returns the partitions that this process owns.
-	Owned  func() []RetainedPartition
-	Every  time.Duration // 0: a minute
-	Now    func() time.Time
-	Logger *slog.Logger
+	Owned     func() []RetainedPartition
+	Every     time.Duration // default: one minute
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
 // Retention deletes records that are not needed.
@@ -42,20 +41,20 @@ type Retention struct {
 
 	mu       sync.Mutex
 	statuses []RetentionStatus
-	held     map[string]string // by topic: the reader that was last reported
+	held     map[string]string // the last reported reader, by topic
 }
 
 // RetentionStatus is the result of the latest round for a partition.
 type RetentionStatus struct {
 	Topic     string
 	Partition int32
-	First     int64  // offset of the topic's first record, before the round
-	Safe      int64  // offset below which no reader needs records
+	First     int64  // the topic's first offset before the round
+	Safe      int64  // no reader needs records before this offset
 	HeldBy    string // the reader that needs the record at Safe
-	Known     bool   // false: HeldBy has committed no position, and may need everything
+	Known     bool   // false if HeldBy has no position and may need everything
 }
 
-// NewRetention returns a retention; Run runs it.
+// NewRetention returns a retention. Call Run to start it.
 func NewRetention(cfg RetentionConfig) *Retention {
 	return &Retention{cfg: cfg, growth: make(growths), held: make(map[string]string)}
 }
@@ -67,7 +66,7 @@ func (r *Retention) Statuses() []RetentionStatus {
 	return slices.Clone(r.statuses)
 }
 
-// Run runs rounds until its context ends.
+// Run runs rounds until ctx is done.
 func (r *Retention) Run(ctx context.Context) error {
 	deleter, err := r.cfg.Cluster.NewDeleter()
 	if err != nil {
@@ -79,14 +78,14 @@ func (r *Retention) Run(ctx context.Context) error {
 		err := r.round(round, deleter)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("records that are no longer needed could not be deleted, and stay until "+
-				"the next try", "error", err)
+			r.cfg.Logger.Warn("records that are no longer needed could not be deleted; they stay until "+
+				"the next attempt", "error", err)
 		}
 	}
 	return nil
 }
 
-// pause returns the wait before the next round. It is short until a round finds anything.
+// pause returns the wait before the next round, which is short until a round finds partitions.
 func (r *Retention) pause() time.Duration {
 	every := cmp.Or(r.cfg.Every, everyDefault)
 	if len(r.Statuses()) == 0 {
@@ -129,7 +128,7 @@ func (r *Retention) round(ctx context.Context, d *kafka.Deleter) error {
 				HeldBy:    b.by,
 				Known:     b.known,
 			})
-			to := starts[p.Number] // deletes nothing, but shows that deleting would be allowed
+			to := starts[p.Number] // deletes nothing, but shows that deleting is allowed
 			if b.known {
 				to = max(to, min(b.offset, old[p.Number]))
 			}
@@ -151,9 +150,9 @@ func (r *Retention) readers() (groups []string) {
 	return slices.Compact(groups)
 }
 
-// old returns the offsets below which records exceed the limits. The last of the older records
-// stays: a reader that finds it knows that nothing younger was deleted, however long the partition
-// gets no records (streams/follower/known.go).
+// old returns the offsets below which records exceed the limits. The latest of the older records
+// stays, because a reader that finds it knows that nothing later was deleted
+// (streams/follower/known.go).
 func (r *Retention) old(
 	ctx context.Context, d *kafka.Deleter, topic RetainedTopic, starts map[int32]int64,
 ) (old map[int32]int64, err error) {
@@ -178,7 +177,7 @@ func (r *Retention) old(
 	return old, err
 }
 
-// note stores the statuses, and logs once when a reader begins to hold a whole topic.
+// note stores the statuses, and logs once when a reader begins to hold all records of a topic.
 func (r *Retention) note(statuses []RetentionStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +190,7 @@ func (r *Retention) note(statuses []RetentionStatus) {
 			}
 		}
 		if by != "" && by != r.held[topic.Name] {
-			r.cfg.Logger.Info(fmt.Sprintf("nothing is deleted of topic %s until %s says how far it is",
+			r.cfg.Logger.Info(fmt.Sprintf("no records of topic %s are deleted until %s commits a position",
 				topic.Name, by))
 		}
 		r.held[topic.Name] = by

@@ -13,16 +13,15 @@ import (
 // RemoteStorage is the broker setting that enables tiered storage.
 const RemoteStorage = "remote.log.storage.system.enable"
 
-// growing lists the topics that grow with every payment, and can be tiered or shortened. Tables
-// cannot be tiered (Kafka does not tier compacted topics), and snapshots are read and deleted soon.
+// growing lists the topics that grow with every payment, and can be tiered or shortened. Kafka does
+// not tier compacted topics, and snapshots are deleted soon.
 var growing = []string{
 	schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments, schemas.TopicJournal,
 }
 
 func grows(topic string) bool { return slices.Contains(growing, topic) }
 
-// localMillis returns how long a topic keeps files on the brokers. Kafka refuses more than the
-// topic's total retention.
+// localMillis is limited by the topic's retention, as Kafka requires.
 func (s Shape) localMillis(t schemas.Topic) int64 {
 	if t.RetentionMillis < 0 {
 		return s.LocalMillis
@@ -30,7 +29,6 @@ func (s Shape) localMillis(t schemas.Topic) int64 {
 	return min(s.LocalMillis, t.RetentionMillis)
 }
 
-// tierable returns a fault if topics are to be tiered and brokers do not support it.
 func (s Shape) tierable(ctx context.Context, c kafka.Cluster) (*Fault, error) {
 	if s.LocalMillis == 0 {
 		return nil, nil
@@ -55,11 +53,10 @@ func notTierable(broker int32, have string) *Fault {
 		Name: RemoteStorage,
 		What: fmt.Sprintf("%s of broker %d is %s and must be true: no topic can be tiered",
 			RemoteStorage, broker, have),
-		Do: "give every broker a remote storage, or leave --topic-tiered out",
+		Do: "enable remote storage on every broker, or omit --topic-tiered",
 	}
 }
 
-// refuseUntierable returns an error if topics are to be tiered and brokers do not support it.
 func (s Shape) refuseUntierable(ctx context.Context, c kafka.Cluster) error {
 	fault, err := s.tierable(ctx, c)
 	if err == nil && fault != nil {

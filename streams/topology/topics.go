@@ -11,15 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Shape holds the settings in which deployments differ.
+// Shape contains the settings in which deployments differ.
 type Shape struct {
 	Partitions int32 // of keyed topics; the others have one
 	Replicas   int16
-	// LocalMillis is how long tiered topics also keep files on the brokers; 0: topics need not be
-	// tiered.
+	// LocalMillis is how long tiered topics also keep files on the brokers. 0 allows untiered topics.
 	LocalMillis int64
-	// Shortened means that the engine deletes records that are no longer needed (--topic-retention
-	// and similar flags).
+	// Shortened means that the engine deletes records that are no longer needed (--topic-retention and
+	// similar flags).
 	Shortened bool
 }
 
@@ -33,14 +32,13 @@ func (s Shape) withCount(ctx context.Context, c kafka.Cluster) (Shape, error) {
 		return s, fmt.Errorf("topology: %w", err)
 	}
 	if s.Partitions = int32(have[schemas.TopicJournal].Partitions); s.Partitions == 0 {
-		return s, fmt.Errorf("topology: there is no topic %s%s yet: name its number of partitions, "+
-			"which cannot change later (--partitions)", c.Prefix, schemas.TopicJournal)
+		return s, fmt.Errorf("topology: topic %s%s does not exist yet: set its number of partitions, "+
+			"which cannot be changed later (--partitions)", c.Prefix, schemas.TopicJournal)
 	}
 	return s, nil
 }
 
-// CheckShape refuses topics that would lose acknowledged records with one broker, unless that is
-// accepted by name.
+// CheckShape rejects shapes with which one lost broker loses acknowledged records, unless accepted.
 func CheckShape(s Shape, accept []string) error {
 	var names []string
 	for name, short := range map[string]bool{
@@ -55,31 +53,26 @@ func CheckShape(s Shape, accept []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("with fewer than %d copies, of which %d are in step, acknowledged records can "+
-		"be lost "+
-		"with a broker; if you answer for it, add --accept-loss %s",
+	return fmt.Errorf("with fewer than %d replicas, of which %d are in sync, the loss of a broker "+
+		"can lose acknowledged records; to accept this, add --accept-loss %s",
 		LeastReplicas, LeastInSync, strings.Join(names, ","))
 }
 
 const (
-	// LeastReplicas is the number of replicas with which the loss of one broker loses no
-	// acknowledged record.
+	// LeastReplicas is how many replicas survive the loss of one broker without losing records.
 	LeastReplicas = 3
 	// LeastInSync is the number of replicas that acknowledge a record.
 	LeastInSync = 2
 
-	// tombstonesMillis is how long tombstones are kept. The directory empties its store if it was
-	// down for half as long.
+	// tombstonesMillis must be twice as long as the directory may be down before it empties its store.
 	tombstonesMillis = 24 * 60 * 60 * 1000
-	// shortenedSegmentBytes is small, because files are deleted whole, and the needed part of a
-	// partition is as small as its state.
+	// shortenedSegmentBytes is small, because only complete files are deleted.
 	shortenedSegmentBytes = 16 << 20
-	// messageBytes is the largest batch that our producers send, with Kafka's own overhead. It is
-	// also Kafka's default.
+	// messageBytes is the largest batch of our producers, and Kafka's default.
 	messageBytes = 1_048_588
 )
 
-// Names of compared properties other than a topic's settings.
+// Compared properties that are not settings of topics.
 const (
 	topicItself = "topic"
 	partitions  = "partitions"
@@ -102,7 +95,7 @@ const (
 	uncleanElections = "unclean.leader.election.enable"
 )
 
-// Wanted lists the required topics.
+// Wanted returns the required topics.
 func Wanted(s Shape) []kafka.TopicSpec {
 	var specs []kafka.TopicSpec
 	for _, t := range schemas.Topics() {
@@ -120,8 +113,7 @@ func Wanted(s Shape) []kafka.TopicSpec {
 	return specs
 }
 
-// configs returns a topic's settings. It includes settings that equal the defaults, because the
-// cluster's operator may have changed those for other topics.
+// configs returns a topic's settings, including defaults, which the operator may have changed.
 func configs(t schemas.Topic, s Shape) map[string]string {
 	c := map[string]string{
 		cleanupPolicy:   string(t.Cleanup),
