@@ -24,9 +24,8 @@ const (
 	drainMax = 10 * time.Second // for a mail that is being sent when its partition is given up
 	// atOnce bounds the mails that are being sent, and inProgress the orders that were taken but not
 	// passed by the group's position.
-	atOnce     = 8
-	inProgress = 256
-	// keptAnswers bounds the remembered answers.
+	atOnce      = 8
+	inProgress  = 256
 	keptAnswers = 4096
 )
 
@@ -138,7 +137,6 @@ func (m *Mailer) Run(ctx context.Context) (err error) {
 	return failed
 }
 
-// assigned starts a new round with the newly assigned partitions.
 func (m *Mailer) assigned(partitions []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,8 +169,8 @@ func (m *Mailer) begin(ctx context.Context) *round {
 
 var errNotJoined = errors.New("the mailer has not joined its group yet")
 
-// Check returns an error while the group does not confirm this mailer's membership, and while
-// orders cannot be read or answered.
+// Check returns an error while the group does not confirm this mailer's membership, or orders
+// cannot be read or answered.
 func (m *Mailer) Check() error {
 	membership := m.membership.Load()
 	if membership == nil {

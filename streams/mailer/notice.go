@@ -18,8 +18,7 @@ const (
 	maxDescriptionRunes = 500
 )
 
-// Mail is a plain-text mail. A Sender puts To and Subject into the header, and must reject or
-// encode invalid characters.
+// Mail is a plain-text mail. A Sender must reject or encode invalid characters of To and Subject.
 type Mail struct {
 	ID      string // unique, and the same when the mail is repeated: the left part of the Message-ID
 	To      string
@@ -33,8 +32,7 @@ func mailID(o domain.MailOrder) string {
 	return fmt.Sprintf("endpoint-disabled.%s.%d", o.EndpointID, o.Notice)
 }
 
-// compose writes the mail to the account holder. Client text is on separate lines, never at the
-// beginning.
+// compose writes the mail. Client text is on separate lines, never at the beginning.
 func (m *Mailer) compose(o domain.MailOrder, to string) Mail {
 	reason, subject := m.reason(o)
 	var b strings.Builder
@@ -84,7 +82,6 @@ func (m *Mailer) composeSteps(line func(string, ...any), o domain.MailOrder) {
 	line("  DELETE /v1/endpoints/%s", o.EndpointID)
 }
 
-// reason returns why the endpoint was disabled, as a sentence and as the mail's subject.
 func (m *Mailer) reason(o domain.MailOrder) (sentence, subject string) {
 	subject = "Webhook endpoint " + o.EndpointID + " is disabled: "
 	if o.Disabled.Reason == domain.DisabledGone {
@@ -133,7 +130,6 @@ func message(m Mail, from string) (*mail.Msg, error) {
 	return msg, nil
 }
 
-// domainOf returns the domain of an address, which may include a display name.
 func domainOf(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	return strings.TrimRight(address[at+1:], "> ")

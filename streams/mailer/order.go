@@ -20,8 +20,7 @@ const (
 	notOursPause = 100 * time.Millisecond // between checks of the group's confirmation
 )
 
-// carryOut answers an order in the log, or sets it aside. After an error the order must be taken
-// again.
+// carryOut answers an order in the log, or sets it aside. After an error it must be taken again.
 func (r *round) carryOut(record kafka.Record) error {
 	order, err := intake.MailOrder(record)
 	if err != nil {
@@ -39,15 +38,14 @@ func (r *round) carryOut(record kafka.Record) error {
 	return r.record(order, said)
 }
 
-// reply is an order's outcome, and the addresses that are done.
 type reply struct {
 	answer domain.MailAnswer
 	done   domain.MailDone
 }
 
-// answer sends an order's mail and returns its outcome, with the reason. Without an answer and an
-// error, the order has expired, and another follows. A round that takes no more orders completes
-// those that it has taken, if it has time. The next owner takes all others again.
+// answer sends an order's mail and returns its outcome, with the reason. An empty answer without an
+// error means that the order has expired. A round that takes no more orders completes those that it
+// has taken, if it has time.
 func (r *round) answer(order domain.MailOrder) (reply, error) {
 	account, err := r.account(order)
 	if errors.As(err, new(noRecipient)) {
@@ -79,9 +77,8 @@ func (r *round) over(order domain.MailOrder) bool {
 }
 
 // mail sends an order's mail to each address that is not done yet, as separate mails: no recipient
-// sees another, and a refusal affects only one. It stops if the server accepts no mail at all, the
-// order expires, or its partition is given up. The next order continues with the remaining
-// addresses.
+// sees another, and a refusal affects only one. If the server accepts no mail at all, the order
+// expires, or its partition is given up, the next order continues with the remaining addresses.
 func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
 	tags := make([]string, 0, len(emails))
 	for _, email := range emails {
@@ -166,7 +163,6 @@ func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 	return a, nil
 }
 
-// record has the engine record the answer. The command's id depends on its content.
 func (r *round) record(order domain.MailOrder, said reply) error {
 	parts := slices.Concat([]string{"mail", order.ID(), strconv.Itoa(order.Number),
 		string(said.answer)}, said.done.Taken, said.done.Refused)

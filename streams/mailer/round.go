@@ -19,7 +19,7 @@ const (
 )
 
 // round works on the assigned partitions from their committed positions until the assignment
-// changes. The next round begins when it has ended completely.
+// changes.
 type round struct {
 	*Mailer
 	reading context.Context // cancelled when no more orders may be taken
@@ -35,7 +35,7 @@ type round struct {
 	moved  bool // a position was committed
 }
 
-// queue contains a partition's orders that were taken and that its position has not passed.
+// queue contains a partition's taken orders that its position has not passed.
 type queue struct{ taken []taken }
 
 type taken struct {
@@ -68,8 +68,8 @@ func (r *round) wait() {
 	}
 }
 
-// work runs one round. It returns whether a position was committed, and why the round failed,
-// unless the group ended it.
+// work runs one round. It returns whether a position was committed, and why the round failed, if
+// not because of the group.
 func (m *Mailer) work(ctx context.Context) (moved bool, err error) {
 	r := m.begin(ctx)
 	defer close(r.ended)
@@ -149,8 +149,8 @@ func (r *round) take(record kafka.Record) error {
 	return nil
 }
 
-// done moves a partition's position past the completed orders at its front. Positions are committed
-// one by one, so that none goes back.
+// done moves a partition's position past the completed orders at its front. Commits are serialized,
+// so that no position goes back.
 func (r *round) done(record kafka.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -112,8 +112,7 @@ func (s *SMTP) tlsConfig() *tls.Config {
 	return &tls.Config{ServerName: s.host, RootCAs: s.cfg.RootCAs, MinVersion: tls.VersionTLS12}
 }
 
-// Send returns at the server's 250, whatever happens to the connection afterwards, so that it is
-// recorded as soon as possible.
+// Send returns at the server's 250, whatever happens to the connection afterwards.
 func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	msg, err := message(m, s.cfg.From)
 	if err != nil {

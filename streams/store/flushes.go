@@ -12,8 +12,7 @@ import (
 // small tables it writes are rarely merged.
 const defaultFlushEvery = time.Minute
 
-// flusher writes a store without a log to disk within a bounded time. Otherwise a write buffer that
-// does not fill would stay in memory forever.
+// flusher writes a store without a log to disk, however slowly its write buffer fills.
 type flusher struct {
 	db    *pebble.DB
 	every time.Duration
@@ -33,7 +32,6 @@ func (f *flusher) wrote() {
 	f.timer = time.AfterFunc(f.every, func() { _ = f.begin() })
 }
 
-// begin starts flushing everything that was written.
 func (f *flusher) begin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +46,6 @@ func (f *flusher) begin() error {
 	return err
 }
 
-// close flushes everything, after which the store may be closed.
 func (f *flusher) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +57,7 @@ func (f *flusher) close() error {
 }
 
 // flushes makes the process exit when a write buffer cannot be written to disk, because Pebble
-// would retry forever while writers wait. With a log, Pebble exits by itself, because it cannot
-// write the log either.
+// would retry forever while writers wait. With a log, it exits by itself.
 type flushes struct {
 	log pebble.Logger
 
@@ -73,8 +69,8 @@ func (f *flushes) listener() *pebble.EventListener {
 	return &pebble.EventListener{FlushEnd: f.ended, BackgroundError: f.failed}
 }
 
-// ended is called after every flush. A flush with nothing to write also has an error, which Pebble
-// does not pass to failed.
+// ended is called after every flush. One with nothing to write also has an error, which Pebble does
+// not pass to failed.
 func (f *flushes) ended(info pebble.FlushInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -33,8 +33,8 @@ type Store struct {
 }
 
 // storeFormat is the format of the store's own entries. Increment it if existing stores must not be
-// used, whatever they cache. It is part of the identity of snapshots, so existing ones become
-// unreadable unless an EarlierFormat names them.
+// used, whatever they cache. This makes existing snapshots unreadable unless an EarlierFormat names
+// them.
 const storeFormat = 1
 
 // FirstKey is the lowest first byte of the owner's keys.
@@ -67,12 +67,11 @@ type Config struct {
 	// CacheBytes bounds the block cache, and MemTableBytes each write buffer.
 	CacheBytes    int64
 	MemTableBytes uint64
-	// Dense compresses old data with zstd, in blocks of denseBlockBytes. Use it for large stores that
-	// are rarely read.
+	// Dense compresses old data with zstd, for large stores that are rarely read.
 	Dense bool
 	// Unlogged disables the write-ahead log. A crash loses at most two write buffers of MemTableBytes,
-	// and nothing older than FlushEvery. With a log, the batch that fills a buffer waits until the
-	// buffer's log is on disk. Use it for states whose topic is folded quickly.
+	// and nothing older than FlushEvery. Otherwise, the batch that fills a buffer waits until the
+	// buffer's log is on disk.
 	Unlogged   bool
 	FlushEvery time.Duration // default: one minute
 	Logger     *slog.Logger
@@ -171,13 +170,11 @@ func (s *Store) empty(identity string) error {
 // Reset empties the store.
 func (s *Store) Reset() error { return s.empty(s.identity) }
 
-// BeginLoading empties the store and marks it as incomplete: until EndLoading is called, Open
-// empties it.
+// BeginLoading empties the store. Until EndLoading is called, Open empties it again.
 func (s *Store) BeginLoading() error { return s.empty("a part of a snapshot") }
 
-// EndLoading makes the loaded entries the state. It flushes a store without a log: otherwise a
-// crash would leave most of it on disk, but marked as incomplete, and everything would be loaded
-// again.
+// EndLoading makes the loaded entries the state. It flushes a store without a log: otherwise most
+// of it could be on disk after a crash, but would be loaded again.
 func (s *Store) EndLoading() error {
 	err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync)
 	if err = errors.Join(err, s.flushUnlogged()); err != nil {
@@ -331,8 +328,7 @@ func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	return b.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
 }
 
-// Epoch returns the epoch of the leader that wrote the record before the checkpoint, or a negative
-// number if it is unknown.
+// Epoch returns the epoch that SetEpoch stored, or a negative number.
 func (s *Store) Epoch(topic string, partition int32) (int32, error) {
 	value, err := s.Get(epochKey(topic, partition))
 	if err != nil || len(value) != 4 {
@@ -406,7 +402,6 @@ func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bo
 	return nil
 }
 
-// pebbleLog logs only Pebble's errors.
 type pebbleLog struct{ logger *slog.Logger }
 
 func (pebbleLog) Infof(string, ...any) {}

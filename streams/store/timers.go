@@ -150,8 +150,7 @@ func (s *Store) ScanTimers(take func(Claimed) error) error {
 		})
 }
 
-// NewTimerIndex returns the index of a store. It seeks from group to group without reading all
-// entries.
+// NewTimerIndex returns the index of a store. It seeks from group to group.
 func NewTimerIndex(store *Store) (*TimerIndex, error) {
 	x := &TimerIndex{store: store, groups: make(map[string]*timerGroup)}
 	if err := x.readGroups(); err != nil {
@@ -160,7 +159,6 @@ func NewTimerIndex(store *Store) (*TimerIndex, error) {
 	return x, x.readMadeDue()
 }
 
-// readMadeDue reads which groups were made due, and deletes the marks of empty groups.
 func (x *TimerIndex) readMadeDue() error {
 	batch := x.store.Begin()
 	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1},
@@ -236,8 +234,8 @@ func (x *TimerIndex) Apply(b *Batch) {
 	}
 }
 
-// dropIfEmpty drops a group without entries, and its mark. If the deletion is lost in a crash, the
-// mark belongs to no group.
+// dropIfEmpty drops a group without entries, and its mark. A mark that survives a crash is
+// harmless.
 func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	if g == nil || len(g.claimed) > 0 {
 		return
@@ -372,8 +370,7 @@ func (x *TimerIndex) Stats() TimerStats {
 	return t
 }
 
-// ClaimOne claims one entry out of order, due or not. It returns false if the entry does not exist
-// or is already claimed.
+// ClaimOne claims one entry, due or not. It returns false if it does not exist or is claimed.
 func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed, bool, error) {
 	g := x.groups[group]
 	if g == nil {
@@ -396,8 +393,7 @@ const claimQuantum = 16
 
 // Claim claims at most total due entries, round-robin among groups, and calls take for each. allow
 // returns how many more entries of a group may be claimed. If it returns 0, the group is skipped
-// until one of its claims ends or Unblock is called. A negative number stops claiming. take is
-// called before the next call of allow.
+// until one of its claims ends or Unblock is called. A negative number stops claiming.
 func (x *TimerIndex) Claim(
 	nowMillis int64, total int, allow func(group string) int, take func(Claimed) error,
 ) error {
@@ -430,7 +426,6 @@ func (x *TimerIndex) Claim(
 	return nil
 }
 
-// claimOf claims up to n due entries of one group and moves the group to its next place.
 func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []Claimed, err error) {
 	g.nextMillis = math.MaxInt64
 	err = x.store.Scan(g.from, upperOf(g.name), func(key, value []byte) (bool, error) {
