@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// maxWaiters bounds how many goroutines may wait for rows at once.
 const maxWaiters = 10_000
 
 // ErrBusy means that too many goroutines are already waiting.
-var ErrBusy = errors.New("too many are waiting for the directory: try again")
+var ErrBusy = errors.New("too many requests are waiting for the directory: try again")
 
 // AwaitAccount waits until the account's row has at least that version.
 func (d *Directory) AwaitAccount(ctx context.Context, id string, version uint64) error {
@@ -37,7 +36,7 @@ func (d *Directory) AwaitWatch(ctx context.Context, id string, version uint64) e
 	})
 }
 
-// AwaitEndpointGone waits until the endpoint's row is gone, or says that the endpoint was deleted.
+// AwaitEndpointGone waits until the endpoint is deleted, or its row is.
 func (d *Directory) AwaitEndpointGone(ctx context.Context, id string) error {
 	return d.await(ctx, endpoints, id, func() (done, found bool, err error) {
 		e, found, err := d.readEndpoint(id)
@@ -45,7 +44,7 @@ func (d *Directory) AwaitEndpointGone(ctx context.Context, id string) error {
 	})
 }
 
-// AwaitWatchGone waits until the watch's row is gone, or says that the watch was deleted.
+// AwaitWatchGone waits until the watch is deleted, or its row is.
 func (d *Directory) AwaitWatchGone(ctx context.Context, id string) error {
 	return d.await(ctx, watches, id, func() (done, found bool, err error) {
 		w, found, err := d.Watch(id)
@@ -53,9 +52,8 @@ func (d *Directory) AwaitWatchGone(ctx context.Context, id string) error {
 	})
 }
 
-// await waits until check reports that it is done, or the row is deleted: no version follows. It
-// checks after each change of the row, and registers before it reads the row, so that it misses no
-// change in between.
+// await waits until check reports that it is done, or the row is deleted. It registers before it
+// reads the row, so that it misses no change in between.
 func (d *Directory) await(
 	ctx context.Context, t table, id string, check func() (done, found bool, err error),
 ) error {
@@ -91,7 +89,6 @@ type rowID struct {
 	id    string
 }
 
-// waiters are the goroutines that wait for changes, by row.
 type waiters struct {
 	mu    sync.Mutex
 	byRow map[rowID]*rowWaiters
@@ -105,7 +102,7 @@ type rowWaiters struct {
 
 func newWaiters() *waiters { return &waiters{byRow: make(map[rowID]*rowWaiters)} }
 
-// add counts a waiter in. The result is closed at the row's next change.
+// add registers a waiter and returns a channel that is closed at the row's next change.
 func (ws *waiters) add(row rowID) (changed <-chan struct{}, err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -122,7 +119,6 @@ func (ws *waiters) add(row rowID) (changed <-chan struct{}, err error) {
 	return of.changed, nil
 }
 
-// remove counts a waiter out.
 func (ws *waiters) remove(row rowID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -132,7 +128,6 @@ func (ws *waiters) remove(row rowID) {
 	}
 }
 
-// wake wakes the waiters of rows after their changes are committed.
 func (ws *waiters) wake(changes []change) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

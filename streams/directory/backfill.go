@@ -8,13 +8,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// backfillKey is ordered by account, so that accounts can take turns.
+// backfillKey sorts by account, so that accounts can take turns.
 func backfillKey(accountID, watchID string) []byte {
 	key := append(make([]byte, 0, 2+len(accountID)+len(watchID)), spaceBackfills)
 	return append(append(append(key, accountID...), 0), watchID...)
 }
 
-// backfillsOf returns the index key of a watch that has a backfill in progress or an open part.
 func backfillsOf(w domain.Watch) [][]byte {
 	if !w.AwaitsFollower() {
 		return nil
@@ -26,8 +25,6 @@ func unadmittedKey(watchID string) []byte {
 	return append(append(make([]byte, 0, 1+len(watchID)), spaceUnadmitted), watchID...)
 }
 
-// unadmittedOf returns the index key of a watch whose first live ledger is not recorded
-// yet.
 func unadmittedOf(w domain.Watch) [][]byte {
 	if w.ID == "" || w.LiveSince != 0 || w.Deleted() {
 		return nil
@@ -35,9 +32,9 @@ func unadmittedOf(w domain.Watch) [][]byte {
 	return [][]byte{unadmittedKey(w.ID)}
 }
 
-// indexUnadmitted indexes a watch if its first live ledger is not recorded, unless it has missed
-// ledgers because its endpoint is deleted: it cannot be admitted before it has another endpoint,
-// and then its row is written again.
+// indexUnadmitted indexes a watch without a recorded first live ledger, unless it has missed
+// ledgers because its endpoint is deleted: it cannot be admitted before another endpoint rewrites
+// its row.
 func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 	listed := unadmittedOf(after)
 	if len(listed) > 0 && after.MissedSince != 0 {
@@ -55,10 +52,9 @@ func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 	return relist(batch, nil, listed)
 }
 
-// EachUnadmitted calls take for each watch whose first live ledger is not recorded, by id, until
-// take fails. It holds at most a few hundred ids at a time. It also passes a watch that has missed
-// ledgers because its endpoint is deleted once the watch has another endpoint. The index may list
-// it earlier, if its row was read before the deletion of the endpoint.
+// EachUnadmitted calls take for each watch without a recorded first live ledger, by id, until take
+// fails. It omits watches that have missed ledgers and whose endpoint is still deleted, which the
+// index may contain. It keeps at most a few hundred ids in memory.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	return d.eachIndexed(spaceUnadmitted, unadmittedOf, func(w domain.Watch) error {
 		if w.MissedSince != 0 {
@@ -70,7 +66,7 @@ func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	})
 }
 
-// EachOpenPart calls take for each open part of a backfill, like EachUnadmitted for watches.
+// EachOpenPart calls take for each open part of a backfill, until take fails.
 func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
 	return d.eachIndexed(spaceBackfills, backfillsOf, func(w domain.Watch) error {
 		for _, part := range w.Parts {
@@ -97,7 +93,7 @@ func (d *Directory) eachIndexed(
 				return err
 			}
 			if !found || len(keysOf(w)) == 0 {
-				continue // it changed since the index was read
+				continue // changed since the index was read
 			}
 			if err := take(w); err != nil {
 				return err
@@ -110,9 +106,9 @@ func (d *Directory) eachIndexed(
 	}
 }
 
-// NextBackfill returns the first watch with a backfill in progress or an open part after a given
-// watch of an account, ordered by account and then by watch. Without a watch it returns the first
-// one of the next account, and without an account the first of all.
+// NextBackfill returns the first watch with a backfill in progress or an open part after the given
+// one, ordered by account and then by watch. Without a watch it starts at the next account, and
+// without an account at the first.
 func (d *Directory) NextBackfill(
 	accountID, afterWatchID string,
 ) (w domain.Watch, found bool, err error) {
@@ -129,7 +125,7 @@ func (d *Directory) NextBackfill(
 	}
 	if w, found, err = d.Watch(watchOfKey(keys[0])); err == nil &&
 		(!found || !w.AwaitsFollower()) {
-		return domain.Watch{}, false, nil // it changed since the index was read
+		return domain.Watch{}, false, nil // changed since the index was read
 	}
 	return w, found, err
 }

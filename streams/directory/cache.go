@@ -7,18 +7,17 @@ import (
 )
 
 const (
-	// cachedKeys and cachedEndpoints bound the number of decoded rows in memory: each request looks
-	// up a key, which takes about 300 bytes; an endpoint with all its headers takes about 20 KiB.
+	// Sizes of the caches of decoded rows. Each request looks up a key, which takes about 300 bytes.
+	// An endpoint with all its headers takes about 20 KiB.
 	cachedKeys      = 10_000
 	cachedEndpoints = 1_000
 )
 
-// rowCache caches decoded rows until they change. Its values are shared: callers must not change
+// rowCache caches decoded rows until they change. Its values are shared, so callers must not change
 // them. A nil cache caches nothing.
 //
-// The goroutine that fills the store drops changed rows after their batch is committed and before
-// its position is published. A caller that has waited for a position therefore reads nothing older
-// from the cache than from the store.
+// Changed rows are dropped after their batch is committed and before its position is published. So
+// a caller that has waited for a position reads nothing older from the cache than from the store.
 type rowCache[V any] struct {
 	mu    sync.Mutex
 	byKey *simplelru.LRU[string, V]
@@ -28,12 +27,11 @@ type rowCache[V any] struct {
 func newRowCache[V any](size int) *rowCache[V] {
 	byKey, err := simplelru.NewLRU[string, V](size, nil)
 	if err != nil {
-		panic(err) // sizes are constants
+		panic(err)
 	}
 	return &rowCache[V]{byKey: byKey}
 }
 
-// get returns a cached value, or reads it. A missing row is not cached.
 func (c *rowCache[V]) get(key string, read func() (V, bool, error)) (V, bool, error) {
 	if c == nil {
 		return read()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// format is the version of the store's format. A store of another format is refilled.
+	// format is the version of the store's format. A store in another format is refilled.
 	format = 10
 
 	defaultCacheBytes    = 64 << 20
@@ -29,32 +29,30 @@ const (
 
 	// wholeFor is how long a store may go without reaching the tables' ends before it may miss
 	// tombstones: half of Kafka's delete.retention.ms.
-	wholeFor = 12 * time.Hour
-	// wholeNoteEvery is how often the time of the last confirmation is stored.
+	wholeFor       = 12 * time.Hour
 	wholeNoteEvery = time.Minute
 )
 
-// ErrRebuild means that the tables are no longer those that the store was filled from. Reopening
-// the directory refills it.
+// ErrRebuild means that the store is not filled from these tables. Reopening the directory refills
+// it.
 var ErrRebuild = errors.New("the directory must be rebuilt: restart this process")
 
 // ErrEnded means that the directory is no longer being filled.
 var ErrEnded = errors.New("the directory has stopped")
 
-// Config configures a directory: its source and its store.
 type Config struct {
 	Cluster       kafka.Cluster
-	Dir           string             // the store's folder
-	FS            vfs.FS             // nil: the disk
-	CacheBytes    int64              // bounds the store's block cache; 0: 64 MiB
-	MemTableBytes uint64             // bounds each write buffer of the store; 0: 16 MiB
-	ConfirmEvery  time.Duration      // how often the tables' ends are read; 0: 500 ms
+	Dir           string
+	FS            vfs.FS             // nil for the disk
+	CacheBytes    int64              // the store's block cache; default: 64 MiB
+	MemTableBytes uint64             // each write buffer of the store; default: 16 MiB
+	ConfirmEvery  time.Duration      // how often to read the tables' ends; default: 500 ms
 	OnUnreadable  func(topic string) // called for each record that cannot be decoded; may be nil
 	Now           func() time.Time
 	Logger        *slog.Logger
 }
 
-// Directory is the read model. Its reads may be called from any goroutine until Close.
+// Directory is the read model. Its reads are safe for concurrent use until Close.
 type Directory struct {
 	cfg      Config
 	identity string
@@ -65,29 +63,28 @@ type Directory struct {
 	waiters  *waiters
 	wallets  *walletSet
 
-	keys      *rowCache[ownedKey] // by their hashes
+	keys      *rowCache[ownedKey] // by hash
 	endpoints *rowCache[domain.Endpoint]
 
 	fresh freshness
 
 	stopping chan struct{}
-	running  sync.Mutex // held by Run, and by Close once that has returned
+	running  sync.Mutex // held by Run, and then by Close
 	mu       sync.Mutex
 	closed   bool
-	ran      bool          // Run was called
-	filled   bool          // and has read from the tables
-	ended    chan struct{} // closed once Run has returned; another run makes another
+	ran      bool
+	filled   bool          // Run has read from the tables
+	ended    chan struct{} // closed once Run has returned, and replaced by the next one
 }
 
-// Ends reads the start and end offsets of topics, by partition.
+// Ends reads the first offsets and ends of topics, by partition.
 type Ends interface {
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Of(ctx context.Context, topic string) (map[int32]int64, error)
 	OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64
 }
 
-// Open opens the store, empties it if it cannot be continued, and determines the positions
-// to continue at. It asks the cluster, so the tables must exist.
+// Open opens the store and finds the positions at which to continue. The tables must exist.
 func Open(ctx context.Context, cfg Config) (*Directory, error) {
 	identity, err := identityOf(ctx, cfg.Cluster)
 	if err != nil {
@@ -106,8 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Directory, error) {
 	return d, nil
 }
 
-// OpenOn is Open without a cluster, for a simulation: the caller reads the tables, passes the
-// records to Take, and does not call Run.
+// OpenOn is Open for a simulation, which reads the tables, calls Take, and does not call Run.
 func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Directory, error) {
 	if cfg.CacheBytes == 0 {
 		cfg.CacheBytes = defaultCacheBytes
@@ -163,7 +159,6 @@ func identityOf(ctx context.Context, c kafka.Cluster) (string, error) {
 	return b.String(), nil
 }
 
-// begin decides whether the store can be continued, and from which offsets.
 func (d *Directory) begin(ctx context.Context) error {
 	now := d.cfg.Now()
 	whole, err := d.wholeAt()
@@ -176,7 +171,7 @@ func (d *Directory) begin(ctx context.Context) error {
 		return err
 	}
 	if age := now.Sub(whole).Abs(); !whole.IsZero() && age > wholeFor {
-		d.cfg.Logger.Warn("the directory was offline for too long to know all deletions and is rebuilt",
+		d.cfg.Logger.Warn("the directory was offline too long to know all deletions; rebuilding it",
 			"away", age)
 		rebuild = true
 	}
@@ -203,9 +198,8 @@ func (d *Directory) begin(ctx context.Context) error {
 	return nil
 }
 
-// positions returns the offset at which each partition continues: its checkpoint, or its first
-// record if compaction has moved that further. A checkpoint after the end means that the table lost
-// records.
+// positions returns where each partition continues: at its checkpoint, or at its first record if
+// compaction has removed that. A checkpoint after the end means that the table lost records.
 func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
 	from := make(kafka.Offsets)
 	for _, t := range tables {
@@ -228,10 +222,10 @@ func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
 				return nil, err
 			}
 			if ended, known := epochEnds[p]; known && ended < at {
-				d.cfg.Logger.Error("a table was truncated, as by an unclean election, and the directory is "+
-					"rebuilt", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
-				return nil, fmt.Errorf("directory: partition %d of %s was cut at %d, before the checkpoint "+
-					"%d: %w", p, t.topic, ended, at, ErrRebuild)
+				d.cfg.Logger.Error("a table was truncated, for example by an unclean leader election; "+
+					"rebuilding the directory", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
+				return nil, fmt.Errorf("directory: partition %d of %s was truncated at %d, before the "+
+					"checkpoint %d: %w", p, t.topic, ended, at, ErrRebuild)
 			}
 			if at > end {
 				d.cfg.Logger.Warn("the directory is ahead of its table", "table", t.topic, "partition", p,
@@ -245,7 +239,6 @@ func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
 	return from, nil
 }
 
-// epochEnds returns where the leader epochs of the stored rows of a table ended.
 func (d *Directory) epochEnds(
 	ctx context.Context, topic string, of map[int32]int64,
 ) (map[int32]int64, error) {
@@ -262,8 +255,7 @@ func (d *Directory) epochEnds(
 	return d.ends.OfEpochs(ctx, topic, epochs), nil
 }
 
-// wholeAt returns when the store was last known to have reached the tables' ends, or was created;
-// zero for an empty store.
+// wholeAt returns when the store last reached the tables' ends, or was created.
 func (d *Directory) wholeAt() (time.Time, error) {
 	value, err := d.store.Get(wholeKey)
 	if err != nil || len(value) != 8 {
@@ -282,9 +274,9 @@ func (d *Directory) noteWhole(at time.Time) error {
 	return batch.Commit()
 }
 
-// Run fills the directory until ctx ends or Close is called; then it returns nil. Any other return
-// is an error that waiting does not fix, such as a row that only a newer program can read. Run
-// waits for an unavailable cluster. After an error other than ErrRebuild, it may be called again.
+// Run fills the directory until ctx is done or Close is called, and then returns nil. It waits
+// while the cluster is unavailable, and returns an error if waiting does not help, for example if a
+// row requires a newer version. It may be called again unless the error is ErrRebuild.
 func (d *Directory) Run(ctx context.Context) error {
 	d.running.Lock()
 	defer d.running.Unlock()
@@ -316,7 +308,6 @@ func (d *Directory) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// over is closed once Run has returned.
 func (d *Directory) over() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -333,7 +324,7 @@ func (d *Directory) Close() error {
 		return nil
 	}
 	close(d.stopping)
-	d.running.Lock() // a run that begins later ends at once
+	d.running.Lock() // a run that begins later stops immediately
 	defer d.running.Unlock()
 	d.close()
 	if err := d.store.Close(); err != nil {
@@ -342,7 +333,6 @@ func (d *Directory) Close() error {
 	return nil
 }
 
-// table is one of the topics that the directory is filled from.
 type table struct {
 	topic string
 	space byte // the first byte of its rows' keys

@@ -11,20 +11,18 @@ import (
 )
 
 const (
-	// fillBatch bounds the records of one batch of the store.
 	fillBatch = 4096
 
-	firstWait = 100 * time.Millisecond // before the tables are read again
+	firstWait = 100 * time.Millisecond // before reading the tables again
 	lastWait  = 5 * time.Second
 )
 
-// fill reads the tables until ctx ends or a permanent error occurs.
 func (d *Directory) fill(ctx context.Context) error {
 	policy := retry.Policy{
 		First: firstWait,
 		Last:  lastWait,
 		OnFailure: retry.Warn(d.cfg.Logger,
-			"the directory could not read its tables and tries again"),
+			"the directory could not read its tables; retrying"),
 	}
 	return retry.Forever(ctx, policy, func() (moved bool, err error) {
 		if d.filled {
@@ -38,8 +36,7 @@ func (d *Directory) fill(ctx context.Context) error {
 }
 
 // sameTables fails if the tables were recreated or truncated while the directory runs. The store
-// may then hold more than the tables, but it must not be emptied under its readers. An unavailable
-// cluster is not a fault of the tables.
+// must not be emptied while it is in use. An unavailable cluster is not an error.
 func (d *Directory) sameTables(ctx context.Context) error {
 	identity, err := identityOf(ctx, d.cfg.Cluster)
 	if err != nil {
@@ -55,8 +52,7 @@ func (d *Directory) sameTables(ctx context.Context) error {
 }
 
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
-	// Compaction removes only superseded or already read records (doc.go), so reading continues at
-	// the oldest record if the requested one is gone.
+	// Compaction removes only superseded or already read records (doc.go), so skipping is safe.
 	r, err := d.cfg.Cluster.NewReader(kafka.ReaderConfig{From: d.progress.all(), SkipExpired: true})
 	if err != nil {
 		return false, err
@@ -79,8 +75,8 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
-// distrust marks the store to be refilled at the next opening if its reader got records that the
-// tables do not have, or no longer have.
+// distrust marks the store to be refilled when it is next opened, if the tables do not have what
+// was read from them.
 func (d *Directory) distrust(err error) error {
 	if !errors.Is(err, kafka.ErrAborted) && !errors.Is(err, kafka.ErrCut) {
 		return err
@@ -89,11 +85,8 @@ func (d *Directory) distrust(err error) error {
 		d.store.Distrust()))
 }
 
-// passOver logs a record that is not a row of its table. The previous row of its key stays. A row
-// of a newer version is not skipped: its content, such as which payments are watched, must not be
-// missed.
 func (d *Directory) passOver(rec kafka.Record, why error) {
-	d.cfg.Logger.Error("a record of a table cannot be read and is skipped; the row before it "+
+	d.cfg.Logger.Error("a record of a table cannot be read and is skipped; the previous row "+
 		"stays until the object changes",
 		"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "error", why)
 	if d.cfg.OnUnreadable != nil {
@@ -104,13 +97,11 @@ func (d *Directory) passOver(rec kafka.Record, why error) {
 // Positions are the positions of a reader of the tables.
 type Positions interface {
 	Position(topic string, partition int32) int64
-	// Epoch returns the epoch of the leader that wrote the previous record, or a negative number if
-	// none was read.
+	// Epoch returns the epoch of the leader that wrote the previous record, or a negative number.
 	Epoch(topic string, partition int32) int32
 }
 
-// Take writes records, with the positions after them, and then publishes both. Run calls it;
-// without Run, the reader of the tables does.
+// Take writes records, with the positions after them, and then publishes both. Run calls it.
 func (d *Directory) Take(r Positions, records []kafka.Record) (err error) {
 	batch := d.store.Begin()
 	defer func() {
@@ -143,7 +134,7 @@ func (d *Directory) Take(r Positions, records []kafka.Record) (err error) {
 			}
 		}
 	}
-	for _, c := range changes { // before the commit: a reader of the rows finds their wallets
+	for _, c := range changes { // before the commit, so that a reader of the rows finds their wallets
 		if c.wallet != "" {
 			d.wallets.add([]byte(c.wallet))
 		}

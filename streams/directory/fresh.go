@@ -12,25 +12,24 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// FreshFor is the maximum age of the latest confirmation before the directory is not trusted: a
-// revoked key is refused everywhere within this time (docs/architecture.md).
+// FreshFor is how long a confirmation counts. A revoked key is rejected everywhere within this time
+// (docs/architecture.md).
 const FreshFor = 5 * time.Second
 
-// ErrStale means that the directory may be behind the tables. Authentication then answers 503.
+// ErrStale means that the directory may be behind the tables. Authentication then returns 503.
 var ErrStale = errors.New("the directory has not confirmed its tables within 5 s")
 
-// freshness is when the directory was last known to hold everything in the tables.
+// freshness is when the directory was last known to contain everything in the tables.
 type freshness struct {
 	mu        sync.Mutex
-	confirmed time.Time // by this process; zero: not yet
+	confirmed time.Time // by this process; zero if not yet
 	whole     time.Time // by this or an earlier process
-	noted     time.Time // the stored time
+	noted     time.Time
 }
 
 func (f *freshness) begin(whole time.Time) { f.whole, f.noted = whole, whole }
 
-// Fresh returns nil if the directory's current position was at or after the tables' ends less than
-// 5 s ago; else ErrStale.
+// Fresh returns ErrStale unless the directory was at or after the tables' ends less than 5 s ago.
 func (d *Directory) Fresh() error {
 	d.fresh.mu.Lock()
 	confirmed := d.fresh.confirmed
@@ -44,8 +43,8 @@ func (d *Directory) Fresh() error {
 	return nil
 }
 
-// age returns the larger of the ages by the monotonic and the wall clock: the first stops while a
-// machine sleeps, the second can be set back.
+// age returns the larger age of the monotonic clock, which stops while a machine sleeps, and the
+// wall clock, which can be set back.
 func age(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
@@ -75,8 +74,7 @@ func (d *Directory) confirmLoop(ctx context.Context) error {
 	}
 }
 
-// confirm reads the tables' ends and waits until they are reached. The confirmed time is the time
-// before the request.
+// confirm reads the tables' ends and waits until they are reached.
 func (d *Directory) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FreshFor)
 	defer cancel()
@@ -96,8 +94,8 @@ func (d *Directory) confirm(ctx context.Context) error {
 	}
 	f.mu.Unlock()
 	if away > wholeFor {
-		return fmt.Errorf("directory: it was away from its tables for %s and may have missed "+
-			"deletions: %w", away, ErrRebuild)
+		return fmt.Errorf("directory: it had no connection to its tables for %s and may have "+
+			"missed deletions: %w", away, ErrRebuild)
 	}
 	if age(asked, f.noted) < wholeNoteEvery {
 		return nil
@@ -112,7 +110,7 @@ func (d *Directory) Confirm(ctx context.Context) error {
 	return d.confirmTables(ctx, accounts, endpoints, watches)
 }
 
-// ConfirmKeys waits like Confirm, for accounts with their keys only.
+// ConfirmKeys is Confirm for accounts, with their keys, only.
 func (d *Directory) ConfirmKeys(ctx context.Context) error { return d.confirmTables(ctx, accounts) }
 
 func (d *Directory) confirmTables(ctx context.Context, tables ...table) error {
@@ -133,7 +131,7 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (kafka.Offsets, err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, fmt.Errorf("directory: taking the tables' ends: %w", err)
+		return nil, fmt.Errorf("directory: reading the tables' ends: %w", err)
 	}
 	ends := make(kafka.Offsets, len(of))
 	for i, t := range of {
@@ -142,8 +140,7 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (kafka.Offsets, err
 	return ends, nil
 }
 
-// Barrier returns the ends of the tables that matching reads. A directory that has Reached them has
-// every watch and endpoint that was acknowledged before.
+// Barrier returns the ends of the tables that matching reads, to wait for with Reached.
 func (d *Directory) Barrier(ctx context.Context) (kafka.Offsets, error) {
 	return d.endsOf(ctx, watches, endpoints)
 }
@@ -160,7 +157,7 @@ func (d *Directory) Position() kafka.Offsets { return d.progress.all() }
 
 // CatchUp waits until the directory has every watch and endpoint that was acknowledged before the
 // call, and returns its position in each partition of `watches`. It waits for open transactions, so
-// ctx should allow for a dead writer's timeout (10 s). It is cheap if there is nothing to wait for.
+// ctx should allow for a dead writer's timeout (10 s).
 func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64, err error) {
 	ends, err := d.Barrier(ctx)
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// maxLooked bounds the rows that one page reads: with a rare filter a page may end there,
-// with the position to continue at.
+// maxLooked bounds the rows that one page reads. With a rare filter, a page may end there.
 const maxLooked = 2000
 
-// maxLookedBytes bounds the rows of a page in the same way. A page exceeds it by one row at most.
+// maxLookedBytes bounds them by size. A page may exceed it by one row.
 const maxLookedBytes = 1 << 20
 
 // Kinds of lists, the second byte of their keys.
@@ -32,15 +31,14 @@ func listOf(kind byte, scope string) []byte {
 	return append(append(key, scope...), 0)
 }
 
-// walletPrefix returns the prefix of the watches of a wallet, in all accounts.
+// walletPrefix returns the prefix of a wallet's watches in all accounts.
 func walletPrefix(wallet string) []byte {
 	key := append(make([]byte, 0, 2+len(wallet)), spaceWallets)
 	return append(append(key, wallet...), 0)
 }
 
 // walletList returns the prefix of an account's watches of a wallet, which is both a list of the
-// API and a part of the range that matching reads. A hash stands for the account, which the row
-// names in full: a list skips watches of another account with the same hash.
+// API and a part of the range that matching reads. Other accounts may have the same hash.
 func walletList(wallet, accountID string) []byte {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(accountID))
@@ -49,8 +47,7 @@ func walletList(wallet, accountID string) []byte {
 
 const walletListBytes = 4 + 1 // of a key after the wallet's prefix: hash, 0x00
 
-// endOf returns the first key after all keys with one of the prefixes above, which all end with
-// 0x00.
+// endOf returns the first key after all keys with a prefix, which ends with 0x00.
 func endOf(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	end[len(end)-1]++
@@ -59,15 +56,13 @@ func endOf(prefix []byte) []byte {
 
 const entryTimeBytes = 8 // of the creation, in an entry's key
 
-// entryKey returns the key of an entry in a list: newest first, then by id.
+// entryKey returns the key of a list entry: newest first, then by id.
 func entryKey(list []byte, createdAtMillis int64, id string) []byte {
 	key := append(make([]byte, 0, len(list)+entryTimeBytes+len(id)), list...)
 	key = binary.BigEndian.AppendUint64(key, math.MaxUint64-uint64(createdAtMillis))
 	return append(key, id...)
 }
 
-// placesOfEndpoint returns the keys under which an endpoint is listed. A deleted endpoint is not
-// listed.
 func placesOfEndpoint(e domain.Endpoint) [][]byte {
 	if !e.Exists() || e.Deleted() {
 		return nil
@@ -85,7 +80,7 @@ func placesOfWatch(w domain.Watch) [][]byte {
 	}
 }
 
-// walletOf returns the key under which a watch, even a deleted one, is found by its wallet.
+// walletOf returns the wallet index key of a watch, even of a deleted one.
 func walletOf(w domain.Watch) [][]byte {
 	if w.WalletAddress == "" {
 		return nil
@@ -93,8 +88,6 @@ func walletOf(w domain.Watch) [][]byte {
 	return [][]byte{entryKey(walletList(w.WalletAddress, w.AccountID), w.CreatedAtMillis, w.ID)}
 }
 
-// relist moves an object from its former keys to its current ones. Unchanged keys are not written
-// again.
 func relist(batch *store.Batch, before, after [][]byte) error {
 	has := func(keys [][]byte, key []byte) bool {
 		return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
@@ -119,7 +112,7 @@ func relist(batch *store.Batch, before, after [][]byte) error {
 }
 
 // Endpoints returns at most limit endpoints of an account, newest first, after a position. next is
-// nil at the end of the list. A page may have fewer than limit and not be the last.
+// nil at the end of the list. Any page may have fewer than limit endpoints.
 func (d *Directory) Endpoints(
 	f readmodel.EndpointFilter, after *readmodel.Position, limit int,
 ) (page []domain.Endpoint, next *readmodel.Position, err error) {
@@ -129,7 +122,7 @@ func (d *Directory) Endpoints(
 	})
 }
 
-// Watches returns watches of an account in the same way.
+// Watches returns watches of an account, like [Directory.Endpoints].
 func (d *Directory) Watches(
 	f readmodel.WatchFilter, after *readmodel.Position, limit int,
 ) (page []domain.Watch, next *readmodel.Position, err error) {
@@ -148,13 +141,13 @@ func (d *Directory) Watches(
 }
 
 const (
-	leftWatchesMax  = 100    // ids that LeftWatches returns
-	leftWatchesRead = 10_000 // watches that it counts
+	leftWatchesMax  = 100    // that LeftWatches returns
+	leftWatchesRead = 10_000 // that it counts
 	leftWatchesPage = 250
 )
 
-// LeftWatches returns the watches that lose their endpoint when it is deleted: their number, up to
-// 10,000, and the ids of the first 100.
+// LeftWatches returns how many watches, up to 10,000, lose their endpoint when it is deleted, and
+// the ids of the first 100.
 func (d *Directory) LeftWatches(accountID, endpointID string) (total int, ids []string, err error) {
 	filter := readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID}
 	ids = []string{}
@@ -176,8 +169,7 @@ func (d *Directory) LeftWatches(accountID, endpointID string) (total int, ids []
 	return total, ids, nil
 }
 
-// list reads a page. An object that changes in the meantime is returned as it was or as it is; one
-// that left the list is skipped.
+// list reads a page. An object that changes in the meantime may be returned in either form.
 func list[T any](
 	d *Directory, entries []byte, after *readmodel.Position, limit int,
 	t table, decode func([]byte) (T, error), keep func(T) bool,

@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// progress holds the offset up to which the store has each partition. One goroutine moves it, any
-// may wait for it.
+// progress contains the offset up to which the store has each partition.
 type progress struct {
 	mu    sync.Mutex
 	at    kafka.Offsets
@@ -31,8 +30,8 @@ func (p *progress) all() kafka.Offsets {
 	return c
 }
 
-// ahead returns the positions in which a reader is ahead. A reader that is behind was reset because
-// a table lost its end.
+// ahead returns the positions in which a reader is ahead. One that is behind was reset because a
+// table was truncated.
 func (p *progress) ahead(r Positions) (kafka.Offsets, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +83,6 @@ func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends kafka.
 	}
 }
 
-// behind names a partition that has not reached its end, or returns "".
 func (p *progress) behind(ends kafka.Offsets) string {
 	for topic, partitions := range ends {
 		for n, end := range partitions {

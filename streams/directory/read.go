@@ -9,14 +9,13 @@ import (
 
 const watchPage = 256 // ids read at a time
 
-// ownedKey is an API key and its account.
 type ownedKey struct {
 	key       domain.Key
 	accountID string
 }
 
-// KeyByHash finds an API key by the SHA-256 of the whole key, and its account. The key is shared:
-// callers must not change it.
+// KeyByHash returns an API key and its account by the key's SHA-256. The key is shared, so callers
+// must not change it.
 func (d *Directory) KeyByHash(
 	hash []byte,
 ) (key domain.Key, accountID string, found bool, err error) {
@@ -48,14 +47,14 @@ func (d *Directory) Account(id string) (domain.Account, bool, error) {
 	return get(d, accounts, id, accountOf)
 }
 
-// Counts returns what an account has, besides its keys, and what it may have.
+// Counts returns an account's usage, except for keys, and its quotas.
 func (d *Directory) Counts(accountID string) (used, quotas domain.Counts, err error) {
 	value, err := d.store.Get(countsKey(accountID))
 	used, quotas = countsOf(value)
 	return used, quotas.Or(domain.DefaultQuotas()), err
 }
 
-// Endpoint returns an endpoint's row. It is shared: callers must not change what it points to.
+// Endpoint returns an endpoint's row. It is shared, so callers must not change what it points to.
 func (d *Directory) Endpoint(id string) (domain.Endpoint, bool, error) {
 	return d.endpoints.get(id, func() (domain.Endpoint, bool, error) { return d.readEndpoint(id) })
 }
@@ -69,7 +68,7 @@ func (d *Directory) Watch(id string) (domain.Watch, bool, error) {
 	return get(d, watches, id, watchOf)
 }
 
-// KeyUsedAt returns when a key was last used, to the minute; 0: never, or unknown.
+// KeyUsedAt returns when a key was last used, to the minute, or 0 if never or unknown.
 func (d *Directory) KeyUsedAt(keyID string) (millis int64, err error) {
 	millis, _, err = get(d, keyUses, keyID, keyUseOf)
 	return millis, err
@@ -88,9 +87,8 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 	return value, row != nil, nil
 }
 
-// EachWatchOfWallet calls take for each watch of a wallet, by the hash of its account, newest
-// first, until take fails. It holds at most a few hundred ids at a time. A watch that changes in
-// the meantime is passed as it was or as it is.
+// EachWatchOfWallet calls take for each watch of a wallet, by a hash of its account, newest first,
+// until take fails. It keeps at most a few hundred ids in memory.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
 	if !d.wallets.mayHave(wallet) {
 		return nil
@@ -108,7 +106,7 @@ func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) err
 				return err
 			}
 			if !found || w.WalletAddress != wallet {
-				continue // it changed since the index was read
+				continue // changed since the index was read
 			}
 			if err := take(w); err != nil {
 				return err
@@ -121,9 +119,8 @@ func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) err
 	}
 }
 
-// watchesOfWallet returns a page of watch ids from the wallet index, and its last key.
 func (d *Directory) watchesOfWallet(from, upper []byte) (ids []string, last []byte, err error) {
-	prefix := len(upper) // as long as the wallet's
+	prefix := len(upper)
 	err = d.store.Scan(from, upper, func(key, _ []byte) (bool, error) {
 		ids = append(ids, string(key[prefix+walletListBytes+entryTimeBytes:]))
 		last = append(last[:0], key...)
@@ -132,7 +129,7 @@ func (d *Directory) watchesOfWallet(from, upper []byte) (ids []string, last []by
 	return ids, last, err
 }
 
-// EachMatchingWatch is EachWatchOfWallet without the watches that were deleted.
+// EachMatchingWatch is EachWatchOfWallet without deleted watches.
 func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) error) error {
 	return d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
 		if w.Deleted() {

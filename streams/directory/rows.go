@@ -38,7 +38,7 @@ func hashKey(hash []byte) []byte {
 	return append(append(make([]byte, 0, 1+len(hash)), spaceKeyHashes), hash...)
 }
 
-// A row is stored with the schema version of its record's headers: length of the version's
+// packRow stores a row with the schema version of its record's headers: length of the version's
 // name (1 byte), the name, the record's value.
 func packRow(m schemas.Message) []byte {
 	row := make([]byte, 0, 1+len(m.Version)+len(m.Value))
@@ -49,7 +49,7 @@ func packRow(m schemas.Message) []byte {
 func unpackRow(typ string, row []byte) (schemas.Message, error) {
 	if len(row) == 0 || len(row) < 1+int(row[0]) {
 		return schemas.Message{}, fmt.Errorf("directory: a row of type %s is damaged: delete the "+
-			"directory's folder, it is filled again", typ)
+			"directory's folder to refill it", typ)
 	}
 	end := 1 + int(row[0])
 	return schemas.Message{Type: typ, Version: string(row[1:end]), Value: row[end:]}, nil
@@ -67,7 +67,6 @@ func keyUseOf(row []byte) (int64, error) {
 }
 func watchOf(row []byte) (domain.Watch, error) { return decoded(row, "Watch", schemas.DecodeWatch) }
 
-// decoded decodes a stored row; no row is the zero value.
 func decoded[T any](row []byte, typ string, decode func(schemas.Message) (T, error)) (T, error) {
 	var none T
 	if row == nil {
@@ -80,12 +79,11 @@ func decoded[T any](row []byte, typ string, decode func(schemas.Message) (T, err
 	return decode(m)
 }
 
-// change is a row that changed.
 type change struct {
 	table  table
 	id     string
-	wallet string   // of a watch that is new, or has another wallet than before
-	hashes []string // of the keys that an account had or has
+	wallet string   // of a watch that is new or has moved to another wallet
+	hashes []string // of the account's keys before and after
 }
 
 func apply(batch *store.Batch, rec kafka.Record) (change, error) {
@@ -105,7 +103,7 @@ func apply(batch *store.Batch, rec kafka.Record) (change, error) {
 		c = change{table: keyUses, id: id}
 		_, err = replace(batch, keyUses, id, rec, schemas.DecodeKeyUse, func(int64) string { return id })
 	default:
-		err = fmt.Errorf("directory: no table is called %s", rec.Topic)
+		err = fmt.Errorf("directory: unknown table %s", rec.Topic)
 	}
 	if err != nil {
 		return c, fmt.Errorf("directory: record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition,
@@ -179,7 +177,6 @@ func countsKey(accountID string) []byte {
 	return append(append(make([]byte, 0, 1+len(accountID)), spaceCounts), accountID...)
 }
 
-// stored adds the size of its row to what an object counts for.
 func stored(c domain.Counts, rowBytes int) domain.Counts {
 	if c != (domain.Counts{}) {
 		c.StoredBytes = uint64(rowBytes) // #nosec G115 -- a length
@@ -187,7 +184,6 @@ func stored(c domain.Counts, rowBytes int) domain.Counts {
 	return c
 }
 
-// count adds to what an account has, and takes away from it.
 func count(batch *store.Batch, accountID string, added, taken domain.Counts) error {
 	if added == taken {
 		return nil
@@ -200,8 +196,8 @@ func count(batch *store.Batch, accountID string, added, taken domain.Counts) err
 	return batch.Set(countsKey(accountID), packCounts(used.Plus(added, taken), quotas))
 }
 
-// setQuotas stores an account's quotas with its counts: a request that checks both reads one short
-// entry, and not the account's row with all its keys.
+// setQuotas stores an account's quotas with its usage, so that checking both does not read the
+// account's row with all its keys.
 func setQuotas(batch *store.Batch, accountID string, quotas domain.Counts) error {
 	value, err := batch.Get(countsKey(accountID))
 	if err != nil {
@@ -234,7 +230,6 @@ func countsOf(value []byte) (used, quotas domain.Counts) {
 	return used, quotas
 }
 
-// readRow returns a row and how many bytes it has; no row is the zero value.
 func readRow[T any](
 	batch *store.Batch, t table, id string, decode func([]byte) (T, error),
 ) (value T, size int, err error) {
@@ -249,13 +244,12 @@ func readRow[T any](
 	return value, size, err
 }
 
-// unreadable is the error of a record that is not a row. Nothing of it was written.
+// unreadable means that a record is not a row. Nothing of it was written.
 type unreadable struct{ error }
 
 func (e unreadable) Unwrap() error { return e.error }
 
-// replace writes a record's row. If the record is a tombstone, it deletes the row and returns the
-// zero value.
+// replace writes a record's row. For a tombstone, it deletes the row and returns the zero value.
 func replace[T any](
 	batch *store.Batch, t table, id string, rec kafka.Record,
 	decode func(schemas.Message) (T, error),

@@ -6,11 +6,9 @@ import (
 	"sync"
 )
 
-// walletSet has the hash of each wallet in the index 0x14: most payments go to unwatched wallets,
-// which then cost no read of the store. It has every watched wallet. A wallet whose last watch is
-// gone stays until the next start, and costs a read, like a wallet with an equal hash.
-//
-// It is safe for use by any goroutine.
+// walletSet contains the hash of each watched wallet, so that most payments need no read of the
+// store. A wallet that is no longer watched stays until the next start. It is safe for concurrent
+// use.
 type walletSet struct {
 	seed   maphash.Seed
 	mu     sync.RWMutex
@@ -35,7 +33,6 @@ func (s *walletSet) mayHave(wallet string) bool {
 	return has
 }
 
-// readWallets fills the set with the stored wallets.
 func (d *Directory) readWallets() error {
 	return d.store.Scan([]byte{spaceWallets}, []byte{spaceWallets + 1},
 		func(key, _ []byte) (bool, error) {
