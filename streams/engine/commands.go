@@ -62,8 +62,8 @@ func (m *machine) command(t *task.Turn, r kafka.Record) error {
 	return m.record(t, c.Body.Aggregate(), c.ID, handled)
 }
 
-// decide records a command's changes and returns its answer. A test is answered after its first
-// attempt, and a mailer's command never.
+// decide records a command's changes and returns its answer. The answer to a test follows its first
+// attempt. Commands of the mailer get none.
 func (m *machine) decide(
 	t *task.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
@@ -280,8 +280,7 @@ func (m *machine) resent(
 	return domain.Answer{Delivery: &delivery, Version: version}, true, err
 }
 
-// maxAnsweredID bounds the ids of unreadable commands that get an answer; no client uses longer
-// ones.
+// maxAnsweredID bounds the ids of unreadable commands that get an answer.
 const maxAnsweredID = 128
 
 func (m *machine) setAside(t *task.Turn, r kafka.Record, why error) {

@@ -33,7 +33,7 @@ type Dispatcher interface {
 
 type Config struct {
 	Cluster    kafka.Cluster
-	StateDir   string // contains one folder per partition
+	StateDir   string // with one folder per partition
 	Policy     domain.Policy
 	Dispatcher Dispatcher
 	// Unseal decrypts an endpoint's signing secret, bound to its id, or one of its header values,
@@ -85,7 +85,7 @@ func (cfg Config) remembered() int { return cmp.Or(cfg.RememberedSettled, rememb
 // Engine is one process's share of the partitions.
 type Engine struct {
 	cfg        Config
-	identity   string // of the states on this machine
+	identity   string // of local states
 	snapshots  task.SnapshotConfig
 	retention  *topology.Retention
 	membership atomic.Pointer[kafka.Membership]
@@ -197,10 +197,9 @@ func (e *Engine) restores() []topology.RetainedPartition {
 	return list
 }
 
-// PartitionStats contains the statistics of one partition.
 type PartitionStats struct {
 	task.Stats
-	InFlight int // attempts
+	InFlight int
 }
 
 // Stats returns the statistics of this engine's partitions, in ascending order.

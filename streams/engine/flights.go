@@ -20,8 +20,8 @@ type Flights struct {
 	dispatcher Dispatcher
 
 	mu     sync.Mutex
-	of     map[string]*flight // by event
-	submit func(Outcome)      // to the running or latest task
+	of     map[string]*flight
+	submit func(Outcome) // to the running or latest task
 }
 
 type flight struct {

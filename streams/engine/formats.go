@@ -16,8 +16,8 @@ import (
 // and add a testdata folder for the new one (formats_test.go).
 const StateFormat = 1
 
-// conversions maps each earlier format to its conversion to the next. Never remove any: a partition
-// that was idle for years has a snapshot of that age.
+// conversions maps each earlier format to its conversion to the next. Never remove any, because a
+// partition that was idle for years has a snapshot of that age.
 var conversions = map[int]task.Conversion{}
 
 // Formats are the format of new states and the earlier ones that an engine can read.

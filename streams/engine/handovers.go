@@ -52,8 +52,8 @@ func handedOver(in domain.MatchInput) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
-// handOverNumber returns the number of a handover that is the turn's next fact: its offset if there
-// were no other records.
+// handOverNumber returns the number for a handover that becomes the turn's next fact: the offset
+// that the fact would have without other records in between.
 func (m *machine) handOverNumber(t *task.Turn) uint64 {
 	return uint64(t.Next) + uint64(len(m.facts))
 }

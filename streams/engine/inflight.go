@@ -8,9 +8,9 @@ import (
 type inFlight struct {
 	perEndpoint int
 	byEvent     map[string]begun
-	windows     map[string]*window // by endpoint
-	probing     int                // attempts in flight to probing endpoints
-	blocking    int                // windows with blocked groups
+	windows     map[string]*window
+	probing     int // attempts in flight to probing endpoints
+	blocking    int // windows with blocked groups
 	// Until uncountedMillis, attempts may have begun that no window counts: before the task began, or
 	// before a window was dropped.
 	uncountedMillis int64

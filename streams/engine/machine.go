@@ -18,12 +18,12 @@ type machine struct {
 	cfg       Config
 	state     *state
 	scheduler *scheduler
-	inherited []domain.Attempt     // from previous tasks, until Start counts them
-	facts     []domain.Fact        // of the turn; they bound its commands
-	dead      []schemas.DeadLetter // of the turn
-	rows      map[string]bool      // aggregates whose rows the turn publishes
-	recalled  bool                 // the current command waits for the next turn
-	tabled    bool                 // all rows of this state are published
+	inherited []domain.Attempt // from previous tasks, until Start
+	facts     []domain.Fact    // of the turn; they bound its commands
+	dead      []schemas.DeadLetter
+	rows      map[string]bool // whose rows the turn publishes
+	recalled  bool            // the current command waits for the next turn
+	tabled    bool            // all rows of this state are published
 }
 
 // NewHandler returns the handler of one partition. inherited are the attempts that its previous

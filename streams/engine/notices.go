@@ -21,8 +21,8 @@ const ordersAtOnce = 32
 // mails counts a partition's notices. While no mail server is available, it allows one order at a
 // time, to detect when there is one again.
 type mails struct {
-	pending  int // unsettled notices
-	ordered  int // notices without an answer
+	pending  int // unsettled
+	ordered  int // unanswered
 	taken    []store.Claimed
 	unserved int   // consecutive answers that no mail server is available
 	resume   int64 // when to order again in that case

@@ -21,8 +21,8 @@ type scheduler struct {
 	waitlisted *queue            // groups that wait for a place among the probing ones
 	delayed    *wakes            // groups that wait for their rate limit, or for their secrets
 	urgent     []string          // events to attempt before others
-	newEpochs  []domain.Endpoint // whose epoch changed in the turn: enabled or deleted
-	relimited  []domain.Endpoint // whose rate limit changed in the turn
+	newEpochs  []domain.Endpoint // enabled or deleted in the turn
+	relimited  []domain.Endpoint // in the turn
 	effects    []Effect
 	cancels    []store.Claimed // deliveries of deleted endpoints, tests of disabled ones
 	crowded    []string        // groups of deleted endpoints without room in the last turn
@@ -37,7 +37,7 @@ const (
 	maxUrgent = 1024
 	// sealedAgainMillis is the wait before an endpoint's secrets are opened again after an error.
 	sealedAgainMillis = 30_000
-	// ownedAgainMillis is the wait before the ownership of the partition is checked again.
+	// ownedAgainMillis is the wait before ownership is checked again.
 	ownedAgainMillis = 250
 )
 
@@ -95,7 +95,6 @@ func (s *scheduler) end(timers *store.TimerIndex, o Outcome, recorded bool) {
 	}
 }
 
-// noteChange notes how a fact changed an endpoint.
 func (s *scheduler) noteChange(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
 		s.newEpochs = append(s.newEpochs, after)
@@ -129,8 +128,8 @@ type round struct {
 	attempts  []Effect
 }
 
-// start claims what is due and allowed, and returns the effects to perform and when to call it
-// again.
+// start claims what is due and allowed, and returns the effects to perform and the time of the next
+// call.
 func (s *scheduler) start(a task.After) (effects []Effect, wakeMillis int64, err error) {
 	effects, s.effects = s.effects, nil
 	if s.draining {
@@ -412,8 +411,8 @@ func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 	return nil
 }
 
-// blockSealed blocks an endpoint for a while because its secrets cannot be opened, for example
-// after the master key was lost.
+// blockSealed blocks an endpoint whose secrets cannot be opened, for example after the master key
+// was lost.
 func (r *round) blockSealed(c store.Claimed, endpoint domain.Endpoint, err error) {
 	r.cfg.Logger.Error("nothing can be sent to an endpoint: a secret or header cannot be opened, "+
 		"or no key can sign as it requires",

@@ -12,7 +12,6 @@ import (
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
 	keys   func(endpointID string, nowMillis int64) ([]domain.Secret, error) // may be nil
-	// keyed by the binding and the sealed value
 	opened *lru.Cache[string, domain.Secret]
 }
 

@@ -89,7 +89,7 @@ func (r *ring) add(batch *store.Batch, d domain.Delivery) (full bool, err error)
 // requeued notes that a delivery is pending again, or that its event has a new one.
 func (r *ring) requeued(eventID string) { delete(r.latest, eventID) }
 
-// drop removes the oldest entry. It returns the event whose delivery is to be forgotten, if any.
+// drop removes the oldest entry, and returns the event whose delivery is to be forgotten, if any.
 func (r *ring) drop(
 	batch *store.Batch, deliveries *writeBackCache[domain.Delivery],
 ) (forgotten string, err error) {

@@ -9,8 +9,8 @@ import "slices"
 // After a task has taken over its partition, or after the clock was set back, earlier attempts may
 // have begun just now, so none begins for a second.
 type starts struct {
-	entries          []startsAt // oldest first
-	total            int        // of all entries
+	entries          []startsAt
+	total            int
 	quietUntilMillis int64
 }
 

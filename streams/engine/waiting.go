@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// queue is a set in order of arrival. Its groups are blocked in the timer index, which bounds it.
+// queue is a set of groups in order of arrival. They are blocked in the timer index and have
+// pending deliveries, which bounds their number.
 type queue struct {
 	in    map[string]bool
 	order []string
@@ -32,7 +33,6 @@ func (q *queue) pop() (group string, ok bool) {
 	return group, true
 }
 
-// wakes holds the times until which groups wait.
 type wakes struct {
 	in      map[string]bool
 	entries wakeHeap

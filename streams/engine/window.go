@@ -17,10 +17,9 @@ type window struct {
 
 	sealedUntilMillis int64 // when its secrets may be opened again
 
-	starts starts // for the rate limit
+	starts starts
 }
 
-// firstWindow is the window of an unknown receiver.
 const firstWindow = 2
 
 // quickMillis is the response time below which a receiver keeps up.
@@ -63,8 +62,8 @@ func (w *window) block(group string) {
 // restart continues with one attempt at a time, because many deliveries may be pending.
 func (w *window) restart() { w.size, w.probing = 1, true }
 
-// allowance returns how many attempts may start now (a rate of 0 means no limit) or, if none, when
-// to try again.
+// allowance returns how many attempts may start now, or when to try again. A rate of 0 is
+// unlimited.
 func (w *window) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	if perSecond == 0 {
 		return w.limit, 0

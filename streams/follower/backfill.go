@@ -128,7 +128,7 @@ type Backfiller struct {
 	// topic had when it was last read.
 	ends      map[string]chainEnd
 	keptSince uint32
-	known     map[string]knownEvents // by watch
+	known     map[string]knownEvents
 	// refusals counts permanent errors of the source in a row, by watch.
 	refusals map[string]int
 }

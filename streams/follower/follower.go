@@ -62,10 +62,10 @@ type Config struct {
 	Source     Source
 	Watches    Watches
 	Claims     Claims
-	OpenParts  OpenParts // the open parts of backfills
-	Passphrase string    // of the network
-	Start      Start     // where to begin if there is no cursor
-	Trusted    Trusted   // checked against the followed ledgers if it is not after the cursor
+	OpenParts  OpenParts
+	Passphrase string
+	Start      Start   // where to begin if there is no cursor
+	Trusted    Trusted // checked against the followed ledgers if it is not after the cursor
 	Backfill   BackfillConfig
 	// Probe, if set, is another Source of the same ledgers, for use when Source returns none.
 	Probe Source

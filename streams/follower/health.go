@@ -26,7 +26,7 @@ const (
 // health tracks whether ledgers are being read. It is safe for concurrent use.
 type health struct {
 	mu      sync.Mutex
-	probed  time.Time // last probe
+	probed  time.Time
 	readAt  time.Time // last ledger read, or start of following
 	ledger  uint32    // the last one; 0 if none since following began
 	problem error     // of the latest attempt; nil after a ledger was read

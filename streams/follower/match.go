@@ -13,7 +13,7 @@ type matched struct {
 	observed []domain.Payment
 	matches  []domain.Match
 	moves    []domain.BalanceMove
-	already  appended // for this ledger, by an earlier reading
+	already  appended // by an earlier reading of this ledger
 	skipped  uint32   // matching payments that already have an event
 }
 

@@ -16,7 +16,7 @@ import (
 // reported is the basis of a watch's latest report since the takeover. A later part belongs to this
 // backfiller: earlier ones can no longer append, and this one has not reported it.
 type reported struct {
-	version uint64 // of the watch
+	version uint64
 	at      time.Time
 }
 
@@ -171,7 +171,7 @@ func (b *Backfiller) readPart(
 		w.Fulfilled = current.Fulfilled
 		err = b.appendPage(ctx, page, w, part, &read)
 		if errors.Is(err, errUnpinned) {
-			return read, "", nil // nothing of the ledger was appended
+			return read, "", nil // nothing was appended
 		}
 		if err != nil {
 			return read, "", err
@@ -197,7 +197,7 @@ func (b *Backfiller) refused(
 	if errors.Is(err, errForgotten) {
 		known, unknown := b.firstKept(ctx, w, sequence)
 		if unknown != nil {
-			return "" // retried
+			return ""
 		}
 		read.kept = known
 		// Ledgers that were never matched have no events, so they can be matched.

@@ -51,8 +51,8 @@ func (a appendedByLedger) behind(ledger uint32) bool {
 }
 
 type appended struct {
-	observed map[string]bool // payments
-	moves    map[string]bool // of balances
+	observed map[string]bool
+	moves    map[string]bool
 	events   map[string]bool
 	payments map[string]bool // payments that were matched
 	watches  map[string]bool // watches that have an event

@@ -35,10 +35,10 @@ type Log interface {
 // writing. It has no goroutines, and a simulation can run it.
 type Reading struct {
 	config    Config
-	source    numbered // config.Source
+	source    numbered
 	log       Log
-	isElected func() bool // whether the group has recently confirmed the election
-	started   func()      // called when the position is known
+	isElected func() bool
+	started   func() // called when the position is known
 	// positioned is called when it is certain which ledgers are skipped, if any: with a cursor, before
 	// the records after it are read.
 	positioned func()
@@ -104,9 +104,9 @@ const (
 type kafkaLog struct {
 	*kafka.Ends
 	cluster kafka.Cluster
-	id      string                      // transactional
-	allowed func(context.Context) error // as in Config
-	fenced  *kafka.FencedProducer       // nil before the first TakeOver
+	id      string // transactional
+	allowed func(context.Context) error
+	fenced  *kafka.FencedProducer // nil before the first TakeOver
 }
 
 func openLog(c kafka.Cluster, id string) (*kafkaLog, error) {

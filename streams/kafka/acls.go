@@ -48,9 +48,9 @@ var kafkaOperations = map[Operation]kmsg.ACLOperation{
 	OpAlterConfigs:    kadm.OpAlterConfigs,
 }
 
-// ACL allows one principal one operation on resources of one type, from any host.
+// ACL allows a principal to perform an operation on resources of one type, from any host.
 type ACL struct {
-	Principal string    `json:"principal"` // such as User:lumenhook-engine
+	Principal string    `json:"principal"` // for example User:lumenhook-engine
 	Operation Operation `json:"operation"`
 	Resource  Resource  `json:"resource"`
 	Names     []string  `json:"names"` // full names; one empty name for the cluster

@@ -21,7 +21,7 @@ import (
 type TopicState struct {
 	Partitions int
 	Replicas   int               // of the partition with the fewest
-	Configs    map[string]string // all settings that are not secret
+	Configs    map[string]string // without secret settings
 }
 
 // DescribeTopics returns the topics that exist, by name.

@@ -21,9 +21,9 @@ const maxWarming = 2
 // GroupMember is the information that a member reports when it joins.
 type GroupMember struct {
 	ID   string
-	Rack string // empty if unknown
-	// Owns lists the partitions that the member has not given up, and Generation is the group
-	// generation in which it got the latest of them.
+	Rack string // may be empty
+	// Owns lists the partitions that the member has not given up. Generation is the group generation
+	// in which it was last assigned any.
 	Owns       []int32
 	Generation int32
 	// Folded is the journal offset that each of the member's copies has reached, owned partitions
@@ -61,16 +61,15 @@ func Balance(members []GroupMember, cfg BalanceConfig) map[string]Assignment {
 
 const nobody = -1
 
-// balancing is an assignment in progress. It identifies members by their index.
 type balancing struct {
 	BalanceConfig
-	members []GroupMember // sorted by id
+	members []GroupMember // by id
 	// By partition:
-	furthest []int64 // the largest offset up to which a member has folded it
-	claimed  [][]int // the members that still have it
+	furthest []int64 // the largest offset that a member has folded
+	claimed  [][]int // members that still have it
 	holder   []int   // the one with the latest claim
 	owner    []int
-	target   []int // the member that warms it to own it later
+	target   []int // the member that warms it
 	standbys [][]int
 	awaited  [][]int // standbys that must report when they are warm
 	filling  bool    // whether some partition had no owner
@@ -134,7 +133,7 @@ func (b *balancing) claim(m int, p int32) {
 	}
 }
 
-// lag returns how far a member's copy is behind the furthest one, or 0 if the copy is warm.
+// lag returns how far a copy is behind the furthest one, or 0 if it is warm.
 func (b *balancing) lag(m int, p int32) int64 {
 	lag := b.furthest[p] - b.members[m].Folded[p]
 	if lag <= b.AcceptableLag {
@@ -203,7 +202,6 @@ func (b *balancing) level() {
 	}
 }
 
-// later marks a partition whose warming has to wait for others.
 const later = -2
 
 // bestMove returns the next move from a member with the most partitions to one with the fewest,
@@ -321,7 +319,7 @@ func (b *balancing) keepWarm(p int32) {
 	}
 }
 
-// mayOwn reports whether a member may start on a partition now: no other member has it.
+// mayOwn reports whether no other member still has the partition.
 func (b *balancing) mayOwn(m int, p int32) bool {
 	return len(b.claimed[p]) == 0 || b.holder[p] == m
 }

@@ -32,7 +32,7 @@ type assignmentData struct {
 
 // warmBalancer translates [Balance] to the consumer group protocol.
 type warmBalancer struct {
-	topic string // with the deployment's prefix
+	topic string
 	cfg   StandbyConfig
 	// assigned is called with each assignment before the client acts on it.
 	assigned func(assignmentData)
@@ -145,7 +145,7 @@ func (b *warmBalancer) readMember(
 type warmPlan struct {
 	topic string
 	ids   []string
-	names []string // their names in Balance
+	names []string
 	by    map[string]Assignment
 }
 
@@ -174,7 +174,7 @@ func (p *warmPlan) IntoSyncAssignment() (all []kmsg.SyncGroupRequestGroupAssignm
 type StandbyConfig struct {
 	// Replicas is the number of standbys per partition. The largest value of all members applies.
 	Replicas int
-	Rack     string // empty if unknown
+	Rack     string // may be empty
 	// AcceptableLag is BalanceConfig.AcceptableLag. The default is 10,000, a fraction of a second.
 	AcceptableLag int64
 	// Folded returns the journal offset that each copy in this process has reached.
@@ -194,8 +194,8 @@ func (c StandbyConfig) acceptableLag() int64 {
 	return c.AcceptableLag
 }
 
-// warmed requires half the acceptable lag, so that the copies are still warm when all members have
-// joined.
+// warmed returns the warm copies in waiting. It requires half the acceptable lag, so that they are
+// still warm when all members have joined.
 func (c StandbyConfig) warmed(waiting []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(waiting), func(p int32) bool {
 		lag, known := c.Lag(p)
@@ -216,14 +216,13 @@ const (
 // another member claims to be ahead of the journal. It must be used by one goroutine.
 type asks struct {
 	waits  *retry.Backoff
-	copies []int32 // the warm copies at the latest request
+	copies []int32 // at the latest request
 	at     int64   // steady clock
 	wait   int64
 	asked  bool
 }
 
 func newAsks() *asks {
-	// With jitter, a wait takes between half and all of its nominal time.
 	return &asks{waits: retry.Policy{First: 2 * askEvery, Last: askLast}.Backoff()}
 }
 

@@ -21,7 +21,7 @@ import (
 type Ends struct {
 	client  *kgo.Client
 	cluster Cluster
-	known   atomic.Pointer[map[int32]bool] // broker ids
+	known   atomic.Pointer[map[int32]bool]
 }
 
 // Special timestamps of ListOffsets.
@@ -133,7 +133,7 @@ func (e *Ends) offsets(
 func (e *Ends) ask(
 	ctx context.Context, name string, timestamp int64, leaders map[int32]leader,
 ) (map[int32]int64, error) {
-	requests := make(map[int32]*kmsg.ListOffsetsRequest) // by broker
+	requests := make(map[int32]*kmsg.ListOffsetsRequest)
 	for p, l := range leaders {
 		if requests[l.broker] == nil {
 			req := kmsg.NewPtrListOffsetsRequest()

@@ -15,11 +15,11 @@ type leader struct{ broker, epoch int32 }
 
 const answerTimeout = 5 * time.Second
 
-// leadersOf returns the leader with the highest epoch that any of all brokers but one reports, for
-// each partition. An acknowledged record is on at least min.insync.replicas replicas, which all
-// knew the epoch of the write. If that is at least 2, as for our topics in a cluster, leaving one
-// broker out cannot miss the epoch. So a hung broker delays no request, and a broker that has
-// recovered cannot mislead one.
+// leadersOf queries all brokers and returns, for each partition, the leader with the highest epoch
+// in all responses but the slowest. An acknowledged record is on at least min.insync.replicas
+// replicas, which all knew the epoch of the write. If that is at least 2, as for our topics in a
+// cluster, leaving one broker out cannot miss the epoch. So a hung broker delays no request, and a
+// broker that has recovered cannot mislead one.
 func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, error) {
 	brokers, err := e.brokers(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	}
 	answers := make(chan answer[*kmsg.MetadataResponse], len(brokers))
 	for id := range brokers {
-		// Not cancelled after the quorum: that would close the connection.
+		// Not cancelled after enough responses: that would close the connection.
 		go func() {
 			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
 				e.cluster.metadataRequest([]string{topic}))
@@ -71,7 +71,7 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 
 type view struct {
 	leaders map[int32]leader
-	brokers map[int32]bool // in any response
+	brokers map[int32]bool
 	answers int
 	topic   error
 	failed  error

@@ -16,7 +16,7 @@ var ErrAborted = errors.New("records of an aborted transaction were read as comm
 // record of its producer may have been read since the previous marker.
 type marks struct {
 	given  map[author]int64 // the first offset read since the author's last marker
-	latest author           // of the previous record
+	latest author
 }
 
 type author struct {

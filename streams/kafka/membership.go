@@ -182,7 +182,7 @@ func (m *Membership) Check() error {
 	return fmt.Errorf("streams: this process is not a member of group %s: %w", m.group, *why)
 }
 
-// beat sends its own heartbeats, because the client does not expose the responses to its own.
+// beat sends additional heartbeats, because the client does not expose the responses to its own.
 func (m *Membership) beat(ctx context.Context) {
 	defer close(m.stopped)
 	tick := time.NewTicker(heartbeatEvery)
@@ -215,7 +215,6 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	}
 	switch err := kerr.ErrorForCode(resp.ErrorCode); {
 	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
-		// members stay members during a rebalance
 		m.acknowledged.Store(&asked)
 		m.failure.latest.Store(nil)
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err,

@@ -32,8 +32,9 @@ func (m *Membership) Positions(ctx context.Context) (map[int32]int64, error) {
 // ErrNotMember means that the group has continued without this member.
 var ErrNotMember = errors.New("the group has continued without this member")
 
-// Commit commits positions, before which a [Deleter] may delete all records, for any topics. It
-// returns ErrNotMember if the group has reached another generation without this member.
+// Commit commits positions for the group, so that a [Deleter] may delete earlier records. The
+// topics need not be those of the group. It returns ErrNotMember if the group has reached another
+// generation without this member.
 func (m *Membership) Commit(ctx context.Context, done Offsets) error {
 	var failed error
 	offsets := make(map[string]map[int32]kgo.EpochOffset)

@@ -47,8 +47,8 @@ type Reader struct {
 	stall     time.Duration
 	notes     bool
 	marks     marks
-	ends      Offsets                    // partition ends in the latest fetches
-	epochs    map[string]map[int32]int32 // leader epochs of the latest records
+	ends      Offsets                    // at the latest fetches
+	epochs    map[string]map[int32]int32 // of the latest records
 }
 
 const (
@@ -134,7 +134,6 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 	return nil
 }
 
-// orCut returns ErrCut if the client reports lost records.
 func orCut(err error) error {
 	if lost, is := errors.AsType[*kgo.ErrDataLoss](err); is {
 		return fmt.Errorf("%w: %w", ErrCut, lost)
@@ -230,7 +229,7 @@ type PartitionReader struct {
 	Ends      *Ends // opened for each call if nil
 
 	topic  string
-	reader *Reader // nil until the first read
+	reader *Reader
 }
 
 // From returns a reader at an offset. It reuses the latest reader if that is at the offset.

@@ -36,7 +36,7 @@ const (
 	HeaderInputs = "inputs"
 	// HeaderStart marks the first record that an owner writes (restore.go).
 	HeaderStart = "start"
-	// headerFiller marks the records of a copy that fill offsets without a record in its source.
+	// headerFiller marks records that fill offsets in a copy ([NewFiller]).
 	headerFiller = "filler"
 )
 
@@ -60,7 +60,6 @@ func (r Record) Size() int64 {
 	return int64(size)
 }
 
-// recordOverhead approximates the overhead of Kafka's record format, in bytes.
 const recordOverhead = 16
 
 // NewRecord returns a record to append. eachHeader iterates over header names and values.

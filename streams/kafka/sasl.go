@@ -27,7 +27,7 @@ type SASL struct {
 	Mechanism string // one of the constants, or empty for no SASL
 	User      string
 	Password  string
-	// PasswordFile is a file with the password, as an alternative to Password.
+	// PasswordFile is an alternative to Password.
 	PasswordFile string
 	// TokenFile is a file with the OAUTHBEARER token.
 	TokenFile string
@@ -118,7 +118,7 @@ func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []
 type bearerSession struct{ sasl.Session }
 
 func (s bearerSession) Challenge(said []byte) (done bool, answer []byte, err error) {
-	const most = 200 // bytes of the broker's message
+	const most = 200 // bytes
 	if len(said) > 0 {
 		return false, nil, fmt.Errorf("the broker refuses the token of OAUTHBEARER: %.*q", most, said)
 	}

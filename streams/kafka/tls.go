@@ -127,7 +127,6 @@ func tlsAdvice(err error) string {
 	return ""
 }
 
-// mostFileBytes bounds the size of a secret or certificate file.
 const mostFileBytes = 1 << 20
 
 func readBounded(path string) ([]byte, error) {
@@ -143,7 +142,6 @@ func readBounded(path string) ([]byte, error) {
 	return data, err
 }
 
-// readSecret returns the content of a file without its final newline.
 func readSecret(path string) (string, error) {
 	data, err := readBounded(path)
 	if err != nil {

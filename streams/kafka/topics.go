@@ -59,7 +59,6 @@ func namesOf(specs []TopicSpec) (names []string) {
 	return names
 }
 
-// createTopic creates a topic, unless another process has just created it.
 func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpec) error {
 	configs := make(map[string]*string, len(s.Configs))
 	for k, v := range s.Configs {
@@ -79,14 +78,12 @@ func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpe
 	return nil
 }
 
-// awaitTopics queries every broker until it knows all topics and each partition has a leader.
 func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []TopicSpec) error {
 	return c.everyBroker(ctx, client, namesOf(specs), func(topics topicsByName) error {
 		return c.checkTopics(topics, specs)
 	})
 }
 
-// topicsByName maps the full names of topics to a broker's descriptions.
 type topicsByName map[string]kmsg.MetadataResponseTopic
 
 func (c Cluster) everyBroker(
@@ -110,8 +107,8 @@ func (c Cluster) everyBroker(
 	return nil
 }
 
-// askBroker queries one broker until ok returns nil. It skips a broker that went away, which will
-// learn of changed topics before it leads any of them.
+// askBroker queries one broker until ok returns nil. It skips a broker that does not answer, which
+// will learn of changed topics before it leads any of them.
 func (c Cluster) askBroker(
 	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
 ) error {

@@ -27,8 +27,6 @@ type Transactor struct {
 	partition int32
 }
 
-// transactions runs the transactions of one transactional id. The latest to take over the id owns
-// it.
 type transactions struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -45,8 +43,7 @@ type identity struct {
 	epoch int16
 }
 
-// NewTransactor takes over the transactional id of a task. It aborts the previous owner's open
-// transaction, and the broker rejects all later writes of that owner.
+// NewTransactor takes over the transactional id of a task.
 func (c Cluster) NewTransactor(
 	ctx context.Context, group string, partition int32,
 ) (*Transactor, error) {
@@ -69,7 +66,7 @@ func (c Cluster) takeOver(
 	if err := t.open(ctx, partitioner); err != nil {
 		return t, err
 	}
-	// Requesting the producer id fences every earlier owner and aborts its open transaction.
+	// This fences every earlier owner and aborts its open transaction.
 	if _, _, err := t.client.ProducerID(ctx); err != nil {
 		t.client.Close()
 		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
@@ -214,7 +211,6 @@ func AwaitStored(ctx context.Context, client *kgo.Client, records []*kgo.Record)
 	return nil
 }
 
-// produce waits until all records are acknowledged, and returns the first error.
 func (t *transactions) produce(ctx context.Context, records []*kgo.Record) error {
 	var (
 		mu    sync.Mutex
@@ -324,7 +320,7 @@ func (t *Transactor) Positions(ctx context.Context, topics []string) (map[string
 		committed, err := kadm.NewClient(t.client).FetchOffsets(kadm.RequireStable(ctx), t.group)
 		switch {
 		case errors.Is(err, kerr.GroupIDNotFound):
-			return at, nil // a new group has no positions
+			return at, nil
 		case err != nil:
 			return nil, fmt.Errorf("streams: fetching input positions: %w", err)
 		}

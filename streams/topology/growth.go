@@ -13,8 +13,8 @@ import (
 // every deletion, and delete more and more. Files that are freed unnoticed lead to an
 // underestimate, which is safe.
 type growth struct {
-	size, end int64 // at that time
-	latest    int64 // size
+	size, end int64 // when measuring began
+	latest    int64
 	known     bool
 	mean      float64 // bytes per offset; 0 until it has grown
 }

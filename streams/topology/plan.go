@@ -59,7 +59,7 @@ var rules = map[string]struct {
 	remoteStorage:   {exactly, "all of it stays on the brokers' own disks"},
 	localRetention:  {exactly, ""}, // only disk usage on the brokers
 	segmentMillis:   {atMost, ""},  // the topic only takes more space
-	segmentBytes:    {atMost, ""},  // likewise
+	segmentBytes:    {atMost, ""},
 }
 
 // Plan compares the topics of a cluster with the required ones, and returns all differences in
