@@ -38,6 +38,7 @@ func (e ErrNotConfirmed) Error() string {
 
 func (e ErrNotConfirmed) Unwrap() error { return e.Cause }
 
+// Config configures a client.
 type Config struct {
 	Cluster     kafka.Cluster
 	Wait        time.Duration // for an answer, unless ctx ends earlier; default: 5 s

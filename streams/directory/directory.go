@@ -40,6 +40,7 @@ var ErrRebuild = errors.New("the directory must be rebuilt: restart this process
 // ErrEnded means that the directory is no longer being filled.
 var ErrEnded = errors.New("the directory has stopped")
 
+// Config configures a directory: its source and its store.
 type Config struct {
 	Cluster       kafka.Cluster
 	Dir           string

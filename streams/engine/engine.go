@@ -31,6 +31,7 @@ type Dispatcher interface {
 	Disconnect(url string)
 }
 
+// Config configures an engine.
 type Config struct {
 	Cluster    kafka.Cluster
 	StateDir   string // with one folder per partition
@@ -197,6 +198,7 @@ func (e *Engine) restores() []topology.RetainedPartition {
 	return list
 }
 
+// PartitionStats contains the statistics of one partition.
 type PartitionStats struct {
 	task.Stats
 	InFlight int

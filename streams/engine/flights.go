@@ -29,6 +29,7 @@ type flight struct {
 	result  *domain.AttemptResult // nil while in flight
 }
 
+// NewFlights returns a Flights without attempts.
 func NewFlights(d Dispatcher) *Flights {
 	return &Flights{dispatcher: d, of: make(map[string]*flight)}
 }
@@ -53,6 +54,7 @@ func (s *Flights) Inherit(submit func(Outcome)) (held []domain.Attempt) {
 	return held
 }
 
+// Perform performs an effect.
 func (s *Flights) Perform(e Effect) {
 	switch e := e.(type) {
 	case Begin:

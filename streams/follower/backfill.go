@@ -44,6 +44,7 @@ type BackfillConfig struct {
 	PartLedgers uint32
 }
 
+// Requests finds backfills.
 type Requests interface {
 	// NextBackfill returns the first watch after the given one that [domain.Watch.AwaitsFollower],
 	// ordered by account and then by watch. Without a watch it starts at the next account, and without
@@ -133,6 +134,7 @@ type Backfiller struct {
 	refusals map[string]int
 }
 
+// NewBackfiller returns a backfiller with a reading's configuration.
 func NewBackfiller(r *Reading, log Log) *Backfiller {
 	b := &Backfiller{
 		Reading:        r,

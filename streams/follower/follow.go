@@ -276,7 +276,7 @@ func (r *Reading) commitCursor(
 	return err
 }
 
-// covered is what each cursor records about all ledgers up to and including its own.
+// covered is the coverage that each cursor records, up to and including its own ledger.
 type covered struct {
 	ledgers          domain.Coverage
 	movesSince       uint32 // 0 if no moves are recorded

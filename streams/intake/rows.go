@@ -72,6 +72,7 @@ func Payment(r kafka.Record) (schemas.PaymentObserved, error) {
 	return p, p.Payment.WellFormed()
 }
 
+// DeadLetter returns the dead letter of an invalid record.
 func DeadLetter(r kafka.Record, why error, nowMillis int64) schemas.DeadLetter {
 	letter := schemas.DeadLetter{
 		Topic:            r.Topic,

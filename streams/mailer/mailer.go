@@ -53,6 +53,7 @@ func (r *Refusal) Error() string { return "the mail was refused: " + r.Err.Error
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
+// Config configures a mailer.
 type Config struct {
 	Cluster   kafka.Cluster
 	Directory Directory

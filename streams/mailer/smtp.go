@@ -31,6 +31,7 @@ const (
 // is repeated after a timeout is a duplicate.
 const defaultSMTPTimeout = time.Minute
 
+// SMTPConfig configures the connection to a mail server.
 type SMTPConfig struct {
 	Addr     string // host:port
 	From     string // an address, with or without a name

@@ -54,11 +54,12 @@ func IdentityOf(identity string) string {
 	return fmt.Sprintf("store %d: %s", storeFormat, identity)
 }
 
-// IsIdentity reports whether a key is that of a store's identity, which is not part of the state.
+// IsIdentity reports whether a key is the key of a store's identity, which is not state.
 func IsIdentity(key []byte) bool { return bytes.Equal(key, identityKey) }
 
 const denseBlockBytes = 16 << 10
 
+// Config configures a store.
 type Config struct {
 	Dir string
 	// Identity identifies the cached data and its format. A store with another identity is emptied.

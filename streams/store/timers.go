@@ -35,6 +35,7 @@ type TimerIndex struct {
 // permission. Statistics omit them.
 const ParkedSuffix = "/behind"
 
+// Claimed is a claimed entry.
 type Claimed struct {
 	Group     string
 	ID        string

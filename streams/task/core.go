@@ -71,6 +71,7 @@ type After struct {
 	State     *store.Store // including the turn
 }
 
+// CoreConfig configures a core.
 type CoreConfig[E, C any] struct {
 	Partition int32
 	Journal   string   // the topic from which the state is folded
@@ -209,6 +210,7 @@ func (c *Core[E, C]) Next(now kafka.Moment) Action {
 	}
 }
 
+// Due reports whether the next turn is due.
 func (c *Core[E, C]) Due(now kafka.Moment) bool {
 	a, awaits := c.Next(now).(Await)
 	return !awaits || now.WallMillis >= a.WallMillis || now.SteadyMillis >= a.SteadyMillis

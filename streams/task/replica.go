@@ -118,6 +118,7 @@ func (r *Replica[E, C]) Taken() (positions map[string]int64, known bool) {
 // Store returns the state, which is complete up to Folded between calls of CatchUp.
 func (r *Replica[E, C]) Store() *store.Store { return r.core.Store() }
 
+// Close closes the state.
 func (r *Replica[E, C]) Close() error {
 	r.log.Close()
 	return r.core.Close()

@@ -88,6 +88,7 @@ func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err, 
 // Close drops uncommitted changes and closes the state.
 func (s *StandbyCore[E, C]) Close() error { return s.core.Close() }
 
+// StandbyTaskConfig configures the standby of one partition.
 type StandbyTaskConfig[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster kafka.Cluster

@@ -17,6 +17,7 @@ type TurnStats struct {
 	Settle      time.Duration // the state's batch, and starting effects
 }
 
+// Stats is how far a task has folded its journal, and the state of its timers.
 type Stats struct {
 	Partition int32
 	From      int64 // where the restore began

@@ -12,12 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
+// Fault is a reason not to use a cluster.
 type Fault struct {
 	// Name is the name of the setting, which is used to accept the fault.
 	Name string `json:"name"`
-	// What is the problem, and what can happen.
+	// What describes the problem and its possible consequences.
 	What string `json:"what"`
-	// Do is what to do.
+	// Do describes how to fix it.
 	Do string `json:"do"`
 }
 

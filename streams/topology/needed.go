@@ -19,6 +19,7 @@ type RetainedTopic struct {
 	AtOnce bool
 }
 
+// RetainedPartition is a partition that a process owns.
 type RetainedPartition struct {
 	Number int32
 	// Restores are the first offsets that a restore of its state may read, by topic. A missing topic

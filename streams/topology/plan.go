@@ -17,7 +17,7 @@ type Difference struct {
 	Have    string `json:"have"`
 	Want    string `json:"want"`
 	Remedy  Remedy `json:"remedy"`
-	// Harm is what can happen if it is not fixed. Empty means nothing important.
+	// Harm describes what can happen if it is not fixed. Empty means nothing important.
 	Harm string `json:"harm,omitempty"`
 
 	name, value string // the topic without the prefix, and the value to set
