@@ -179,8 +179,8 @@ func (s *scheduler) probingPlaces() int {
 	return max(1, s.cfg.AttemptsInFlight/2) - s.inFlight.probing
 }
 
-// setBack ends waits from before the clock was set back, which would otherwise last until it
-// reaches their time again. Groups that still have to wait are rescheduled.
+// setBack ends waits from before the clock was set back. Otherwise they would last until the clock
+// reaches their end again. Groups that still have to wait are rescheduled.
 func (r *round) setBack(nowMillis int64) {
 	for group := range r.delayed.due(math.MaxInt64) {
 		r.timers.Unblock(group)
@@ -288,8 +288,8 @@ func (r *round) startUrgent() error {
 	return nil
 }
 
-// startUrgentOne cancels a test of a disabled endpoint, because otherwise its command would wait
-// until the endpoint is enabled.
+// startUrgentOne attempts an event unless it is in flight. It cancels a test of a disabled endpoint,
+// because otherwise its command would wait until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
 	c, free, err := r.timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
 		delivery.EventID)
@@ -327,7 +327,7 @@ func (r *round) allow(group string) int {
 }
 
 // allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. It notes a
-// group without room, which may have no claim whose end would unblock it.
+// group without room, because there may be no claim whose end would unblock it.
 func (r *round) allowCancels(group string) int {
 	room := cancelAtOnce - len(r.cancels)
 	if room <= 0 {

@@ -29,8 +29,8 @@ const (
 	partAge = time.Hour
 	// reportTries bounds the retries of one report. After that, its part is read again.
 	reportTries = 5
-	// problemTries is how often in a row a source must report a permanent error, since one answer may
-	// be wrong.
+	// problemTries is how many permanent errors in a row a source must report before a backfill fails,
+	// because a single response may be wrong.
 	problemTries = 3
 )
 
@@ -39,8 +39,8 @@ type BackfillConfig struct {
 	Source   Source // not the live one, which remembers its position in the chain
 	Requests Requests
 	Commands Commands
-	// PartLedgers is the number of ledgers between reports, which also follow after 5 s. The default
-	// is 1000.
+	// PartLedgers is the number of ledgers after which progress is reported. The default is 1000.
+	// Progress is also reported after 5 s.
 	PartLedgers uint32
 }
 
@@ -130,7 +130,7 @@ type Backfiller struct {
 	ends      map[string]chainEnd
 	keptSince uint32
 	known     map[string]knownEvents
-	// refusals counts permanent errors of the source in a row, by watch.
+	// refusals counts consecutive permanent errors of the source, by watch.
 	refusals map[string]int
 }
 

@@ -28,7 +28,7 @@ type chainEnd struct {
 // against them, because the live source may have been another one, or have reported other ledgers.
 type followed map[uint32]string // hashes by sequence
 
-// check checks a page, in which one wrong ledger invalidates all, because it is a chain.
+// check checks a page. A page is a chain, so one wrong ledger invalidates all of it.
 func (f followed) check(page []domain.Ledger) error {
 	for _, l := range page {
 		if hash := f[l.Sequence]; hash != "" && hash != l.Hash {
@@ -74,8 +74,8 @@ func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
 	}
 }
 
-// hashesRead returns the hashes of ledgers that the compacted topic still has, and the topic's
-// first ledger, or 0.
+// hashesRead returns the hashes of ledgers in a range that the compacted topic still has. oldest is
+// the first ledger in the topic, or 0.
 func hashesRead(
 	ctx context.Context, log Log, ledgers domain.Range,
 ) (hashes followed, oldest uint32, err error) {

@@ -24,10 +24,10 @@ const leaveTimeout = 10 * time.Second
 
 // Source provides closed ledgers. It is used by one goroutine at a time.
 type Source interface {
-	// Check queries once whether the source serves the network. If not, it returns a
-	// domain.ErrWrongNetwork.
+	// Check checks once whether the source serves the network, and returns a domain.ErrWrongNetwork if
+	// it serves another.
 	Check(ctx context.Context) error
-	// Latest queries once for the newest ledger's sequence.
+	// Latest returns the sequence of the newest ledger, without retrying.
 	Latest(ctx context.Context) (uint32, error)
 	// Continue sets the last ledger that was read, whose hash the next one must name. An empty hash
 	// allows any.

@@ -61,7 +61,7 @@ func (h *health) trouble() error {
 	return h.problem
 }
 
-// check returns why no ledgers are read, if so. A permanent error counts immediately.
+// check returns an error if no ledgers are being read. A permanent error counts immediately.
 func (h *health) check(now time.Time, bound time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,7 @@ type Claims interface {
 	SubmitAll(ctx context.Context, all []domain.Command) ([]domain.Result, error)
 }
 
-// claimRounds bounds how often the payments of watches that change in the meantime are claimed.
+// claimRounds bounds how often a ledger's payments are claimed if their watches keep changing.
 const claimRounds = 8
 
 // errChanges means that a watch changed each time between its check and its claim.
@@ -85,7 +85,8 @@ func (s *matched) claim(by claims) error {
 	return errChanges
 }
 
-// command may be repeated: its id depends on the watch, the payment and the settings of the check.
+// command returns the command of a claim. It may be repeated, because its id depends on the watch,
+// the payment and the settings against which the payment was checked.
 func (c claim) command(nowMillis int64) domain.Command {
 	w := c.Watch
 	kind, body := "fulfil", domain.RecordCoverage{WatchID: w.ID, IfRevision: w.Revision}

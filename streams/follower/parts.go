@@ -86,7 +86,7 @@ func (b *Backfiller) readPartBack(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, err error) {
 	if read.last = part.From - 1; part.MatchesFrom == 0 && len(w.Uncovered(part.Range)) == 0 {
-		// in a copy, its matches look like earlier ones of its ledgers: it is read again
+		// In a copy, its matches look like earlier ones of its ledgers, so it is read again.
 		return read, nil
 	}
 	at, end, partitionOf, err := b.matchesOf(ctx, part.EndpointID)

@@ -21,8 +21,8 @@ type Log interface {
 	Of(ctx context.Context, topic string) (map[int32]int64, error)
 	// PartitionOf returns a function that maps a key to its partition.
 	PartitionOf(topic string, partitions int) func(key string) int32
-	// Since returns, for each partition, the offset of the first record from a Unix time in
-	// milliseconds on, or the partition's end.
+	// Since returns, for each partition, the offset of the first record that is not older than millis,
+	// a Unix time, or the partition's end.
 	Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error)
 	// Read reads a topic's committed records from offsets up to ends.
 	Read(

@@ -43,9 +43,9 @@ type (
 	// LocatedInputs.
 	LocateInputs struct{}
 
-	// Await waits until one of the clocks reaches its time, and then takes a turn (Core.Decide). What
-	// arrives before that may make a turn due earlier ([Core.Due]). While draining, the core takes no
-	// inputs.
+	// Await waits until one of the clocks reaches its time, and then takes a turn (Core.Decide).
+	// Records and completions that arrive earlier may make a turn due ([Core.Due]). While draining,
+	// the core takes no inputs.
 	Await struct {
 		Inputs                   bool
 		WallMillis, SteadyMillis int64

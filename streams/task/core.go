@@ -95,8 +95,8 @@ const (
 	// completionsWait is how long completions wait for inputs if the handler is unhurried. It halves
 	// the number of turns if inputs arrive more often.
 	completionsWait = 20 * time.Millisecond
-	// After a turn with manyInputs, the next inputs wait until inputsWait after it began, because
-	// larger turns need fewer transactions. On a quiet partition inputs never wait.
+	// After a turn with manyInputs, the next inputs wait until inputsWait has passed since that turn
+	// began, because larger turns need fewer transactions. On a quiet partition inputs never wait.
 	manyInputs = 3
 	inputsWait = 6 * time.Millisecond
 )
@@ -382,9 +382,9 @@ func (c *Core[E, C]) begin(now kafka.Moment) error {
 	return c.snapshots.held.advance(c.turn.Batch, now.WallMillis)
 }
 
-// Apply commits the state that the turn has folded, and returns the effects to start. now is after
-// the turn's commit. owned reports whether the group recently acknowledged that this process owns
-// the partition.
+// Apply commits the state that the turn has folded, and returns the effects to start. now is a time
+// after the turn's commit. owned reports whether the group recently acknowledged that this process
+// owns the partition.
 func (c *Core[E, C]) Apply(now kafka.Moment, owned bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil

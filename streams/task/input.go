@@ -25,7 +25,7 @@ func newInput(topic string) *input {
 	return &input{topic: topic, room: make(chan struct{}, 1)}
 }
 
-// add waits until fewer than TurnInputs are waiting, so there are at most twice as many if each
+// add waits while TurnInputs or more records are waiting. So at most twice as many wait, if each
 // call adds at most TurnInputs. It returns false if ctx is done first.
 func (in *input) add(ctx context.Context, records []kafka.Record) bool {
 	for !in.tryAdd(records) {

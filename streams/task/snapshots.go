@@ -24,8 +24,9 @@ type SnapshotConfig struct {
 	// Advise, if set, returns what to do about snapshots that cannot be loaded because of their
 	// identity, if nothing else completes the journal.
 	Advise func(identity string) string
-	// Every is the number of journal offsets between snapshots. The default is 65,536, and at least
-	// twice the bytes of the latest snapshot. Only the simulation sets it.
+	// Every is the number of journal offsets between snapshots. By default, a snapshot is due after
+	// 65,536 offsets, once the journal has also grown by twice the size of the latest snapshot. Only
+	// the simulation sets it.
 	Every int64
 	// ChunkBytes is the size of a chunk. The default is 384 KiB. Only the simulation sets it.
 	ChunkBytes int
@@ -45,7 +46,8 @@ type Conversion struct {
 	// alone, and must not retain key or value. It must pass on unchanged entries, which include those
 	// of the timer index and the store's own (store.go). If nil, all entries stay the same.
 	Entry func(key, value []byte, put func(key, value []byte) error) error
-	// Whole, if set, is called after all entries are stored, for what needs the complete state.
+	// Whole, if set, is called after all entries are stored, for conversions that need the complete
+	// state.
 	Whole func(*store.Store) error
 }
 
@@ -92,8 +94,8 @@ type snapshots struct {
 	place  keptSnapshot    // of the snapshot being written
 	grown  int64           // journal growth in bytes when it began
 	ending bool            // this turn writes the manifest
-	// records is the number of the turn's snapshot records, and begins is whether the first is among
-	// them.
+	// records is the number of the turn's snapshot records. begins reports whether the snapshot's
+	// first record is among them.
 	records int
 	begins  bool
 	writing bool

@@ -30,7 +30,7 @@ func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
 // Open opens the state. No core may have it open.
 func (s *StandbyCore[E, C]) Open() error { return s.core.TookOver() }
 
-// Next returns the next action. A ReadJournal up to math.MaxInt64 reads all future records too.
+// Next returns the next action. A ReadJournal up to math.MaxInt64 reads all future records as well.
 func (s *StandbyCore[E, C]) Next() Action { return s.core.Next(kafka.Moment{}) }
 
 // LocatedJournal is [Core.LocatedJournal].

@@ -23,9 +23,8 @@ type Config[E, C any] struct {
 	// Owned reports whether the group recently acknowledged that this process owns the partition. The
 	// default is always.
 	Owned func() bool
-	// Allowed, if set, is called after the task has taken over the partition, and stops it with an
-	// error. So a caller that forbids the task and then takes over the partition has stopped it
-	// permanently.
+	// Allowed, if set, is called after the task has taken over the partition. An error stops the task.
+	// So a caller that forbids the task and then takes over the partition has stopped it permanently.
 	Allowed func(context.Context) error
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(TurnStats)

@@ -78,7 +78,7 @@ type runningTask struct {
 	failed error // the previous run's error
 }
 
-// NewTasks returns a Tasks without tasks. It creates each task with newTask.
+// NewTasks returns an empty Tasks, which creates tasks with newTask.
 func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks {
 	return &Tasks{
 		newTask:  newTask,
