@@ -135,7 +135,7 @@ func (s *state) setTimer(batch *store.Batch, d domain.Delivery, body []byte) err
 	return batch.SetTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }
 
-// dissolve makes the deliveries that are not heads due, so that they are cancelled.
+// dissolve makes the deliveries behind others at a deleted endpoint due, to cancel them.
 func (s *state) dissolve(batch *store.Batch, endpointID string) error {
 	stand := false
 	from := lineKey(spaceBehind, endpointID, "")

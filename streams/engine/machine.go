@@ -132,8 +132,8 @@ func (m *machine) tableRows(t *task.Turn) error {
 	return t.Batch.Set(mark, end)
 }
 
-// mayChangeRow reports whether a fact may change a row. A settled attempt may, because endpoints
-// count consecutive failures.
+// mayChangeRow reports whether a fact may change a row. An attempt that settles its
+// delivery may, because endpoints count consecutive failures.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
 	case domain.DeliveryCreated, domain.DeliveryRecalled, domain.DeliveryRequeued,

@@ -11,7 +11,7 @@ import (
 )
 
 // Owner returns the aggregate in whose partition an entry of s belongs. Entries of the partition
-// itself belong to none: with another journal, for example, handover numbers are meaningless.
+// itself belong to none, such as handover numbers, which are meaningless with another journal.
 func Owner(s *store.Store, key, value []byte) (aggregate string, err error) {
 	group, id, err := store.TimerOf(key)
 	switch {

@@ -288,8 +288,8 @@ func (r *round) startUrgent() error {
 	return nil
 }
 
-// startUrgentOne attempts an event unless it is in flight. It cancels a test of a disabled endpoint,
-// because otherwise its command would wait until the endpoint is enabled.
+// startUrgentOne attempts an event unless it is in flight. It cancels a test of a disabled
+// endpoint, because otherwise its command would wait until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
 	c, free, err := r.timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
 		delivery.EventID)

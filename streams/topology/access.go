@@ -271,8 +271,8 @@ func Grant(ctx context.Context, c kafka.Cluster, acls []kafka.ACL) error {
 	return nil
 }
 
-// checkRights returns which topics of its roles the user may not read or write, without which a
-// role would start and fail later. Missing topics are a separate fault.
+// checkRights returns which topics of its roles the user may not read or write. Without this check,
+// a role would start and fail later. Missing topics are a separate fault.
 func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, error) {
 	if len(roles) == 0 {
 		return nil, nil
