@@ -117,7 +117,7 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Run is a member of the group until ctx is done. Then it waits for the attempts in flight, records
+// Run takes part in the group until ctx is done. Then it waits for the attempts in flight, records
 // them, and gives up its partitions.
 func (e *Engine) Run(ctx context.Context) error {
 	topic, partitions, err := e.cfg.Cluster.TopicIdentity(ctx, schemas.TopicJournal)

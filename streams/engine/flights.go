@@ -15,7 +15,7 @@ import (
 // only if the process dies, or if another process has made it as well.
 //
 // A task counts the attempts that it inherits, and drops those that can no longer be recorded, so
-// there are never more than one task may have.
+// there are never more than one task may have in flight.
 type Flights struct {
 	dispatcher Dispatcher
 

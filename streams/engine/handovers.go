@@ -32,8 +32,8 @@ func (m *machine) handOver(t *task.Turn, endpointID string, moved domain.Deliver
 	return nil
 }
 
-// notify sends the event that notifies another endpoint of a fact to that endpoint's partition, as a
-// match. It is deduplicated like a handover.
+// notify sends the event that notifies another endpoint of a fact to that endpoint's partition, as
+// a match. It is deduplicated like a handover.
 func (m *machine) notify(t *task.Turn, f domain.Fact) error {
 	if f.Telling().EndpointID == "" {
 		return nil

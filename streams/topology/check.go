@@ -283,8 +283,9 @@ const (
 	groupPositions   = "__consumer_offsets"
 )
 
-// checkInternal returns what could make Kafka's own topics lose acknowledged records. A commit in
-// transactionState must not be lost. Groups' positions are also in the journal.
+// checkInternal returns what could make Kafka's own topics lose acknowledged records. A commit is
+// acknowledged once transactionState has it, so losing that record loses committed records. Groups'
+// positions are also in the journal.
 func checkInternal(ctx context.Context, c kafka.Cluster) ([]Fault, error) {
 	c.Prefix = ""
 	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)
