@@ -190,7 +190,7 @@ func (r *Retention) note(statuses []RetentionStatus) {
 			}
 		}
 		if by != "" && by != r.held[topic.Name] {
-			r.cfg.Logger.Info(fmt.Sprintf("no records of topic %s are deleted until %s commits a position",
+			r.cfg.Logger.Info(fmt.Sprintf("no records of topic %s are deleted until %s reports its position",
 				topic.Name, by))
 		}
 		r.held[topic.Name] = by
