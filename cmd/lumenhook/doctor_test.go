@@ -79,15 +79,15 @@ func TestDoctorWithoutTheService(t *testing.T) {
 	} {
 		code, out, said := examined(t, "--data-dir", dir)
 		if code != cli.ExitFailure ||
-			!strings.Contains(said, "it could not be checked: configuration, kafka, topics, ") {
+			!strings.Contains(said, "could not be checked: configuration, kafka, topics, ") {
 			t.Errorf("it ended with %d: %s", code, said)
 		}
 		if strings.Count(out, why) != 1 || strings.Contains(said, why) {
 			t.Errorf("it does not say %q once:\n%s%s", why, out, said)
 		}
 		for _, want := range []string{
-			"configuration  unknown  ", "kafka          unknown  left out, as the service does not run",
-			"clock          unknown  left out, as the service does not run",
+			"configuration  unknown  ", "kafka          unknown  skipped, because the service is not running",
+			"clock          unknown  skipped, because the service is not running",
 			"files          ok  ", "disk           ok  ", "limits         ok  ",
 		} {
 			if !strings.Contains(out, want) {

@@ -9,12 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// leastDiskShare is the share of a ClickHouse's disk that merges need to be free.
+// leastDiskShare is the share of a ClickHouse disk that must be free for merges.
 const leastDiskShare = 10 // percent
 
 func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 	if cfg.ClickHouse == "" {
-		f.ok("there is none to check: %s", cfg.NoClickHouse)
+		f.ok("nothing to check: %s", cfg.NoClickHouse)
 		return
 	}
 	db, err := writer.Open(cfg.ClickHouse)
@@ -26,7 +26,7 @@ func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 	states, errs := db.Inspect(ctx, cfg.Now)
 	for i, state := range states {
 		if errs[i] != nil {
-			f.failed(errs[i], "start it, or correct --clickhouse-dsn, the user and the password")
+			f.failed(errs[i], "start ClickHouse, or correct --clickhouse-dsn, the user and the password")
 			continue
 		}
 		cfg.server(state, db.Name(), f)
@@ -37,45 +37,45 @@ func (cfg *Config) server(s writer.ServerState, database string, f *findings) {
 	f.ok("%s answers, ClickHouse %s", s.Address, s.Version)
 	switch {
 	case len(s.Newer) > 0:
-		f.add(Problem, "run the lumenhook that made them, or a newer one",
-			"the database %s has migrations of a newer program: %s", database, strings.Join(s.Newer, ", "))
+		f.add(Problem, "run the version of lumenhook that applied them, or a newer one",
+			"the database %s has migrations of a newer version: %s", database, strings.Join(s.Newer, ", "))
 	case len(s.Pending) > 0:
-		f.add(Warning, "run `lumenhook migrate`, or start a projector, which does so",
+		f.add(Warning, "run `lumenhook migrate`, or start a projector, which applies them",
 			"the database %s lacks %d migrations, such as %s", database, len(s.Pending), s.Pending[0])
 	default:
 		f.ok("all migrations of the database %s were applied", database)
 	}
 	if len(s.Denied) > 0 {
 		rights := strings.Join(s.Denied, ", ")
-		f.add(Problem, fmt.Sprintf("run `GRANT %s ON %s.* TO USER`, as an administrator", rights,
+		f.add(Problem, fmt.Sprintf("as an administrator, run `GRANT %s ON %s.* TO USER`", rights,
 			database),
 			"the user lacks rights on the database %s: %s", database, rights)
 	}
 	if len(s.Damage) > 0 {
 		fix := "run " + s.Damage.Command()
 		if cfg.Embedded {
-			fix = "wait: the service builds these tables again from the topics, and logs how far it is"
+			fix = "wait: the service rebuilds these tables from the topics, and logs its progress"
 		}
 		f.add(Problem, fix, "%v", s.Damage)
 	} else {
-		f.ok("no part of the database %s is lost or broken", database)
+		f.ok("no part of the database %s is lost or damaged", database)
 	}
 	for _, disk := range s.Disks {
 		free := percent(disk.FreeBytes, disk.TotalBytes)
 		if free < leastDiskShare {
-			f.add(Warning, "make room, or keep the history for a shorter time (--history-retention)",
-				"its disk %s has %s free, %d %%: merges may not find room", disk.Name, bytes(disk.FreeBytes),
+			f.add(Warning, "free up space, or shorten --history-retention",
+				"its disk %s has only %s (%d%%) free, so merges may fail", disk.Name, bytes(disk.FreeBytes),
 				free)
 			continue
 		}
-		f.ok("its disk %s has %s free, %d %%", disk.Name, bytes(disk.FreeBytes), free)
+		f.ok("its disk %s has %s (%d%%) free", disk.Name, bytes(disk.FreeBytes), free)
 	}
 	if cfg.Embedded {
-		return // its disk is the data folder's, and its user may ask for no more
+		return // its disk is the data folder's, and its user has no further rights
 	}
 	slices.SortFunc(s.Unknown, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	for _, err := range s.Unknown {
-		f.add(Warning, "grant the user to read it, or look yourself", "it does not tell %s",
+		f.add(Warning, "grant the user the right to read it, or check it yourself", "cannot read %s",
 			f.explain(err))
 	}
 }
@@ -87,7 +87,6 @@ func percent(part, whole uint64) uint64 {
 	return part / (whole/100 + 1)
 }
 
-// bytes is a size for people.
 func bytes(n uint64) string {
 	if n >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

@@ -1,22 +1,22 @@
-// Package doctor checks the environment of a service: it is `lumenhook doctor`.
+// Package doctor checks the environment of a service, for `lumenhook doctor`.
 //
-// It hides whom each check queries, with what timeout, and what an answer means to an operator:
-// what is wrong, and what to do.
+// It hides which servers each check queries, its timeouts, and what the results mean for an
+// operator: what is wrong and what to do.
 //
 // Invariants:
 //
-//   - Nothing is changed: no topic, row, mail or request to a receiver is made. Only a file is
-//     written into the data folder, and removed, to measure the disk.
-//   - A check that times out says so, and does not delay the others.
-//   - An unknown result never counts as good, including checks that are skipped because the service
-//     of a data folder does not run.
-//   - No finding has a secret in it: servers are named by their hosts.
+//   - Checks change nothing: they create no topics or rows, and send no emails or requests to
+//     receivers. To measure the disk, they write a file to the data folder and remove it.
+//   - A check that times out reports it, and doesn't delay the others.
+//   - An unknown result never counts as good. This includes checks that are skipped because the
+//     data folder's service is not running.
+//   - Findings contain no secrets. They name servers by their hosts.
 //
 // File map:
 //
-//	doctor.go      what to check, each check with its timeout, findings; settings and their files
-//	kafka.go       brokers, topics, transactions, rights
-//	clickhouse.go  servers, tables, rights, lost parts, disks
-//	network.go     sources of ledgers, names, receivers, the mail server, the clocks of others
+//	doctor.go      what to check, running checks with a timeout, findings; settings and their files
+//	kafka.go       brokers, topics, transactions, permissions
+//	clickhouse.go  servers, tables, permissions, lost parts, disks
+//	network.go     ledger sources, DNS, receivers, the mail server, other servers' clocks
 //	host.go        the data folder's disk, files, memory
 package doctor

@@ -18,43 +18,42 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Status is how a check ended.
+// Status is the result of a check or a finding.
 type Status string
 
-// The results of a check, from good to bad.
+// The statuses, from good to bad.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning"
-	Unknown Status = "unknown" // it could not be checked
+	Unknown Status = "unknown" // the check could not be completed
 	Problem Status = "problem"
 )
 
-// order is from good to bad.
 var order = []Status{OK, Warning, Unknown, Problem}
 
-// Finding is one thing that was found out.
+// Finding is one result of a check.
 type Finding struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
-	Do     string `json:"do,omitempty"` // what to do; empty: nothing
+	Do     string `json:"do,omitempty"` // empty: nothing to do
 }
 
 // Result is the result of one check.
 type Result struct {
 	Name       string    `json:"name"`
-	Status     Status    `json:"status"` // the worst of its findings
+	Status     Status    `json:"status"` // the worst status of the findings
 	DurationMs int64     `json:"durationMs"`
 	Findings   []Finding `json:"findings"`
 }
 
-// Report holds the results of all checks.
+// Report contains the results of all checks.
 type Report struct {
-	Status Status   `json:"status"` // the worst
+	Status Status   `json:"status"` // the worst status of the checks
 	Checks []Result `json:"checks"`
 }
 
-// Fault says which checks found problems, and which could not be made; nil if all are well, or
-// warn only.
+// Fault returns an error that lists the checks that found problems and those that could not be
+// completed. Warnings are not errors.
 func (r Report) Fault() error {
 	var faults []error
 	for _, status := range []Status{Problem, Unknown} {
@@ -69,13 +68,12 @@ func (r Report) Fault() error {
 		case status == Problem:
 			faults = append(faults, fmt.Errorf("there are problems: %s", strings.Join(names, ", ")))
 		default:
-			faults = append(faults, fmt.Errorf("it could not be checked: %s", strings.Join(names, ", ")))
+			faults = append(faults, fmt.Errorf("could not be checked: %s", strings.Join(names, ", ")))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// check is one of the checks.
 type check struct {
 	name string
 	run  checkFunc
@@ -83,7 +81,7 @@ type check struct {
 
 type checkFunc func(context.Context, *findings)
 
-// findings collects the findings of a check. It must be used by one goroutine.
+// findings collects the findings of a check. It is not safe for concurrent use.
 type findings struct {
 	list    []Finding
 	explain func(error) string
@@ -97,12 +95,12 @@ func (f *findings) add(status Status, do, format string, args ...any) {
 	f.list = append(f.list, Finding{Status: status, Found: fmt.Sprintf(format, args...), Do: do})
 }
 
-// failed notes that something cannot be used at all.
+// failed reports that something is unusable.
 func (f *findings) failed(err error, do string) {
 	f.add(Problem, do, "%s", f.explain(err))
 }
 
-// unknown notes what could not be found out.
+// unknown reports that something could not be checked.
 func (f *findings) unknown(err error, do string) {
 	f.add(Unknown, do, "%s", f.explain(err))
 }
@@ -115,18 +113,18 @@ func Names() (names []string) {
 	return names
 }
 
-// CheckNames returns an error for names that are of no check.
+// CheckNames returns an error for an unknown check.
 func CheckNames(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("unknown check %q: use %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("unknown check %q (known: %s)", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil
 }
 
-// Run makes the checks that only names, or all, at once, each within a time. ended is called with
-// each as it ends, by one goroutine.
+// Run runs the checks in cfg.Only, or all checks, concurrently, each with a timeout. It calls ended
+// with each result as it arrives, from a single goroutine.
 func Run(ctx context.Context, cfg Config, ended func(Result)) Report {
 	checks := slices.DeleteFunc(cfg.checks(), func(c check) bool {
 		return len(cfg.Only) > 0 && !slices.Contains(cfg.Only, c.name)
@@ -149,8 +147,8 @@ func Run(ctx context.Context, cfg Config, ended func(Result)) Report {
 	return report
 }
 
-// one runs one check. A check that does not end in time is abandoned: its requests have their own
-// timeouts.
+// one runs one check. If the check does not finish in time, one abandons it; the check's requests
+// have their own timeouts.
 func (cfg *Config) one(ctx context.Context, c check) Result {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
@@ -174,7 +172,7 @@ func (cfg *Config) one(ctx context.Context, c check) Result {
 	return r
 }
 
-// grace is how long a check has, after its timeout, to report its findings.
+// grace is how long a check may take to report its findings after its timeout.
 const grace = 500 * time.Millisecond
 
 func (cfg *Config) late(ctx context.Context, answer <-chan []Finding) []Finding {
@@ -187,12 +185,12 @@ func (cfg *Config) late(ctx context.Context, answer <-chan []Finding) []Finding 
 	}
 	f := Finding{
 		Status: Unknown,
-		Found:  fmt.Sprintf("no answer within %s", cfg.Timeout),
-		Do: "see whether the addresses are right and a firewall lets them through, or give more " +
+		Found:  fmt.Sprintf("no result within %s", cfg.Timeout),
+		Do: "check the addresses and firewalls, or increase " +
 			"--timeout",
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		f.Found, f.Do = "it was interrupted", ""
+		f.Found, f.Do = "interrupted", ""
 	}
 	return []Finding{f}
 }
@@ -204,53 +202,55 @@ func worse(a, b Status) Status {
 	return a
 }
 
-// Config says what to check.
+// Config describes what to check.
 type Config struct {
 	What string // a description
-	// why a service of lumenhook run does not run; nil: it runs, or this is not one
+	// Away is why the service of lumenhook run is not running; nil if it runs or if this is another
+	// kind of service.
 	Away        error
-	Faults      []error  // of its settings
-	SecretFiles []string // that others must not read
+	Faults      []error  // of the settings
+	SecretFiles []string // must not be readable by others
 
 	Cluster  kafka.Cluster
-	Embedded bool // broker and database are those of lumenhook run
+	Embedded bool // broker and database belong to lumenhook run
 	Topology topology.CheckOptions
 
 	ClickHouse   string // DSN; empty: no database
-	NoClickHouse string // why
+	NoClickHouse string // reason if there is none
 	Ledgers      []config.Server
-	Clocks       []config.Server // the same once more, since each is asked by one goroutine
-	Quorum       int             // of them
-	Passphrase   string          // of their network
+	Clocks       []config.Server // the same again: a Server serves one goroutine
+	Quorum       int             // number of Ledgers that must agree
+	Passphrase   string          // of the Ledgers' network
 	NoLedgers    error
 	Egress       egress.Config
-	TryURL       string // a receiver's; empty: none is tried
+	TryURL       string // URL of a receiver to test; empty: none
 	DataDir      string
-	LeastFree    uint64 // bytes, of the data folder's disk
-	LeastFiles   uint64 // that the process must be allowed to have open
+	LeastFree    uint64 // free bytes that the data folder's disk needs
+	LeastFiles   uint64 // open files that the process needs
 	Mail         *mailer.SMTP
 	MailServer   string
-	Only         []string // names of checks; none: all
+	Only         []string // names of checks; empty: all
 	Timeout      time.Duration
 	Explain      func(error) string
 	Now          func() time.Time
 }
 
-// ofService is a check of something that only a running service has or reports: its addresses, and
-// its start options. Without the service the check is skipped.
+// ofService wraps a check of something that only a running service has or reports, such as its
+// addresses. If the service is not running, the check is skipped.
 func (cfg *Config) ofService(run checkFunc) checkFunc {
 	if cfg.Away == nil {
 		return run
 	}
 	return func(_ context.Context, f *findings) {
-		f.add(Unknown, "", "left out, as the service does not run")
+		f.add(Unknown, "", "skipped, because the service is not running")
 	}
 }
 
-// Configuration is the check that says what is checked, or why a service does not run.
+// Configuration is the name of the check that describes the service, or explains why it is not
+// running.
 const Configuration = "configuration"
 
-// checks are all checks, in the order in which they are listed.
+// checks returns all checks, in their listed order.
 func (cfg *Config) checks() []check {
 	return []check{
 		{Configuration, cfg.configuration},
@@ -270,7 +270,7 @@ func (cfg *Config) checks() []check {
 	}
 }
 
-// configuration reports problems of the settings themselves.
+// configuration reports problems of the settings.
 func (cfg *Config) configuration(_ context.Context, f *findings) {
 	if cfg.Away != nil {
 		f.unknown(cfg.Away, "")
@@ -278,12 +278,12 @@ func (cfg *Config) configuration(_ context.Context, f *findings) {
 		f.ok("%s", cfg.What)
 	}
 	for _, fault := range cfg.Faults {
-		f.failed(fault, "correct it; `lumenhook config check` prints which settings count, and where "+
-			"each came from")
+		f.failed(fault, "correct it; `lumenhook config check` prints the effective settings and where "+
+			"each comes from")
 	}
 }
 
-// files checks who may read the files with secrets.
+// files checks who can read the files that contain secrets.
 func (cfg *Config) files(_ context.Context, f *findings) {
 	well := 0
 	for _, path := range cfg.SecretFiles {
@@ -292,19 +292,19 @@ func (cfg *Config) files(_ context.Context, f *findings) {
 		}
 	}
 	if well > 0 || len(cfg.SecretFiles) == 0 {
-		f.ok("%d files of secrets can be read, and by no others", well)
+		f.ok("%d secret files are readable only by their user", well)
 	}
 }
 
 func (cfg *Config) secretFile(path string, f *findings) (well bool) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		f.add(Problem, "write it, or correct the setting that names it", "%s does not exist", path)
+		f.add(Problem, "create it, or correct the setting", "%s does not exist", path)
 		return false
 	}
-	file, openErr := os.Open(path) // #nosec G304 -- a file that the operator named
+	file, openErr := os.Open(path) // the operator named the file
 	if err = errors.Join(err, openErr); err != nil {
-		f.failed(err, "let the user that runs this program read it")
+		f.failed(err, "give the user that runs this program read permission")
 		return false
 	}
 	_ = file.Close()
@@ -316,8 +316,8 @@ func (cfg *Config) secretFile(path string, f *findings) (well bool) {
 	return true
 }
 
-// allowed are the rights that a file of secrets may have. One that root provides to the process
-// of another user is read through its group: Kubernetes mounts secrets so, and systemd its
+// allowed returns the permissions that a secret file may have. A file that root provides to another
+// user's process is read through its group: Kubernetes mounts secrets like this, and systemd its
 // credentials.
 func allowed(info fs.FileInfo) fs.FileMode {
 	mode := fs.FileMode(0o700)

@@ -130,7 +130,7 @@ func TestBrokersThatAreNotThereHoldNothingUp(t *testing.T) {
 	cfg.Cluster.Logger = slog.New(slog.DiscardHandler)
 	holds(t, cfg, doctor.Problem, "no broker can be reached at 127.0.0.1:1: connection refused")
 	cfg.Only = []string{"topics"}
-	holds(t, cfg, doctor.Unknown, "no broker answers", "see what the check of kafka found")
+	holds(t, cfg, doctor.Unknown, "no broker answers", "see the result of the kafka check")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {
 	}{
 		"well": {
 			[]*node{{passphrase: "our network"}}, doctor.OK,
-			"newest ledger is 900, its oldest 100 (800 back)",
+			"latest ledger is 900, its oldest 100 (800 back)",
 		},
 		"another": {[]*node{{passphrase: "their network"}}, doctor.Problem, `serves "their network"`},
 		"old": {
@@ -233,10 +233,10 @@ func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {
 		},
 		"one of two": {
 			[]*node{{passphrase: "our network"}, {passphrase: "their network"}}, doctor.Problem,
-			"2 of the servers must agree, and 1 answer",
+			"2 of the servers must agree, but only 1 respond",
 		},
 		"two": {
-			[]*node{{passphrase: "our network"}, {passphrase: "our network"}}, doctor.OK, "2 servers answer",
+			[]*node{{passphrase: "our network"}, {passphrase: "our network"}}, doctor.OK, "2 servers respond",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -356,21 +356,21 @@ func TestANameServerThatDoesNotAnswerIsNamed(t *testing.T) {
 
 func TestADiskThatCannotBeUsedIsNamed(t *testing.T) {
 	cfg := newConfig(t, "disk")
-	holds(t, cfg, doctor.OK, "a write is on the disk after")
+	holds(t, cfg, doctor.OK, "a write reaches the disk in")
 	left, err := os.ReadDir(cfg.DataDir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("it left %v, %v", left, err)
 	}
 	cfg.LeastFree = 1 << 62
-	holds(t, cfg, doctor.Problem, "make room: no new work is taken until then")
+	holds(t, cfg, doctor.Problem, "free up space: until then the service accepts no new work")
 	cfg.LeastFree, cfg.DataDir = 0, "/proc/nowhere"
-	holds(t, cfg, doctor.Problem, "writing into /proc")
+	holds(t, cfg, doctor.Problem, "writing to /proc")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg.DataDir = file
-	holds(t, cfg, doctor.Problem, "is no folder")
+	holds(t, cfg, doctor.Problem, "is not a folder")
 }
 
 func TestFilesThatOthersMayReadAreNamed(t *testing.T) {
@@ -381,7 +381,7 @@ func TestFilesThatOthersMayReadAreNamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("geheim"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, cfg, doctor.OK, "1 files of secrets can be read, and by no others")
+	holds(t, cfg, doctor.OK, "1 secret files are readable only by their user")
 	if err := os.Chmod(file, 0o644); err != nil { // the finding
 		t.Fatal(err)
 	}
@@ -422,7 +422,7 @@ func TestTheMailServerIsTriedWithoutAMail(t *testing.T) {
 		status doctor.Status
 		want   string
 	}{
-		mailer.TLSNone:     {doctor.OK, "no mail was sent"},
+		mailer.TLSNone:     {doctor.OK, "no email was sent"},
 		mailer.TLSStartTLS: {doctor.Problem, "STARTTLS"},
 	} {
 		cfg := newConfig(t, "mail")

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	syncs = 5 // that are measured
+	syncs = 5 // number of writes measured
 	// slowSync is the duration above which a disk delays turns.
 	slowSync = 50 * time.Millisecond
-	// leastInodes is fewer than any state uses.
+	// leastInodes is far more than a service needs.
 	leastInodes = 10_000
-	// leastMemory is the memory of an idle process with all roles, with a margin.
+	// leastMemory is what an idle process with all roles needs, plus a margin.
 	leastMemory = 512 << 20
 )
 
-// disk measures the data folder's.
+// disk checks the data folder's disk.
 func (cfg *Config) disk(ctx context.Context, f *findings) {
 	at, err := nearest(cfg.DataDir)
 	if err != nil {
-		f.failed(err, "name another --data-dir, or let the user of the service have it")
+		f.failed(err, "use another --data-dir, or give the service's user access to it")
 		return
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(at, &stat); err != nil {
-		f.failed(fmt.Errorf("asking for the free space of %s: %w", at, err), "name another --data-dir")
+		f.failed(fmt.Errorf("reading the free space of %s: %w", at, err), "use another --data-dir")
 		return
 	}
 	free := stat.Bavail * uint64(stat.Bsize) // #nosec G115 -- a size
@@ -43,10 +43,12 @@ func (cfg *Config) disk(ctx context.Context, f *findings) {
 	said := fmt.Sprintf("%s is on %s with %s free", at, kind.name, bytes(free))
 	switch {
 	case free < cfg.LeastFree:
-		f.add(Problem, "make room: no new work is taken until then", "%s, and %s are needed", said,
+		f.add(Problem, "free up space: until then the service accepts no new work", "%s, but %s are "+
+			"needed", said,
 			bytes(cfg.LeastFree))
 	case free < 2*cfg.LeastFree:
-		f.add(Warning, "make room: below "+bytes(cfg.LeastFree)+" no new work is taken", "%s", said)
+		f.add(Warning, "free up space: below "+bytes(cfg.LeastFree)+" the service accepts no new "+
+			"work", "%s", said)
 	default:
 		f.ok("%s", said)
 	}
@@ -61,7 +63,7 @@ func (cfg *Config) disk(ctx context.Context, f *findings) {
 	cfg.sync(ctx, at, f)
 }
 
-// nearest returns the folder, or the nearest that exists where it is going to be.
+// nearest returns the folder, or its nearest existing parent.
 func nearest(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -71,7 +73,7 @@ func nearest(dir string) (string, error) {
 		info, err := os.Stat(at)
 		switch {
 		case err == nil && !info.IsDir():
-			return "", fmt.Errorf("%s is no folder", at)
+			return "", fmt.Errorf("%s is not a folder", at)
 		case err == nil:
 			return at, nil
 		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
@@ -81,19 +83,19 @@ func nearest(dir string) (string, error) {
 	}
 }
 
-// sync writes a file and measures how long it takes until it is on disk.
+// sync measures how long a write takes until it is on disk.
 func (cfg *Config) sync(ctx context.Context, dir string, f *findings) {
 	took, err := measureSync(ctx, dir)
 	if err != nil {
-		f.failed(fmt.Errorf("writing into %s: %w", dir, err),
-			"let the user of the service write there, or name another --data-dir")
+		f.failed(fmt.Errorf("writing to %s: %w", dir, err),
+			"give the service's user write permission, or use another --data-dir")
 		return
 	}
-	said := fmt.Sprintf("a write is on the disk after %s (the middle of %d)",
+	said := fmt.Sprintf("a write reaches the disk in %s (median of %d)",
 		took.Round(10*time.Microsecond), syncs)
 	if took > slowSync {
-		f.add(Warning, "use a faster disk, or see what else keeps it busy", "%s: starts and snapshots "+
-			"take long", said)
+		f.add(Warning, "use a faster disk, or find out what keeps it busy", "%s, so starts and "+
+			"snapshots are slow", said)
 		return
 	}
 	f.ok("%s", said)
@@ -124,19 +126,19 @@ func measureSync(ctx context.Context, dir string) (middle time.Duration, err err
 	return took[len(took)/2], nil
 }
 
-// kind is a file system.
+// kind is a file system. why explains what is wrong with it, if anything.
 type kind struct{ name, why string }
 
-// kinds are file systems by their numbers (statfs(2)); why not to use one, where there is a why.
+// kinds maps the numbers of statfs(2) to file systems.
 var kinds = map[uint32]kind{
 	0xef53:     {name: "ext4"},
 	0x58465342: {name: "xfs"},
 	0x9123683e: {name: "btrfs"},
 	0x2fc12fc1: {name: "zfs"},
-	0x794c7630: {name: "overlayfs", why: "what a container writes there is gone with it"},
-	0x01021994: {name: "tmpfs", why: "what is written there is gone when the machine restarts"},
-	0x6969:     {name: "NFS", why: "its locks and syncs are not those of a disk"},
-	0xff534d42: {name: "CIFS", why: "its locks and syncs are not those of a disk"},
+	0x794c7630: {name: "overlayfs", why: "its content is lost with the container"},
+	0x01021994: {name: "tmpfs", why: "its content is lost when the machine restarts"},
+	0x6969:     {name: "NFS", why: "its locks and syncs are not reliable"},
+	0xff534d42: {name: "CIFS", why: "its locks and syncs are not reliable"},
 	0x65735546: {name: "FUSE", why: "its syncs may not reach a disk"},
 	0x01021997: {name: "9p", why: "its syncs may not reach a disk"},
 }
@@ -148,43 +150,43 @@ func kindOf(number uint32) kind {
 	return kind{name: fmt.Sprintf("a file system of kind %#x", number)}
 }
 
-// limits checks the limits of the process.
 func (cfg *Config) limits(_ context.Context, f *findings) {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		f.unknown(fmt.Errorf("asking for the limit of open files: %w", err), "see `ulimit -n`")
+		f.unknown(fmt.Errorf("reading the limit of open files: %w", err), "check `ulimit -n`")
 		return
 	}
-	// The program raises its limit to the hard one when it starts.
+	// At startup, the program raises its soft limit to the hard limit.
 	if files.Max < cfg.LeastFiles {
-		f.add(Warning, fmt.Sprintf("raise it to %d or more: `ulimit -n`, LimitNOFILE= of systemd, or "+
-			"nofile of the container", cfg.LeastFiles),
-			"the process may have %d files and connections open: attempts that run at once may need more",
+		f.add(Warning, fmt.Sprintf("increase it to %d or more with `ulimit -n`, LimitNOFILE= (systemd) "+
+			"or nofile (containers)", cfg.LeastFiles),
+			"the process can open %d files and connections; concurrent attempts may need more",
 			files.Max)
 	} else {
-		f.ok("the process may have %d files and connections open", files.Max)
+		f.ok("the process can open %d files and connections", files.Max)
 	}
 	limit, what := memoryLimit("/sys/fs/cgroup/memory.max")
 	switch {
 	case limit == 0:
 		f.ok("its memory is not limited")
 	case limit < leastMemory:
-		f.add(Warning, "give it "+bytes(leastMemory)+" or more", "%s limits its memory to %s", what,
+		f.add(Warning, "increase it to "+bytes(leastMemory)+" or more", "%s limits its memory to "+
+			"%s", what,
 			bytes(limit))
 	default:
 		f.ok("%s limits its memory to %s", what, bytes(limit))
 	}
 }
 
-// memoryLimit returns the lowest limit of memory that is set; 0: none.
+// memoryLimit returns the lowest memory limit and its name. 0 means no limit.
 func memoryLimit(cgroup string) (limit uint64, what string) {
-	if text, err := os.ReadFile(cgroup); err == nil { // #nosec G304 -- of the kernel
-		// "max" is not a number, and not a limit.
+	if text, err := os.ReadFile(cgroup); err == nil { // a file of the kernel
+		// The value "max" fails to parse, and means no limit.
 		limit, _ = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 		what = "its control group"
 	}
 	const unlimited = 1 << 62
-	soft := uint64(max(0, debug.SetMemoryLimit(-1))) // a negative value only reads it
+	soft := uint64(max(0, debug.SetMemoryLimit(-1))) // a negative value only reads the limit
 	if soft < unlimited && (limit == 0 || soft < limit) {
 		return soft, "GOMEMLIMIT"
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// kafka asks each broker for its version.
+// kafka checks each broker's version.
 func (cfg *Config) kafka(ctx context.Context, f *findings) {
 	if err := cfg.Cluster.Listening(ctx); err != nil {
 		f.failed(err, "start the brokers, or correct --kafka-brokers and the login")
@@ -43,22 +43,22 @@ func (cfg *Config) kafka(ctx context.Context, f *findings) {
 	}
 }
 
-const seeBrokers = "see the log of the brokers"
+const seeBrokers = "check the brokers' logs"
 
 const (
-	// leastRelease is the first without known defects of KIP-890's transactions
+	// leastRelease is the first release without known defects in the transactions of KIP-890
 	// (docs/decisions/real-kafka.md).
 	leastRelease = "4.1"
-	// leastEndTxn is the version of the request that ends a transaction by KIP-890: Kafka 4.0 and
-	// later answer it.
+	// leastEndTxn is the version of the request that ends a KIP-890 transaction. Kafka supports it
+	// since 4.0.
 	leastEndTxn = 5
 )
 
-// broker records one broker's version. A broker does not report its release, so it is guessed from
-// its supported requests.
+// broker reports a broker's version. Brokers don't report their release, so it is inferred from the
+// requests that they support.
 func (cfg *Config) broker(b kadm.BrokerApiVersions, login string, f *findings) {
 	if b.Err != nil {
-		f.add(Problem, "start it, or see its log", "broker %d does not answer: %s", b.NodeID,
+		f.add(Problem, "start it, or check its log", "broker %d does not respond: %s", b.NodeID,
 			f.explain(b.Err))
 		return
 	}
@@ -76,16 +76,17 @@ func (cfg *Config) broker(b kadm.BrokerApiVersions, login string, f *findings) {
 	f.ok("broker %d answers as Kafka %s, %s", b.NodeID, version, login)
 }
 
-// reached notes that nothing can be asked while no broker answers: why, the check of kafka says.
+// reached reports whether a broker responds. If not, it adds an unknown finding and leaves the
+// reason to the check of Kafka.
 func (cfg *Config) reached(ctx context.Context, f *findings) bool {
 	err := cfg.Cluster.Listening(ctx)
 	if err != nil {
-		f.unknown(errors.New("no broker answers"), "see what the check of kafka found")
+		f.unknown(errors.New("no broker answers"), "see the result of the kafka check")
 	}
 	return err == nil
 }
 
-// parts asks some questions of a cluster's fitness.
+// parts runs the named parts of the cluster check.
 func (cfg *Config) parts(ctx context.Context, f *findings, names ...string) (well bool) {
 	well = true
 	for _, part := range topology.Parts(cfg.Cluster, cfg.Topology) {
@@ -94,8 +95,8 @@ func (cfg *Config) parts(ctx context.Context, f *findings, names ...string) (wel
 		}
 		faults, err := part.Ask(ctx)
 		if err != nil {
-			f.unknown(fmt.Errorf("%s: %w", part.Name, err), "let an administrator grant what `lumenhook "+
-				"topics acls` prints, or "+seeBrokers)
+			f.unknown(fmt.Errorf("%s: %w", part.Name, err), "have an administrator grant the ACLs that "+
+				"`lumenhook topics acls` prints, or "+seeBrokers)
 			well = false
 		}
 		for _, fault := range faults {
@@ -106,7 +107,7 @@ func (cfg *Config) parts(ctx context.Context, f *findings, names ...string) (wel
 	return well
 }
 
-// topics checks the topics against the requirements, and whether their replicas are in sync.
+// topics checks the topics' settings and whether their replicas are in sync.
 func (cfg *Config) topics(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return
@@ -133,7 +134,7 @@ func (cfg *Config) topics(ctx context.Context, f *findings) {
 	}
 }
 
-// copies notes which partitions have no leader, or copies that are not in step.
+// copies reports partitions without a leader or with replicas that are out of sync.
 func (cfg *Config) copies(topics kadm.TopicDetails, f *findings) (inStep bool) {
 	var leaderless, behind, unsafe []string
 	for _, topic := range topics.Sorted() {
@@ -154,9 +155,9 @@ func (cfg *Config) copies(topics kadm.TopicDetails, f *findings) (inStep bool) {
 		status Status
 		what   string
 	}{
-		{leaderless, Problem, "have no leader: nothing can be written to them"},
-		{unsafe, Problem, "have too few copies in step to acknowledge: nothing can be written to them"},
-		{behind, Warning, "have copies that are not in step: one more broker that fails may stop writes"},
+		{leaderless, Problem, "have no leader, so they cannot be written to"},
+		{unsafe, Problem, "have too few copies in step, so they cannot be written to"},
+		{behind, Warning, "have copies that are not in step, so another broker failure may stop writes"},
 	} {
 		if n := len(fault.of); n > 0 {
 			f.add(fault.status, "start the brokers that are down, and wait until their copies are in step",
@@ -166,7 +167,7 @@ func (cfg *Config) copies(topics kadm.TopicDetails, f *findings) (inStep bool) {
 	return len(leaderless)+len(behind)+len(unsafe) == 0
 }
 
-// transactions asks for the kind of transactions that the cluster has.
+// transactions checks the cluster's transaction version.
 func (cfg *Config) transactions(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return
@@ -181,7 +182,7 @@ func (cfg *Config) transactions(ctx context.Context, f *findings) {
 	}
 }
 
-// rights checks the user's rights in Kafka.
+// rights checks the Kafka user's permissions.
 func (cfg *Config) rights(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return
@@ -189,10 +190,10 @@ func (cfg *Config) rights(ctx context.Context, f *findings) {
 	if !cfg.parts(ctx, f, topology.Rights) {
 		return
 	}
-	who := cmp.Or(cfg.Cluster.SASL.User, "whoever connects")
+	who := cmp.Or(cfg.Cluster.SASL.User, "any client")
 	if len(cfg.Topology.Roles) == 0 {
-		f.unknown(errors.New("no role is named, so it is not known what the user must be allowed"),
-			"name the roles with --roles")
+		f.unknown(errors.New("no role is given, so the permissions that the user needs are unknown"),
+			"set --roles")
 		return
 	}
 	f.ok("%s may read and write the topics of %s", who, strings.Join(cfg.Topology.Roles, ", "))

@@ -20,19 +20,20 @@ import (
 )
 
 const (
-	// mostLedgerAge is how old the newest ledger may be: one closes about every six seconds.
+	// mostLedgerAge is the maximum age of the latest ledger. A ledger closes about every six
+	// seconds.
 	mostLedgerAge = time.Minute
-	// mostApart is how many ledgers several sources may be apart.
+	// mostApart is the maximum difference between the latest ledgers of several sources.
 	mostApart = 20
 )
 
 func (cfg *Config) ledgers(ctx context.Context, f *findings) {
 	if cfg.NoLedgers != nil {
-		f.unknown(cfg.NoLedgers, "correct the settings of the source")
+		f.unknown(cfg.NoLedgers, "correct the ledger source's settings")
 		return
 	}
 	if len(cfg.Ledgers) == 0 {
-		f.ok("no role that is checked reads ledgers")
+		f.ok("none of the checked roles reads ledgers")
 		return
 	}
 	last := cfg.lastRead(ctx, f)
@@ -62,10 +63,11 @@ func (cfg *Config) ledgers(ctx context.Context, f *findings) {
 	cfg.agree(latest, f)
 }
 
-// lastRead returns the ledger that was followed last; zero: none was, or it is not known.
+// lastRead returns the last ledger that the follower read, or zero if there is none or it is
+// unknown.
 func (cfg *Config) lastRead(ctx context.Context, f *findings) schemas.LedgerRead {
 	if len(cfg.Cluster.Brokers) == 0 {
-		return schemas.LedgerRead{} // the check of kafka says so
+		return schemas.LedgerRead{} // the check of Kafka reports it
 	}
 	cursor, err := follower.OpenCursor(cfg.Cluster, cfg.Passphrase)
 	if err == nil {
@@ -75,12 +77,12 @@ func (cfg *Config) lastRead(ctx context.Context, f *findings) schemas.LedgerRead
 			return last
 		}
 	}
-	f.unknown(fmt.Errorf("which ledger was read last is not known, and so whether the sources serve "+
-		"the chain that was followed: %w", err), "see what the check of kafka says")
+	f.unknown(fmt.Errorf("cannot read which ledger was read last, so it is unknown whether the "+
+		"sources serve the same chain: %w", err), "see the result of the kafka check")
 	return schemas.LedgerRead{}
 }
 
-// sameChain says whether a server serves another chain than the one that was followed.
+// sameChain reports a server that serves another chain than the one followed so far.
 func (cfg *Config) sameChain(
 	ctx context.Context, server config.Server, last schemas.LedgerRead, f *findings,
 ) {
@@ -90,22 +92,24 @@ func (cfg *Config) sameChain(
 	}
 	switch {
 	case errors.Is(err, follower.ErrOtherChain):
-		f.failed(fmt.Errorf("%s: %w", server.Name, err), "if the test network was reset, start its new "+
-			"chain: lumenhook ledger reset; else name a server of the network that was followed")
+		f.failed(fmt.Errorf("%s: %w", server.Name, err), "if the test network was reset, start "+
+			"following its new chain with `lumenhook ledger reset`; otherwise use a server for the "+
+			"network followed so far")
 	case err != nil && source.IsPermanent(err):
-		f.failed(fmt.Errorf("%s: %w", server.Name, err), "name a server that has the ledgers that are "+
-			"followed")
+		f.failed(fmt.Errorf("%s: %w", server.Name, err), "use a server that still has the ledgers that "+
+			"the follower needs")
 	case err != nil:
-		f.unknown(fmt.Errorf("%s: which chain it serves is not known: %w", server.Name, err),
-			"see whether it answers at other times")
+		f.unknown(fmt.Errorf("%s: cannot determine which chain it serves: %w", server.Name, err),
+			"try again later")
 	}
 }
 
-// agree says whether enough servers answer, and see the same network.
+// agree checks that enough servers respond, and that their latest ledgers are close.
 func (cfg *Config) agree(latest []uint32, f *findings) {
 	if len(latest) < cfg.Quorum {
-		f.add(Problem, "name more servers, or let fewer agree (--ledger-quorum)",
-			"%d of the servers must agree, and %d answer: no ledger is followed", cfg.Quorum, len(latest))
+		f.add(Problem, "add servers, or lower --ledger-quorum",
+			"%d of the servers must agree, but only %d respond, so no ledger is followed", cfg.Quorum,
+			len(latest))
 		return
 	}
 	if len(latest) < 2 {
@@ -116,14 +120,14 @@ func (cfg *Config) agree(latest []uint32, f *findings) {
 		low, high = min(low, n), max(high, n)
 	}
 	if high-low > mostApart {
-		f.add(Warning, "leave out the one that is behind, or wait for it",
-			"the newest ledgers of the servers are %d apart", high-low)
+		f.add(Warning, "remove the server that is behind, or wait for it",
+			"the servers' latest ledgers are %d apart", high-low)
 		return
 	}
-	f.ok("%d servers answer, and their newest ledgers are %d apart", len(latest), high-low)
+	f.ok("%d servers respond, and their latest ledgers are %d apart", len(latest), high-low)
 }
 
-// ledgerServer queries the network and the ledgers of one server.
+// ledgerServer checks the network and the ledgers of one server.
 func (cfg *Config) ledgerServer(
 	ctx context.Context, server config.Server, f *findings,
 ) (latest uint32) {
@@ -131,17 +135,17 @@ func (cfg *Config) ledgerServer(
 	err := server.Source.Check(ctx)
 	switch {
 	case errors.Is(err, domain.ErrWrongNetwork):
-		f.failed(err, "name a server of that network, or the other --network")
+		f.failed(err, "use a server for that network, or change --network")
 		return 0
 	case err != nil:
-		f.failed(fmt.Errorf("%s: %w", server.Name, err), "see whether its address is right and it "+
-			"can be reached from here, or name another server")
+		f.failed(fmt.Errorf("%s: %w", server.Name, err), "check its address and whether it "+
+			"is reachable from this host, or use another server")
 		return 0
 	}
 	took := time.Since(begin)
 	report, err := server.Source.Report(ctx)
 	if err != nil {
-		f.failed(fmt.Errorf("%s: %w", server.Name, err), "name another server, or wait for this one")
+		f.failed(fmt.Errorf("%s: %w", server.Name, err), "use another server, or wait for this one")
 		return 0
 	}
 	cfg.ledgerReport(server.Name, report, took, f)
@@ -151,7 +155,7 @@ func (cfg *Config) ledgerServer(
 func (cfg *Config) ledgerReport(
 	name string, report source.Report, took time.Duration, f *findings,
 ) {
-	said := fmt.Sprintf("%s serves the network, in %d ms; its newest ledger is %d", name,
+	said := fmt.Sprintf("%s serves the network (%d ms); its latest ledger is %d", name,
 		took.Milliseconds(), report.Latest)
 	if report.Oldest > 0 {
 		said += fmt.Sprintf(", its oldest %d (%d back)", report.Oldest, report.Latest-report.Oldest)
@@ -163,7 +167,7 @@ func (cfg *Config) ledgerReport(
 	age := cfg.Now().Sub(report.ClosedAt)
 	said += fmt.Sprintf(", closed %s ago", age.Round(time.Second))
 	if age > mostLedgerAge {
-		f.add(Warning, "see whether the network stands still, the server lags, or this host's clock is "+
+		f.add(Warning, "check whether the network has stopped, the server lags, or this host's clock is "+
 			"ahead", "%s", said)
 		return
 	}
@@ -171,23 +175,23 @@ func (cfg *Config) ledgerReport(
 }
 
 const (
-	// nobody is a name that every name server knows not to exist (RFC 6761): the answer that it
-	// does not exist is an answer.
+	// nobody is a name that is guaranteed not to exist (RFC 6761). A negative response shows that
+	// the name server works.
 	nobody = "lumenhook-doctor.invalid"
-	// slowDNS is the duration above which a lookup noticeably delays each first attempt.
+	// slowDNS is the duration above which a lookup noticeably delays first attempts.
 	slowDNS = time.Second
-	// certificateSoon is how long before its end a certificate is warned of.
+	// certificateSoon is how long before a certificate expires a warning is shown.
 	certificateSoon = 14 * 24 * time.Hour
 )
 
-// metadata is the address at which clouds hand out credentials of their machines.
+// metadata is the address where cloud providers serve their machines' credentials.
 var metadata = netip.MustParseAddr("169.254.169.254")
 
-// dns asks the name servers that receivers' names are asked of.
+// dns checks the name servers that resolve receivers.
 func (cfg *Config) dns(ctx context.Context, f *findings) {
 	client, err := egress.New(cfg.Egress)
 	if err != nil {
-		f.failed(err, "correct the settings of the egress")
+		f.failed(err, "correct the egress settings")
 		return
 	}
 	defer client.Close()
@@ -209,34 +213,34 @@ func (cfg *Config) dns(ctx context.Context, f *findings) {
 	case host == nobody && errors.As(err, &failure) && failure.IsNotFound:
 	case err != nil:
 		status := Problem
-		if cfg.Embedded { // its receivers are on this machine
+		if cfg.Embedded { // receivers are on this machine
 			status = Warning
 		}
-		f.add(status, "correct --dns-server or /etc/resolv.conf, and let UDP and TCP through to port 53",
+		f.add(status, "correct --dns-server or /etc/resolv.conf, and allow UDP and TCP to port 53",
 			"%s did not answer for %s within %s: %v", servers, host, took, err)
 		return
 	}
-	said := fmt.Sprintf("%s answered in %d ms", servers, took.Milliseconds())
+	said := fmt.Sprintf("%s responded in %d ms", servers, took.Milliseconds())
 	if len(addrs) > 0 {
 		said += fmt.Sprintf(": %s has %d addresses, such as %s", host, len(addrs), addrs[0])
 	}
 	if took > slowDNS {
-		f.add(Warning, "name one that is nearer, with --dns-server",
-			"%s: each first attempt waits for it", said)
+		f.add(Warning, "use a closer server with --dns-server",
+			"%s, which delays each first attempt", said)
 		return
 	}
 	f.ok("%s", said)
 }
 
-// egress says what receivers may be, and goes the way to one.
+// egress reports which receivers are allowed, and tests a connection to one.
 func (cfg *Config) egress(ctx context.Context, f *findings) {
 	policy := cfg.Egress.Policy
-	said := "receivers on ports " + policy.OpenPorts().String() + " of public addresses may be reached"
+	said := "receivers are allowed on ports " + policy.OpenPorts().String() + " of public addresses"
 	if len(policy.Allow) > 0 {
-		said += ", and those in " + prefixes(policy.Allow)
+		said += ", and in " + prefixes(policy.Allow)
 	}
 	if len(policy.Deny) > 0 {
-		said += ", but not those in " + prefixes(policy.Deny)
+		said += ", but not in " + prefixes(policy.Deny)
 	}
 	if cfg.Egress.Proxy != nil {
 		said += ", through the proxy " + cfg.Egress.Proxy.Host
@@ -244,16 +248,16 @@ func (cfg *Config) egress(ctx context.Context, f *findings) {
 	f.ok("%s", said)
 	if policy.Allows(metadata) {
 		f.add(Problem, "narrow --egress-allow, or add --egress-deny "+metadata.String()+"/32",
-			"--egress-allow has %s, where clouds hand out credentials: anyone who may create endpoints can "+
-				"reach it", metadata)
+			"--egress-allow contains %s, where clouds hand out credentials: anyone who can create "+
+				"endpoints can reach it", metadata)
 	}
 	if cfg.TryURL == "" {
-		f.ok("no receiver was tried: --url https://… tries one, without a request")
+		f.ok("no receiver was tested; to test a connection without a request, set --url https://…")
 		return
 	}
 	client, err := egress.New(cfg.Egress)
 	if err != nil {
-		f.failed(err, "correct the settings of the egress")
+		f.failed(err, "correct the egress settings")
 		return
 	}
 	defer client.Close()
@@ -268,19 +272,19 @@ func prefixes(list []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// remedies are what to do against each error of an attempt.
+// remedies says what to do about each error of an attempt.
 var remedies = map[egress.Code]string{
-	egress.Timeout: "see whether a firewall drops what goes out to it, or it is overloaded",
-	egress.DNS:     "correct the name, or give its domain an address",
-	egress.ConnRefused: "start what listens there, and let it be reached from here (through a " +
+	egress.Timeout: "check whether a firewall drops the connection or the receiver is overloaded",
+	egress.DNS:     "correct the host name, or add an address to its DNS records",
+	egress.ConnRefused: "start the receiver, and allow connections from this host (through a " +
 		"proxy: --egress-proxy)",
-	egress.TLS: "renew the certificate, with the whole chain and the name in it, of an authority " +
-		"that this host knows or --egress-ca names",
-	egress.SSRFBlocked: "use an address that may be reached, or allow this one with --egress-allow " +
-		"or --egress-ports if it is yours",
+	egress.TLS: "renew the certificate with the complete chain and the host name, from an authority " +
+		"that this host or --egress-ca trusts",
+	egress.SSRFBlocked: "use a public address, or allow this one with --egress-allow " +
+		"or --egress-ports if you own it",
 }
 
-// tried says how far an attempt would come.
+// tried reports how far an attempt would get.
 func (cfg *Config) tried(t egress.Trial, f *findings) {
 	if t.Error != "" {
 		f.add(Problem, remedies[t.Error], "an attempt to the --url would end with %s: %s", t.Error,
@@ -296,34 +300,36 @@ func (cfg *Config) tried(t egress.Trial, f *findings) {
 		t.Addrs[0], protocol, t.TLSVersion, t.Secured.Milliseconds(), t.Issuer,
 		t.NotAfter.UTC().Format(time.DateOnly))
 	if left < certificateSoon {
-		f.add(Warning, "renew it: attempts end with TLS then", "%s, which is in %d days", said,
+		f.add(Warning, "renew it; after that, attempts fail with TLS", "%s, which is in %d days", said,
 			int(left.Hours()/24))
 		return
 	}
 	f.ok("%s", said)
 }
 
-// mail goes the way of a mail to its server up to the login. No mail is sent.
+// mail connects to the mail server and logs in, but sends no email.
 func (cfg *Config) mail(ctx context.Context, f *findings) {
 	if cfg.Mail == nil {
-		f.ok("no mail server is named: mails are not sent by SMTP")
+		f.ok("no mail server is set, so no emails are sent by SMTP")
 		return
 	}
 	if err := cfg.Mail.Try(ctx); err != nil {
 		f.failed(err, "correct --smtp-addr, --smtp-tls, the user and the password, or start the server")
 		return
 	}
-	f.ok("%s answers, and takes the login; no mail was sent", cfg.MailServer)
+	f.ok("%s responds and accepts the login; no email was sent", cfg.MailServer)
 }
 
 const (
-	// mostSkew is far more than with NTP; receivers refuse signatures that are five minutes off.
+	// mostSkew is far more than the error with NTP. Receivers reject signatures that are five
+	// minutes off.
 	mostSkew = time.Minute
-	// someSkew shows that a clock is not kept. A Date of HTTP is of whole seconds.
+	// someSkew means that the clock is not synchronized. The Date header has a resolution of a
+	// second.
 	someSkew = 3 * time.Second
 )
 
-// clock holds this host's clock against each that can be asked.
+// clock compares this host's clock with every server that reports its time.
 func (cfg *Config) clock(ctx context.Context, f *findings) {
 	told := 0
 	for _, ask := range []func(context.Context, *findings) int{
@@ -332,20 +338,20 @@ func (cfg *Config) clock(ctx context.Context, f *findings) {
 		told += ask(ctx, f)
 	}
 	if told == 0 {
-		f.add(Warning, "see that the clock is kept by NTP (`timedatectl`)",
-			"no server reports its time, so the clock of this host could not be checked")
+		f.add(Warning, "check that NTP synchronizes the clock (`timedatectl`)",
+			"no server reports its time, so this host's clock could not be checked")
 	}
 }
 
 func (cfg *Config) kafkaClock(ctx context.Context, f *findings) int {
 	if len(cfg.Cluster.Brokers) == 0 || cfg.Cluster.Listening(ctx) != nil {
-		return 0 // the check of Kafka says so
+		return 0 // the check of Kafka reports it
 	}
 	before := cfg.Now()
 	at, known, err := cfg.Cluster.Clock(ctx)
 	if err != nil {
-		f.add(Warning, "grant the user what `lumenhook topics acls` prints",
-			"Kafka does not tell its time: %s", f.explain(err))
+		f.add(Warning, "grant the user the ACLs that `lumenhook topics acls` prints",
+			"cannot read Kafka's time: %s", f.explain(err))
 	}
 	if err != nil || !known {
 		return 0
@@ -374,31 +380,31 @@ func (cfg *Config) clickhouseClock(ctx context.Context, f *findings) (told int) 
 func (cfg *Config) ledgerClocks(ctx context.Context, f *findings) (told int) {
 	for _, server := range cfg.Clocks {
 		before := cfg.Now()
-		_, _ = server.Source.Report(ctx) // its problems are another check's
+		_, _ = server.Source.Report(ctx) // another check reports its problems
 		if its, at := server.Clock(); !its.IsZero() {
-			// It was any time of that second.
+			// The header is truncated to seconds, so assume the middle of the second.
 			told += skew(server.Name, before, its.Add(time.Second/2), at, f)
 		}
 	}
 	return told
 }
 
-// skew compares a time with this host's before and after the question.
+// skew compares a server's time with this host's time before and after the request.
 func skew(whose string, before, its, after time.Time, f *findings) int {
 	off, which := its.Sub(after), "behind"
 	if early := before.Sub(its); early > off {
 		off, which = early, "ahead of"
 	}
-	said := fmt.Sprintf("the clock of this host is %s %s that of %s",
+	said := fmt.Sprintf("this host's clock is %s %s that of %s",
 		max(0, off).Round(100*time.Millisecond), which, whose)
 	switch {
 	case off > mostSkew:
-		f.add(Problem, "set both by NTP: brokers refuse records of the future, and receivers signatures "+
-			"that are five minutes off", "%s", said)
+		f.add(Problem, "synchronize both with NTP: brokers reject records from the future, and "+
+			"receivers reject signatures that are five minutes off", "%s", said)
 	case off > someSkew:
-		f.add(Warning, "set both by NTP", "%s", said)
+		f.add(Warning, "synchronize both with NTP", "%s", said)
 	default:
-		f.ok("the clock of this host agrees with that of %s", whose)
+		f.ok("this host's clock agrees with that of %s", whose)
 	}
 	return 1
 }

@@ -24,15 +24,15 @@ type Folder struct {
 	lock *os.File
 }
 
-// Open creates the folder if it is missing and locks it.
+// Open creates the folder if it does not exist, and locks it.
 func Open(path string) (*Folder, error) {
 	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
-		return nil, fmt.Errorf("--data-dir: making the data folder: %w", err)
+		return nil, fmt.Errorf("--data-dir: creating the data folder: %w", err)
 	}
 	lock, err := subprocess.TryLock(filepath.Join(path, lockName))
 	if errors.Is(err, subprocess.ErrLocked) {
-		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook: "+
-			"stop that one, or name another folder with --data-dir", path)
+		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook; "+
+			"stop it, or use another --data-dir", path)
 	}
 	if err == nil {
 		err = begin(lock)
@@ -79,7 +79,7 @@ func (d *Folder) Join(parts ...string) string {
 	return filepath.Join(append([]string{d.path}, parts...)...)
 }
 
-// Close releases the folder.
+// Close unlocks the folder.
 func (d *Folder) Close() error {
 	return errors.Join(d.lock.Truncate(0), d.lock.Close())
 }
@@ -101,51 +101,51 @@ func (d *Folder) Unpublish() error {
 	return nil
 }
 
-// WriteFile atomically writes a file that only its owner may read: the owner of the file that
-// it replaces, or of the folder.
+// WriteFile atomically writes a file that only its owner can read. The owner is that of the file it
+// replaces, or of the folder.
 func WriteFile(path string, data []byte) error { return keys.WriteFile(path, data, 0o600) }
 
-// IdentitiesFile is the file of the development network's accounts in a folder that has one.
+// IdentitiesFile returns the path of the devnet accounts' file.
 func IdentitiesFile(dir string) string { return filepath.Join(dir, "secrets", "devnet.json") }
 
-// CheckNetwork refuses another network than the one with which the folder was begun, by its
-// passphrase: what was read of one means nothing on the other. Of its own network, which the
-// service starts itself, the passphrase is empty. The first start records it.
+// CheckNetwork returns an error if the folder belongs to another network, because data of one
+// network is meaningless on another. The first start records the network's passphrase, which is
+// empty for a devnet.
 func (d *Folder) CheckNetwork(passphrase string) error {
 	path := d.Join("network")
 	text, err := os.ReadFile(path)
 	begun := strings.TrimSpace(string(text))
 	switch _, identities := os.Stat(IdentitiesFile(d.path)); {
 	case errors.Is(err, os.ErrNotExist) && identities == nil:
-		begun = "" // by a version that recorded nothing
+		begun = "" // created by a version that recorded nothing
 	case errors.Is(err, os.ErrNotExist):
 		return WriteFile(path, []byte(passphrase+"\n"))
 	case err != nil:
-		return fmt.Errorf("--data-dir: reading which network the folder is of: %w", err)
+		return fmt.Errorf("--data-dir: reading the folder's network: %w", err)
 	}
 	switch {
 	case begun == passphrase:
 		return nil
 	case begun == "":
-		return fmt.Errorf("--network: the data folder %s was begun with a development network of its "+
-			"own: leave --network out, or name another folder with --data-dir", d.path)
+		return fmt.Errorf("--network: the data folder %s belongs to a devnet; "+
+			"omit --network, or use another --data-dir", d.path)
 	}
-	return fmt.Errorf("--network: the data folder %s was begun with the network %q: name that one, "+
-		"or another folder with --data-dir", d.path, begun)
+	return fmt.Errorf("--network: the data folder %s belongs to the network %q; use that network, "+
+		"or another --data-dir", d.path, begun)
 }
 
-// MasterKey returns where the service of the folder has its master key.
+// MasterKey returns where the folder's service stores its master key.
 func (d *Folder) MasterKey() keys.MasterKeyPlace { return keys.MasterKeyPlace{DataDir: d.path} }
 
-// CheckSecrets refuses a folder with data that has lost what only its first start creates.
-// With a new master key no endpoint's secret could be opened, and with a new API key nobody
-// could reach the account that owns them.
+// CheckSecrets returns an error if the folder contains data but has lost its secrets. A new master
+// key could not decrypt the endpoints' secrets, and a new API key would have no access to the
+// account.
 func (d *Folder) CheckSecrets() error {
 	if _, err := os.Stat(d.Join("broker")); err != nil {
-		return nil // nothing was ever written, or starting the broker reports it
+		return nil // nothing was written yet, or starting the broker reports the error
 	}
 	var needed []string
-	if id, err := d.Account(); err != nil || id == "" { // else a start creates another key for it
+	if id, err := d.Account(); err != nil || id == "" { // otherwise a start creates a new key
 		needed = []string{d.APIKeyPath()}
 	}
 	if _, elsewhere := d.MasterKey().FromVariable(); !elsewhere {
@@ -153,19 +153,19 @@ func (d *Folder) CheckSecrets() error {
 	}
 	for _, path := range needed {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s is missing, and the data in %s cannot be used without it: "+
-				"restore it from a backup, or begin with another --data-dir", path, d.path)
+			return fmt.Errorf("%s is missing, and the data in %s cannot be used without it; "+
+				"restore it from a backup, or start with another --data-dir", path, d.path)
 		}
 	}
 	return nil
 }
 
-// APIKeyPath is the file of the API key of the folder's service.
+// APIKeyPath returns the path of the service's API key.
 func (d *Folder) APIKeyPath() string { return d.Join("secrets", "api-key") }
 
 func (d *Folder) accountPath() string { return d.Join("secrets", "account") }
 
-// Account returns the id of the account of the folder's service; "" before its first start.
+// Account returns the id of the service's account, or "" before the first start.
 func (d *Folder) Account() (string, error) {
 	data, err := os.ReadFile(d.accountPath())
 	if errors.Is(err, os.ErrNotExist) {
@@ -173,25 +173,25 @@ func (d *Folder) Account() (string, error) {
 	}
 	id := strings.TrimSpace(string(data))
 	if err == nil && !domain.IsID(domain.AccountPrefix, id) {
-		err = fmt.Errorf("%s does not hold the id of an account: restore it", d.accountPath())
+		err = fmt.Errorf("%s does not contain an account id; restore it", d.accountPath())
 	}
 	return id, err
 }
 
-// SetAccount records the account of the folder's service.
+// SetAccount stores the id of the service's account.
 func (d *Folder) SetAccount(id string) error {
 	return WriteFile(d.accountPath(), []byte(id+"\n"))
 }
 
-// APIKey reads the API key of the folder's service, or generates it: one for the public
-// network is marked as live. APIKey does not write a new key of an existing account: call
-// SetAPIKey when the account has it.
+// APIKey returns the service's API key. If there is none, it generates one, for the public network
+// if live is set. It does not store a new key for an existing account: call SetAPIKey once the
+// account has the key.
 func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	data, err := os.ReadFile(d.APIKeyPath())
 	if err == nil {
 		key := strings.TrimSpace(string(data))
 		if !domain.WellFormedAPIKey(key) {
-			return "", false, fmt.Errorf("%s does not hold an API key: restore it, "+
+			return "", false, fmt.Errorf("%s does not contain an API key; restore it, "+
 				"or use another --data-dir", d.APIKeyPath())
 		}
 		return key, false, nil
@@ -208,19 +208,19 @@ func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	return key, true, d.SetAPIKey(key)
 }
 
-// SetAPIKey writes the API key of the folder's service.
+// SetAPIKey stores the service's API key.
 func (d *Folder) SetAPIKey(key string) error {
 	return WriteFile(d.APIKeyPath(), []byte(key+"\n"))
 }
 
-// ErrUnknownKey is the error of a start with an API key that its account does not have.
+// ErrUnknownKey returns the error for an API key that the account does not have.
 func (d *Folder) ErrUnknownKey() error {
-	return fmt.Errorf("the API key in %s is unknown, revoked or expired: put a valid key of the "+
-		"service's account there, or remove the file and start again to get a new key", d.APIKeyPath())
+	return fmt.Errorf("the API key in %s is unknown, revoked or expired; replace it with a valid key "+
+		"of the service's account, or remove the file and restart to create a new key", d.APIKeyPath())
 }
 
-// RewriteAPIKey writes the key of a running service again, unchanged: it proves that
-// ReplaceAPIKey can.
+// RewriteAPIKey writes a running service's key again, unchanged, to check that ReplaceAPIKey can
+// write it.
 func RewriteAPIKey(dir string) error {
 	run, err := Read(dir)
 	if err != nil {
@@ -229,8 +229,8 @@ func RewriteAPIKey(dir string) error {
 	return ReplaceAPIKey(dir, run.APIKeyID, run.APIKey)
 }
 
-// ReplaceAPIKey writes the key that replaced the key of a running service: commands on its
-// folder, and its next start, use it.
+// ReplaceAPIKey stores the key that replaced a running service's key, for commands on the folder
+// and for the next start.
 func ReplaceAPIKey(dir, id, key string) error {
 	run, err := Read(dir)
 	if err != nil {
@@ -241,16 +241,15 @@ func ReplaceAPIKey(dir, id, key string) error {
 	return errors.Join(d.SetAPIKey(key), d.Publish(run))
 }
 
-// Logins are the passwords of the embedded broker and the embedded ClickHouse. They are
-// generated once and stored in secrets/, and may be regenerated: remove the file while
-// nothing runs.
+// Logins are the passwords of the embedded broker and the embedded ClickHouse. They are generated
+// once and stored in secrets/. To regenerate them, stop the service and remove the file.
 type Logins struct {
 	Kafka      Kafka `json:"kafka"`
 	ClickHouse Login `json:"clickhouse"`
 	Reader     Login `json:"reader"`
 }
 
-// Logins reads the logins of the folder, or generates them.
+// Logins reads the folder's logins. If there are none, it generates them.
 func (d *Folder) Logins() (l Logins, err error) {
 	path := d.Join("secrets", "logins.json")
 	data, err := os.ReadFile(path)
@@ -274,7 +273,7 @@ func (d *Folder) Logins() (l Logins, err error) {
 	}
 	if err != nil {
 		return l, fmt.Errorf("reading %s: %w; restore it, "+
-			"or take it away to have new ones drawn", path, err)
+			"or remove it to create new logins", path, err)
 	}
 	return l, nil
 }

@@ -13,9 +13,9 @@ func TestAFolderIsOfOneNetwork(t *testing.T) {
 	for name, c := range map[string]struct{ begun, next, says string }{
 		"the same":       {test, test, ""},
 		"its own again":  {"", "", ""},
-		"no longer own":  {"", test, "begun with a development network of its own: leave --network out"},
-		"own from now":   {test, "", `begun with the network "` + test + `": name that one`},
-		"another public": {test, other, `begun with the network "` + test + `": name that one`},
+		"no longer own":  {"", test, "belongs to a devnet; omit --network"},
+		"own from now":   {test, "", `belongs to the network "` + test + `"; use that network`},
+		"another public": {test, other, `belongs to the network "` + test + `"; use that network`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := opened(t)
@@ -29,7 +29,7 @@ func TestAFolderIsOfOneNetwork(t *testing.T) {
 	if err := os.WriteFile(IdentitiesFile(d.path), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	is(t, d.CheckNetwork(test), "begun with a development network of its own")
+	is(t, d.CheckNetwork(test), "belongs to a devnet")
 	is(t, d.CheckNetwork(""), "")
 }
 

@@ -12,14 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Name is the name of the file in its folder.
 const Name = "run.json"
 
-// ErrNoFolder is the fault of an empty --data-dir, which would mean the current folder when
-// paths are joined.
+// ErrNoFolder is the error for an empty --data-dir, which would otherwise mean the current folder.
 var ErrNoFolder = errors.New("must name a folder, such as .lumenhook")
 
-// File is run.json: how to reach a running service.
+// File is run.json. It describes how to connect to a running service.
 type File struct {
 	APIURL       string      `json:"apiUrl"`
 	APIKey       string      `json:"apiKey"`
@@ -36,16 +34,16 @@ type File struct {
 	PID          int         `json:"pid"`
 }
 
-// ClickHouse is how to reach the history.
+// ClickHouse describes how to connect to the history.
 type ClickHouse struct {
 	Native   string `json:"native"`
 	HTTP     string `json:"http"`
 	Database string `json:"database"`
-	Login           // may fill the database
-	Reader   Login  `json:"reader"` // may read it
+	Login           // can write to the database
+	Reader   Login  `json:"reader"` // can only read it
 }
 
-// DSN is the address of the history for one of its logins.
+// DSN returns the DSN of the history for one of its logins.
 func (c *ClickHouse) DSN(as Login) string {
 	u := url.URL{
 		Scheme: "clickhouse",
@@ -56,36 +54,35 @@ func (c *ClickHouse) DSN(as Login) string {
 	return u.String()
 }
 
-// Stellar is the network that is followed.
+// Stellar describes the network that the service follows.
 type Stellar struct {
 	RPCURL            string `json:"rpcUrl,omitempty"`
 	NetworkPassphrase string `json:"networkPassphrase"`
-	FriendbotURL      string `json:"friendbotUrl,omitempty"` // of a development network
+	FriendbotURL      string `json:"friendbotUrl,omitempty"` // of a devnet
 }
 
-// Receiver is the demo's.
+// Receiver is the demo receiver.
 type Receiver struct {
 	URL string `json:"url"`
 }
 
-// Login is a user and a password.
 type Login struct {
 	User     string `json:"user"`
 	Password string `json:"password"`
 }
 
-// Kafka is how to log in to the broker.
+// Kafka is the login for the broker.
 type Kafka struct {
 	Mechanism string `json:"mechanism"`
 	Login
 }
 
-// SASL is the login as a client gives it.
+// SASL returns the login in the form that clients use.
 func (k Kafka) SASL() kafka.SASL {
 	return kafka.SASL{Mechanism: k.Mechanism, User: k.User, Password: k.Password}
 }
 
-// Read returns the run.json of the service that runs on a data folder.
+// Read returns the run.json of the service that is running in the data folder.
 func Read(dir string) (File, error) {
 	var r File
 	if dir == "" {
@@ -104,23 +101,23 @@ func Read(dir string) (File, error) {
 		return r, fmt.Errorf("reading %s: %w", filepath.Join(dir, Name), err)
 	}
 	if !alive(r.PID) {
-		return r, fmt.Errorf("the service of %s has ended without being stopped: "+
-			"start it again with `lumenhook run --data-dir %s`", dir, dir)
+		return r, fmt.Errorf("the service of %s has ended without being stopped; "+
+			"restart it with `lumenhook run --data-dir %s`", dir, dir)
 	}
 	return r, nil
 }
 
-// HasRun reports whether a `lumenhook run` was started on a folder.
+// HasRun reports whether `lumenhook run` was ever started in the folder.
 func HasRun(dir string) bool {
 	_, err := os.Stat((&Folder{path: dir}).APIKeyPath())
 	return err == nil
 }
 
 func othersFolder(err error) error {
-	return fmt.Errorf("%w: the data folder is another user's; run this as that user", err)
+	return fmt.Errorf("%w: the data folder belongs to another user; run this as that user", err)
 }
 
-// whyNotRunning returns why a folder has no run.json.
+// whyNotRunning explains why a folder has no run.json.
 func whyNotRunning(dir string) error {
 	pid, err := os.ReadFile(filepath.Join(dir, lockName))
 	var owner int
@@ -130,7 +127,7 @@ func whyNotRunning(dir string) error {
 		return othersFolder(err)
 	case err == nil && owner > 0 && alive(owner):
 		return fmt.Errorf("the service of %s is starting or stopping (process %d): "+
-			"repeat this when it says ready", dir, owner)
+			"try again once it is ready", dir, owner)
 	case err == nil:
 		return fmt.Errorf("the service of %s has been stopped: "+
 			"start it again with `lumenhook run --data-dir %s`", dir, dir)
@@ -139,8 +136,8 @@ func whyNotRunning(dir string) error {
 	if err != nil {
 		where = dir
 	}
-	return fmt.Errorf("no service has run in %s: start one with `lumenhook run --data-dir %s`, "+
-		"or name its folder with --data-dir", where, dir)
+	return fmt.Errorf("no service has run in %s; start one with `lumenhook run --data-dir %s`, "+
+		"or set --data-dir to its folder", where, dir)
 }
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -10,18 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// Types of events. There may be others one day: pass over what you do not know.
+// Types of events. Ignore unknown types, because new ones may be added.
 const (
 	PaymentReceived = "payment.received"
 	PaymentRejected = "payment.rejected"
 	TestPing        = "test.ping"
 
-	// Of another endpoint of the account, whose notices come to this one.
+	// About another endpoint of the account that sends its notices to this one.
 	EndpointFailing  = "endpoint.failing"
 	EndpointDisabled = "endpoint.disabled"
 )
 
-// Event is the body of a webhook (schemas/events). What Data holds depends on Type.
+// Event is the body of a webhook (schemas/events). The type of Data depends on Type.
 type Event struct {
 	ID         string          `json:"id"`
 	Type       string          `json:"type"`
@@ -37,14 +37,14 @@ type PaymentData struct {
 	Verification Verification `json:"verification"`
 }
 
-// sampleWatch is the watch of samples, which is nobody's.
+// sampleWatch is the watch id in sample events. No watch has it.
 const sampleWatch = "wat_00000000000000000000000000"
 
 // IsSample reports whether the payment is a sample (lumenhook endpoints test --type
-// payment.received), which nobody paid: credit nothing for it.
+// payment.received). A sample is not a real payment, so don't credit it.
 func (d PaymentData) IsSample() bool { return d.Watch.ID == sampleWatch }
 
-// Payment is a payment of the Stellar network. Fields that may be null are pointers.
+// Payment is a payment on the Stellar network. Fields that may be null are pointers.
 type Payment struct {
 	ID             string  `json:"id"`
 	TxHash         string  `json:"txHash"`
@@ -56,20 +56,20 @@ type Payment struct {
 	Memo           *string `json:"memo"`
 	MemoType       *string `json:"memoType"` // text, id, hash, return
 	Asset          Asset   `json:"asset"`
-	Amount         string  `json:"amount"`        // in units, with 7 digits after the point
-	AmountStroops  string  `json:"amountStroops"` // the same as an integer: compute with this
+	Amount         string  `json:"amount"`        // in units, with 7 decimals
+	AmountStroops  string  `json:"amountStroops"` // the same as an integer; use it for calculations
 }
 
-// Stroops is the amount as an integer, 10,000,000 to one unit.
+// Stroops returns the amount as an integer. One unit is 10,000,000 stroops.
 func (p Payment) Stroops() (int64, error) {
 	stroops, err := strconv.ParseInt(p.AmountStroops, 10, 64)
 	if err != nil || stroops < 0 {
-		return 0, fmt.Errorf("payment %s: amountStroops is %q and no amount", p.ID, p.AmountStroops)
+		return 0, fmt.Errorf("payment %s: amountStroops %q is not an amount", p.ID, p.AmountStroops)
 	}
 	return stroops, nil
 }
 
-// Asset is the asset of a payment. The issuer is nil for XLM, the network's own.
+// Asset is the asset of a payment. Issuer is nil for XLM, the native asset.
 type Asset struct {
 	Code   string  `json:"code"`
 	Issuer *string `json:"issuer"`
@@ -82,10 +82,10 @@ type Watch struct {
 	WalletAddress string `json:"walletAddress"`
 }
 
-// Verification says how the payment did by the rules of the watch.
+// Verification is the result of checking the payment against the watch's rules.
 type Verification struct {
 	Outcome string   `json:"outcome"` // VERIFIED or REJECTED
-	Reasons []string `json:"reasons"` // every reason against it, such as AMOUNT_TOO_LOW
+	Reasons []string `json:"reasons"` // all reasons for a rejection, such as AMOUNT_TOO_LOW
 }
 
 // PingData is the data of test.ping.
@@ -93,7 +93,7 @@ type PingData struct {
 	Endpoint Endpoint `json:"endpoint"`
 }
 
-// FailingData is the data of endpoint.failing: the endpoint has taken nothing for a while.
+// FailingData is the data of endpoint.failing: the endpoint has accepted nothing for a while.
 type FailingData struct {
 	Endpoint       Endpoint    `json:"endpoint"`
 	FailingSince   string      `json:"failingSince"` // ISO 8601, UTC
@@ -101,7 +101,7 @@ type FailingData struct {
 	LastAttempt    LastAttempt `json:"lastAttempt"`
 }
 
-// DisabledData is the data of endpoint.disabled: nothing is sent to the endpoint any more.
+// DisabledData is the data of endpoint.disabled: the service no longer sends to the endpoint.
 type DisabledData struct {
 	Endpoint    Endpoint    `json:"endpoint"`
 	Reason      string      `json:"reason"`     // gone, consecutive_failures
@@ -109,21 +109,22 @@ type DisabledData struct {
 	LastAttempt LastAttempt `json:"lastAttempt"`
 }
 
-// Endpoint is the endpoint that an event is about, as it was when the event was made.
+// Endpoint is the endpoint that an event is about, as of the event's creation.
 type Endpoint struct {
 	ID          string `json:"id"`
 	URL         string `json:"url"`
 	Description string `json:"description"`
 }
 
-// LastAttempt is the last answer of the endpoint's receiver. Without a status there is an error.
+// LastAttempt is the result of the last attempt at the endpoint. It has either a status or an
+// error.
 type LastAttempt struct {
 	EventID    string  `json:"eventId"`
 	StatusCode *int    `json:"statusCode"`
 	Error      *string `json:"error"`
 }
 
-// ParseEvent reads a body: one JSON object in UTF-8 with the fields of every event.
+// ParseEvent parses a body, which must be one JSON object in UTF-8 with the fields of every event.
 func ParseEvent(body []byte) (Event, error) {
 	if !utf8.Valid(body) {
 		return Event{}, errors.New("the body is not UTF-8")
@@ -134,7 +135,7 @@ func ParseEvent(body []byte) (Event, error) {
 		return Event{}, fmt.Errorf("the body is no event: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Event{}, errors.New("the body goes on after the event")
+		return Event{}, errors.New("the body contains data after the event")
 	}
 	if e.ID == "" || e.Type == "" {
 		return Event{}, errors.New("the body is no event: it has no id or no type")
@@ -162,7 +163,7 @@ func (e Event) Disabled() (DisabledData, error) {
 	return dataOf(e, "time of disabling", func(d DisabledData) bool { return d.DisabledAt != "" })
 }
 
-// dataOf reads the data of an event. That of another type has no part of that name.
+// dataOf decodes the data of an event. The data of other types lacks the part.
 func dataOf[D any](e Event, part string, has func(D) bool) (D, error) {
 	var d D
 	if err := json.Unmarshal(e.Data, &d); err != nil {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// maxTries is how often an event is handled before it is set aside, and maxWait the longest
-// time between two tries: ten hours in all. A try that is not finished when the next is due
+// maxTries is how often an event is tried before it is set aside, and maxWait the longest wait
+// between two tries: ten hours in total. A try that has not finished when the next one is due
 // counts as killed.
 const (
 	maxTries = 20
 	maxWait  = time.Hour
 )
 
-// The statements are SQLite's. What PostgreSQL needs in their place: the table in the kits' README.
+// The statements are for SQLite. The README of the kits lists the changes for PostgreSQL.
 const (
 	createInbox = `
 CREATE TABLE IF NOT EXISTS inbox (
@@ -46,22 +46,22 @@ RETURNING webhook_id, body`
 	failEvent   = `UPDATE inbox SET error = ? WHERE webhook_id = ?`
 )
 
-// Inbox is the table of received events. A row is stored before the service gets a 200, and stays,
-// because it identifies repeats.
+// Inbox is the table of received events. A row is stored before the service receives a 200. It is
+// never deleted, because it identifies duplicates.
 type Inbox struct {
 	db   *sql.DB
 	wake chan struct{}
 }
 
-// OpenInbox makes the table if it is not there.
+// OpenInbox creates the table if it does not exist.
 func OpenInbox(ctx context.Context, db *sql.DB) (*Inbox, error) {
 	if _, err := db.ExecContext(ctx, createInbox); err != nil {
-		return nil, fmt.Errorf("making the table inbox: %w", err)
+		return nil, fmt.Errorf("creating the table inbox: %w", err)
 	}
 	return &Inbox{db: db, wake: make(chan struct{}, 1)}, nil
 }
 
-// Record keeps an event. It reports false if the event was there before.
+// Record stores an event. It returns false if the event was stored before.
 func (i *Inbox) Record(ctx context.Context, id string, body []byte) (isNew bool, err error) {
 	now := time.Now().UnixMilli()
 	result, err := i.db.ExecContext(ctx, recordEvent, id, body, now, now)
@@ -72,19 +72,19 @@ func (i *Inbox) Record(ctx context.Context, id string, body []byte) (isNew bool,
 	if rows > 0 {
 		select {
 		case i.wake <- struct{}{}:
-		default: // the worker knows already
+		default: // the worker has already been notified
 		}
 	}
 	return rows > 0, err
 }
 
-// HandleFunc is the work that an event brings. What it writes through tx is written once.
+// HandleFunc handles an event. What it writes through tx is written once per event.
 type HandleFunc func(ctx context.Context, tx *sql.Tx, event Event) error
 
-// Work handles events as they come, and those that a process before left, until ctx is done.
-// Several workers, in several processes, may share a table.
+// Work handles new events, and those that a previous process left behind, until ctx is done.
+// Several workers in several processes may share a table.
 func (i *Inbox) Work(ctx context.Context, handle HandleFunc) error {
-	look := time.NewTicker(time.Second) // for what others recorded, and for tries that are due
+	look := time.NewTicker(time.Second) // for events that others recorded, and for retries
 	defer look.Stop()
 	for {
 		worked, err := i.workOne(ctx, handle)
@@ -92,7 +92,7 @@ func (i *Inbox) Work(ctx context.Context, handle HandleFunc) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			slog.Error("an event is tried again later", "error", err)
+			slog.Error("handling an event failed; it is retried later", "error", err)
 		}
 		if worked {
 			continue
@@ -106,8 +106,8 @@ func (i *Inbox) Work(ctx context.Context, handle HandleFunc) error {
 	}
 }
 
-// workOne claims the oldest event that is due and handles it. The claim is committed first: so an
-// event that kills the process is tried less and less often, and holds up nothing.
+// workOne claims and handles the oldest event that is due. It commits the claim first, so that an
+// event that kills the process is retried less and less often and doesn't block others.
 func (i *Inbox) workOne(ctx context.Context, handle HandleFunc) (worked bool, err error) {
 	var id string
 	var body []byte
@@ -126,7 +126,7 @@ func (i *Inbox) workOne(ctx context.Context, handle HandleFunc) (worked bool, er
 	return true, nil
 }
 
-// handle does the work and marks the event as done, in one transaction.
+// handle handles the event and marks it as done, in one transaction.
 func (i *Inbox) handle(ctx context.Context, handle HandleFunc, id string, body []byte) error {
 	event, err := ParseEvent(body)
 	if err != nil {
@@ -136,7 +136,7 @@ func (i *Inbox) handle(ctx context.Context, handle HandleFunc, id string, body [
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // does nothing after a commit
+	defer tx.Rollback() // no effect after a commit
 	if err := handle(ctx, tx, event); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (i *Inbox) handle(ctx context.Context, handle HandleFunc, id string, body [
 		return err
 	}
 	if rows, err := result.RowsAffected(); err != nil || rows == 0 {
-		return err // another worker was faster: what was done here is rolled back
+		return err // another worker was faster; this transaction is rolled back
 	}
 	return tx.Commit()
 }

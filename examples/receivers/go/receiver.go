@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// maxBodyBytes bounds a body. An event has less than 4 KB.
+// maxBodyBytes bounds a body. Events are smaller than 4 KB.
 const maxBodyBytes = 64 << 10
 
-// Receiver is the handler of a webhook's URL. It answers 200 when the event is recorded, or was
-// before; 503, so that the service tries again, when it could not be; and 4xx to what is no
-// event of the service.
+// Receiver is the HTTP handler for webhooks. It responds with 200 if the event is recorded now or
+// was recorded before, with 503 if it could not be recorded, so that the service retries, and with
+// 4xx if the request is not a webhook of the service.
 type Receiver struct {
 	secrets *Secrets
 	inbox   *Inbox
 }
 
-// New returns the handler of an endpoint's webhooks, which it records in the inbox.
+// New returns a handler that records an endpoint's webhooks in the inbox.
 func New(secrets *Secrets, inbox *Inbox) *Receiver {
 	return &Receiver{secrets, inbox}
 }
@@ -34,7 +34,7 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, says+"\n") // who went away needs no answer
+	_, _ = io.WriteString(w, says+"\n") // a client that is gone needs no response
 }
 
 func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int, says string) {
@@ -54,7 +54,7 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	}
 	now := time.Now()
 	if err := Verify(r.Header, body, rc.secrets.Current(now), now); err != nil {
-		if r.ContentLength > int64(len(body)) { // the rest is with who read it before
+		if r.ContentLength > int64(len(body)) { // something else has already read the rest
 			return http.StatusInternalServerError,
 				"the body must be the raw bytes of the request; something has parsed it before"
 		}
@@ -64,8 +64,8 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	if err != nil {
 		return http.StatusBadRequest, err.Error()
 	}
-	// The header is not signed, and the body is: who recorded a webhook could send it again
-	// under other ids.
+	// The body is signed, but this header is not. Anyone with a recorded webhook could send it
+	// again under other ids.
 	if r.Header.Get("Webhook-Id") != event.ID {
 		return http.StatusBadRequest, "Webhook-Id is not the id of the body"
 	}
@@ -80,7 +80,7 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	return http.StatusOK, "recorded"
 }
 
-// isPlainJSON reports whether the body is unencoded JSON.
+// isPlainJSON reports whether the body is uncompressed JSON in UTF-8.
 func isPlainJSON(header http.Header) bool {
 	kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
 	charset, hasCharset := parameters["charset"]

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// aSecret is the form of a secret: a text with a space or a quotation mark is invalid.
+// aSecret matches a secret. It rejects spaces and quotation marks.
 var aSecret = regexp.MustCompile(`^whsec_[A-Za-z0-9+/=_-]+$`)
 
-// maxSecretBytes bounds a file of secrets: an endpoint has 25 of 58 bytes at most.
+// maxSecretBytes bounds a file of secrets. An endpoint has at most 25 secrets of 58 bytes.
 const maxSecretBytes = 64 << 10
 
-// Secrets are the secrets of an endpoint, each whole (whsec_…); several after a rotation.
+// Secrets are an endpoint's complete secrets (whsec_…). There are several after a rotation.
 type Secrets struct {
-	file string // empty: they stay as they are
+	file string // empty: the secrets never change
 
 	mu      sync.Mutex
 	list    []string
-	readFor int64 // the Unix second in which they were read last
+	readFor int64 // the Unix second of the last read
 }
 
-// NewSecrets returns secrets that stay as they are.
+// NewSecrets returns secrets that never change.
 func NewSecrets(list ...string) (*Secrets, error) {
 	if err := checkSecrets(list); err != nil {
 		return nil, err
@@ -34,9 +34,8 @@ func NewSecrets(list ...string) (*Secrets, error) {
 	return &Secrets{list: append([]string(nil), list...)}, nil
 }
 
-// SecretsFromFile returns the secrets in a file, one a line. It is read again as webhooks come,
-// once a second at most: a secret that a rotation adds to the file is taken without a restart, and
-// one that is deleted from it no longer.
+// SecretsFromFile returns the secrets in a file, one per line. It picks up changes of the file when
+// webhooks arrive, at most once per second. You can add and remove secrets without a restart.
 func SecretsFromFile(file string) (*Secrets, error) {
 	list, err := readSecrets(file)
 	if err != nil {
@@ -45,7 +44,7 @@ func SecretsFromFile(file string) (*Secrets, error) {
 	return &Secrets{file: file, list: list}, nil
 }
 
-// Current returns the secrets at a time. Those of before stay where the file cannot be read.
+// Current returns the secrets at a time. If the file cannot be read, it returns the previous ones.
 func (s *Secrets) Current(now time.Time) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
