@@ -408,9 +408,9 @@ var commandFaults = map[string]faultsOf{
 		{`--ledger-source "horizon": must be rpc or lake`, "--no-demo", "--network", "testnet",
 			"--ledger-source", "horizon"}}},
 	"serve": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,
-		{`"x" is no role: the roles are`, "--roles", "x"}}},
+		{`unknown role "x" (known: `, "--roles", "x"}}},
 	"config check": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,
-		{`"x" is no role: the roles are`, "--roles", "x"}}},
+		{`unknown role "x" (known: `, "--roles", "x"}}},
 	"health": {asks: aFolder, faults: [][]string{
 		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
 		{`--metrics-listen "": must be the address of a running process`, "--metrics-listen", ""},

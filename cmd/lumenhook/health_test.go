@@ -61,7 +61,7 @@ func health(t *testing.T, args ...string) (code int, out, said string) {
 func TestHealthSaysWhichPartIsNotWell(t *testing.T) {
 	address := newStarting(t)
 	code, out, said := health(t, "--metrics-listen", address)
-	const why = "engine: it is not started yet; mailer: it is not started yet"
+	const why = "engine: not started yet; mailer: not started yet"
 	if code != cli.ExitFailure || !strings.Contains(said, "the process is not ready: "+why) {
 		t.Errorf("%d: %s", code, said)
 	}

@@ -23,11 +23,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// The parts do not know each other: the adapters here implement one part's interface with
-// another part.
+// The parts do not know each other. The adapters in this file implement the interfaces of one part
+// with another part.
 
-// publishedKeys gives the API the signing keys: the public half, and the keys that sign receipts
-// and pulled events.
+// publishedKeys gives the API the public signing keys, and the keys that sign receipts and pulled
+// events.
 type publishedKeys struct{ ring *keys.SigningRing }
 
 func (p publishedKeys) Signs() bool { return p.ring.Signs() }
@@ -56,7 +56,7 @@ func (p publishedKeys) Published() []api.PublicKey {
 	return public
 }
 
-// submitter is the API's command client, while there is disk space.
+// submitter submits the API's commands. It refuses them if there is too little disk space.
 type submitter struct {
 	client *commands.Client
 	disk   *DiskGuard
@@ -77,11 +77,11 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 	return result, err
 }
 
-// maxUsesUnderWay bounds the appends of last uses that are in flight. More are dropped: the
-// key's next minute brings another.
+// maxUsesUnderWay bounds the appends of last uses in flight. Others are dropped, because the key's
+// next minute produces another.
 const maxUsesUnderWay = 64
 
-// keyUses stores the last uses of keys in their topic.
+// keyUses stores the last uses of API keys in their topic.
 type keyUses struct {
 	producer *kafka.Producer
 	logger   *slog.Logger
@@ -96,7 +96,6 @@ func newKeyUses(cluster kafka.Cluster, logger *slog.Logger) (*keyUses, error) {
 	return &keyUses{producer, logger, make(chan struct{}, maxUsesUnderWay)}, nil
 }
 
-// Used records when a key was last used.
 func (u *keyUses) Used(keyID string, atMillis int64) { u.append(useOf(keyID, atMillis)) }
 
 func useOf(id string, atMillis int64) kafka.Record {
@@ -104,13 +103,13 @@ func useOf(id string, atMillis int64) kafka.Record {
 	return kafka.NewRecord(schemas.TopicKeyUses, id, m.Value, m.EachHeader)
 }
 
-// EndSession records that a session of the console was ended before its end. Every node that
-// shows pages reads this topic, and a record of it is all that they have to know.
+// EndSession records that a console session was ended early. Every node that serves the console
+// reads this topic, and a record is all that it needs.
 func (u *keyUses) EndSession(ctx context.Context, id string, untilMillis int64) error {
 	return u.producer.Append(ctx, useOf(id, untilMillis))
 }
 
-// Forget appends a tombstone.
+// Forget deletes a key's record.
 func (u *keyUses) Forget(keyID string) {
 	u.append(kafka.Record{Topic: schemas.TopicKeyUses, Key: []byte(keyID)})
 }
@@ -126,7 +125,7 @@ func (u *keyUses) append(rec kafka.Record) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := u.producer.Append(ctx, rec); err != nil {
-			u.logger.Debug("the last use of a key was not kept", "error", err)
+			u.logger.Debug("storing the last use of a key failed", "error", err)
 		}
 	}()
 }
@@ -139,7 +138,8 @@ func (u *keyUses) close() {
 	u.producer.Close()
 }
 
-// deriver derives secrets from labels and the master key's text, which all nodes share.
+// deriver returns a function that derives secrets from labels. All nodes share the master key's
+// text, so they derive the same secrets.
 func deriver(key []byte) func(label string) [32]byte {
 	extracted := hmac.New(sha256.New, []byte("lumenhook: derived secrets"))
 	extracted.Write(key)
@@ -163,7 +163,7 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// urlPolicy checks URLs by the rules of the client that will post to them.
+// urlPolicy checks URLs by the rules of the client that posts to them.
 type urlPolicy struct{ client *egress.Client }
 
 func (p urlPolicy) Check(
@@ -186,15 +186,14 @@ func (p urlPolicy) Check(
 	if len(faults) == 0 {
 		faults = []api.URLFault{{
 			Code:   string(egress.FaultInvalid),
-			Detail: "the URL could not be checked: try again",
+			Detail: "the URL could not be checked; try again",
 		}}
 	}
 	return "", nil, faults
 }
 
-// asciiHost converts an international host name to its xn-- form, as DNS knows it (IDNA
-// 2008 with the mapping of UTS 46). A name without such a form is left for the check to
-// refuse.
+// asciiHost converts an international host name to its xn-- form for DNS (IDNA 2008 with the
+// mapping of UTS 46). It returns other names unchanged, so that the check rejects invalid ones.
 func asciiHost(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {

@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// maxTestWait bounds the wait for the first attempt of a test.
+	// maxTestWait bounds the wait for a test's first attempt.
 	maxTestWait = 30 * time.Second
 	// endRequestsMax bounds the wait for requests in progress when a server stops.
 	endRequestsMax = 5 * time.Second
 )
 
-// ServerConfig says where the API listens, and who may connect.
+// ServerConfig configures the API's listener.
 type ServerConfig struct {
 	Listen            string // host:port; port 0 picks a free one
 	CertFile, KeyFile string // turn TLS on; both or none
 	MaxConnsPerClient int
-	Hosts, Origins    []string // in addition to those of ingress.Guard
-	FrameAncestors    []string // may show the portal in a frame
+	Hosts, Origins    []string // additional to those of ingress.Guard
+	FrameAncestors    []string // origins that may show the portal in a frame
 	ConsoleIdle       time.Duration
 	TrustedProxies    []netip.Prefix
 }
 
-// Guard protects a server that listens on an address from other sites' web pages.
+// Guard returns a guard that protects a server from other sites' web pages.
 func (c ServerConfig) Guard(listen string) ingress.Guard {
 	guard := ingress.Guard{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
 	if len(c.FrameAncestors) > 0 {
@@ -97,7 +97,7 @@ func (r *apiRole) Start(context.Context) error {
 	return nil
 }
 
-// serve serves on a listener until ctx ends, and lets requests in progress finish.
+// serve serves on a listener until ctx is done, and then lets requests in progress finish.
 func serve(ctx context.Context, server *Server, l net.Listener) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -107,12 +107,12 @@ func serve(ctx context.Context, server *Server, l net.Listener) error {
 	})
 	err := server.Serve(l)
 	if stop() {
-		return err // it was not stopped
+		return err // Serve failed on its own
 	}
 	return errors.Join(err, <-ended)
 }
 
-// openHistory opens a history that a projector of another process writes.
+// openHistory opens a history that another process's projector writes.
 func (r *apiRole) openHistory() error {
 	dsn := r.node.historyDSN()
 	if r.node.history.Missing() == nil || dsn == "" {
@@ -169,12 +169,12 @@ func (r *apiRole) handler() (*api.API, error) {
 	})
 }
 
-// portalLinks makes and reads portal links, with a key that all nodes share.
+// portalLinks signs and verifies portal links with a key that all nodes share.
 func (r *apiRole) portalLinks() *domain.PortalSigner {
 	return domain.NewPortalSigner(deriver(r.node.cfg.MasterKey)("portal links"))
 }
 
-// newConsole creates the console, or the portal, which links open. Both are clients of the API.
+// newConsole returns the console or, if links is not nil, the portal. Both are clients of the API.
 func (r *apiRole) newConsole(
 	handler http.Handler, links *domain.PortalSigner,
 ) (*console.Console, error) {
@@ -197,17 +197,16 @@ func (r *apiRole) newConsole(
 	return console.New(c)
 }
 
-// testWait is an attempt's timeout and a margin.
 func testWait(attempt time.Duration) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 
-// isWhole reports whether the process is the whole service: it has no list of roles.
+// isWhole reports whether the process runs all roles.
 func (n *Node) isWhole() bool { return len(n.cfg.Roles) == 0 }
 
-// apiChecks are the conditions of the API's own /readyz, in addition to the directory's: those of
-// roles that are started before it. If there are other processes, the follower is not included:
-// load balancers ask, and all processes have the same source of ledgers.
+// apiChecks returns the conditions of the API's /readyz in addition to the directory's. They cover
+// roles that start before the API. If there are other processes, they exclude the follower: load
+// balancers use /readyz, and all processes have the same ledger source.
 func (n *Node) apiChecks() []api.Check {
 	checks := []api.Check{{
 		Name: "disk",

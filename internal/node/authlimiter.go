@@ -16,12 +16,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// Limits of refused keys. A key has 256 random bits, so that guessing is hopeless at any
-// speed; this saves the work that guesses cause.
+// Limits for rejected keys. A key has 256 random bits, so guessing is hopeless at any speed. The
+// limits only save the work that guessing causes.
 const (
 	maxGuessers     = 8192
-	freeRefusals    = 20               // at once, by one client
-	refusalEvery    = 10 * time.Second // restores one
+	freeRefusals    = 20               // per client, without delay
+	refusalEvery    = 10 * time.Second // restores one free refusal
 	firstWait       = 250 * time.Millisecond
 	longestWait     = 4 * time.Second
 	maxWaiting      = 256
@@ -29,7 +29,7 @@ const (
 	tooManyWaitSecs = 10
 )
 
-// authLimiter delays the refusals of wrong keys, by client.
+// authLimiter delays the rejection of invalid keys, per client.
 type authLimiter struct {
 	mu       sync.Mutex
 	guessers *simplelru.LRU[netip.Prefix, *guesser]
@@ -37,20 +37,20 @@ type authLimiter struct {
 }
 
 type guesser struct {
-	refusals *rate.Limiter // is in debt for refusals beyond the free ones
+	refusals *rate.Limiter // in debt for refusals beyond the free ones
 	waiting  int
 }
 
 func newAuthLimiter() *authLimiter {
 	guessers, err := simplelru.NewLRU[netip.Prefix, *guesser](maxGuessers, nil)
 	if err != nil {
-		panic("api: " + err.Error()) // of a size that is not positive
+		panic("api: " + err.Error()) // cannot happen: the size is positive
 	}
 	return &authLimiter{guessers: guessers}
 }
 
-// refused counts a refusal and returns how long its answer must wait. The caller calls done
-// after the wait. If ok is false, too many wait already.
+// refused counts a refusal and returns how long its response must wait. The caller must call done
+// after the wait. If ok is false, too many responses are waiting already.
 func (l *authLimiter) refused(
 	client netip.Prefix, now time.Time,
 ) (wait time.Duration, done func(), ok bool) {
@@ -82,19 +82,19 @@ func (l *authLimiter) refused(
 	return min(firstWait<<min(beyond-1, 10), longestWait), done, true
 }
 
-// wrap delays 401 answers to clients that got too many.
+// wrap delays 401 responses to clients that have received too many.
 func (l *authLimiter) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&slowWriter{ResponseWriter: w, request: r, limiter: l}, r)
 	})
 }
 
-// slowWriter waits before it writes a refusal.
+// slowWriter waits before it writes a 401.
 type slowWriter struct {
 	http.ResponseWriter
 	request  *http.Request
 	limiter  *authLimiter
-	replaced bool // by 429: the handler's body is not sent
+	replaced bool // with a 429; the handler's body is dropped
 }
 
 func (w *slowWriter) WriteHeader(status int) {
@@ -118,7 +118,7 @@ func (w *slowWriter) tooMany() {
 	w.Header().Set("Retry-After", strconv.Itoa(tooManyWaitSecs))
 	p := newProblem(problem.CodeRateLimited,
 		"Too many keys from this address were refused. Repeat the request after the time in Retry-After.")
-	p.Title = "Too many requests" // not of one API key
+	p.Title = "Too many requests" // applies to an address, not to an API key
 	if id := w.Header().Get("X-Request-Id"); id != "" {
 		p.RequestID = id
 	}
@@ -132,5 +132,5 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController reach the server's own writer.
+// Unwrap is for http.ResponseController.
 func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -10,30 +10,30 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// Catching up is reported when more than this many ledgers are to be read, periodically. The source
-// is asked for its newest ledger less often, because with several sources that queries all of them.
+// The follower reports when it is more than catchUpLedgersMin ledgers behind. It queries the
+// source's latest ledger less often than it reports, because a quorum queries all of its sources.
 const (
 	catchUpLedgersMin   = 20
 	catchUpInterval     = time.Second
 	catchUpLookInterval = 10 * time.Second
 	catchUpBarWidth     = 24
-	catchUpLeftMax      = 1000 * time.Hour // beyond it a source's newest ledger is hard to believe
+	catchUpLeftMax      = 1000 * time.Hour // a longer estimate is not credible
 )
 
-// catchUp is a source that reports progress while reading is behind.
+// catchUp is a source that reports progress while the follower is behind.
 type catchUp struct {
 	follower.Source
 	say func(format string, args ...any)
 	now func() time.Time
 
-	began    uint32 // the first ledger of this catching up; 0: none
+	began    uint32 // first ledger of the current catch-up; 0: none
 	told     time.Time
 	toldAt   uint32
 	lookedAt time.Time
 	latest   uint32
 }
 
-// Next is called when all ledgers before this one are processed.
+// Next is called after all earlier ledgers have been processed.
 func (c *catchUp) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	now := c.now()
 	wait := catchUpLookInterval

@@ -13,25 +13,25 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// projectionLag exports the lag as metrics, read at each scrape.
+// projectionLag exports the projector's lag. It is read at each scrape.
 type projectionLag struct {
 	projector *writer.Projector
 	records   *prometheus.Desc
 	seconds   *prometheus.Desc
 }
 
-// lagWaitMax bounds a scrape's wait for the topics' ends.
+// lagWaitMax bounds how long a scrape waits for its values.
 const lagWaitMax = 2 * time.Second
 
 func newProjectionLag(p *writer.Projector) projectionLag {
 	return projectionLag{
 		projector: p,
 		records: prometheus.NewDesc("lumenhook_projection_lag_records",
-			"Records, control records included, that are not in the history yet, of the partitions of "+
-				"this projector, by topic.",
+			"Records, including control records, in this projector's partitions that are not in the "+
+				"history yet, by topic.",
 			[]string{"topic"}, nil),
 		seconds: prometheus.NewDesc("lumenhook_projection_lag_seconds",
-			"How old the oldest fact of the block written last was when it could be read.", nil, nil),
+			"Age of the oldest fact in the last written block when it became readable.", nil, nil),
 	}
 }
 
@@ -40,7 +40,7 @@ func (l projectionLag) Describe(to chan<- *prometheus.Desc) {
 	to <- l.seconds
 }
 
-// Collect omits unknown values: the broker may be unavailable.
+// Collect omits unknown values, because the broker may be unavailable.
 func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(l.seconds, prometheus.GaugeValue,
 		l.projector.Status().Delay.Seconds())
@@ -55,15 +55,15 @@ func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// endpointsDown exports how many endpoints are down, counted at each scrape. It is left out while
-// the history cannot be read.
+// endpointsDown exports the number of endpoints that are down, counted at each scrape. It is
+// omitted while the history cannot be read.
 type endpointsDown struct {
 	history *History
 	now     func() time.Time
 }
 
 var endpointsDownDesc = prometheus.NewDesc("lumenhook_endpoints_down",
-	"Active endpoints of all accounts whose last attempt failed, and to which none has delivered "+
+	"Active endpoints of all accounts whose last attempt failed, with no successful attempt "+
 		"for 5 minutes or more.", nil, nil)
 
 func (d endpointsDown) Describe(to chan<- *prometheus.Desc) { to <- endpointsDownDesc }
@@ -76,8 +76,8 @@ func (d endpointsDown) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// engineStats exports an engine's statistics of its partitions, read at each scrape.
-// Partitions are summed: a series for each would be thousands.
+// engineStats exports statistics of an engine's partitions, read at each scrape. They are sums,
+// because a series per partition would produce thousands.
 type engineStats struct {
 	stats    func() []engine.PartitionStats
 	standbys func() []task.StandbyStats
@@ -86,33 +86,33 @@ type engineStats struct {
 
 var (
 	partitionsDesc = prometheus.NewDesc("lumenhook_engine_partitions",
-		"Partitions of this engine, by whether they work or are being restored.", []string{"state"}, nil)
+		"Partitions of this engine, by state: working or restoring.", []string{"state"}, nil)
 	restoreLeftDesc = prometheus.NewDesc("lumenhook_restore_left_records",
-		"Offsets of the journal that are still to be folded before all partitions of this engine work.",
+		"Journal offsets left to fold until all partitions of this engine work.",
 		nil, nil)
 	restoreDoneDesc = prometheus.NewDesc("lumenhook_restore_ratio",
-		"Which part of the journal is folded that the partitions of this engine need, from 0 to 1.", nil,
+		"Share of the journal folded that this engine's partitions need, from 0 to 1.", nil,
 		nil)
 	underWayDesc = prometheus.NewDesc("lumenhook_attempts_in_flight",
-		"Attempts of this engine that have not ended.", nil, nil)
+		"Attempts of this engine in flight.", nil, nil)
 	waitingDesc = prometheus.NewDesc("lumenhook_endpoints_waiting",
-		"Endpoints of this engine that something waits for, by why: due (its turn comes), later (an "+
-			"attempt is planned), held_back (all its attempts are under way, its rate is reached, or it "+
-			"is disabled).",
+		"Endpoints of this engine with pending deliveries, by reason: due (ready to send), later (an "+
+			"attempt is scheduled), held_back (it has its maximum of attempts in flight, has reached its "+
+			"rate limit, or is disabled).",
 		[]string{"why"}, nil)
 	oldestDueDesc = prometheus.NewDesc("lumenhook_oldest_due_seconds",
-		"How long the delivery has been due that waits longest for a place of this engine.", nil, nil)
+		"How long the longest-waiting due delivery of this engine has been due.", nil, nil)
 	inputLagDesc = prometheus.NewDesc("lumenhook_engine_lag_records",
-		"Records of input topics that no turn of this engine has taken, by topic.", []string{"topic"},
+		"Records of input topics that this engine has not processed, by topic.", []string{"topic"},
 		nil)
 	snapshotsRestDesc = prometheus.NewDesc("lumenhook_snapshots_resting_partitions",
-		"Partitions of this engine of which a snapshot could not be written since the latest whole one.",
+		"Partitions of this engine whose latest snapshot could not be written.",
 		nil, nil)
 	standbysDesc = prometheus.NewDesc("lumenhook_standby_partitions",
-		"Partitions of others that this engine has a copy of, by whether they follow their journal or "+
-			"are catching up.", []string{"state"}, nil)
+		"Standby copies of other engines' partitions, by state: following their journal or "+
+			"catching up.", []string{"state"}, nil)
 	standbyLagDesc = prometheus.NewDesc("lumenhook_standby_lag_records",
-		"Offsets of the journal that the copies which follow it lack, by the latest fetches.", nil, nil)
+		"Journal offsets that the following standby copies lack, by their latest fetches.", nil, nil)
 )
 
 func (s engineStats) Describe(to chan<- *prometheus.Desc) {
@@ -201,13 +201,13 @@ func age(sinceMillis int64, now time.Time) float64 {
 	return max(0, now.Sub(time.UnixMilli(sinceMillis)).Seconds())
 }
 
-// readyParts exports whether each part of a node works, read at each scrape.
+// readyParts exports whether each part of a node works, checked at each scrape.
 type readyParts struct {
 	ready func(context.Context) []Report
 }
 
 var readyDesc = prometheus.NewDesc("lumenhook_ready",
-	"Whether a part of this process works: 1, or 0 when /readyz says why it does not.",
+	"Whether a part of this process works: 1, or 0 if it fails (/readyz shows the reason).",
 	[]string{"part"}, nil)
 
 func (r readyParts) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
@@ -229,21 +229,21 @@ func (r readyParts) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// retainedTopics exports how far the topics of an engine's partitions are needed, as the
-// latest round of its retention has found it.
+// retainedTopics exports which records an engine's partitions need, as of the latest retention
+// round.
 type retainedTopics func() []topology.RetentionStatus
 
 var (
 	firstOffsetDesc = prometheus.NewDesc("lumenhook_topic_first_offset",
-		"Offset of the first record of a partition of this engine, by topic.",
+		"First offset of each of this engine's partitions, by topic.",
 		[]string{"topic", "partition"}, nil)
 	safeOffsetDesc = prometheus.NewDesc("lumenhook_topic_safe_offset",
-		"Offset below which nobody needs records of a partition of this engine, by topic: it may be "+
-			"deleted up to there.",
+		"Offset up to which records of each of this engine's partitions can be deleted, because nothing "+
+			"needs them, by topic.",
 		[]string{"topic", "partition"}, nil)
 	heldDesc = prometheus.NewDesc("lumenhook_topic_held_partitions",
-		"Partitions of this engine, by topic and by who needs their first record that cannot be "+
-			"deleted: a group, or the state.",
+		"Partitions of this engine, by topic and by what needs their first undeletable record: "+
+			"a group, or the state.",
 		[]string{"topic", "by"}, nil)
 )
 

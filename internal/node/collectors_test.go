@@ -48,30 +48,30 @@ func TestEngineStatsAreAddedUp(t *testing.T) {
 		},
 	})
 	want := `
-# HELP lumenhook_engine_lag_records Records of input topics that no turn of this engine has taken, by topic.
+# HELP lumenhook_engine_lag_records Records of input topics that this engine has not processed, by topic.
 # TYPE lumenhook_engine_lag_records gauge
 lumenhook_engine_lag_records{topic="commands"} 0
 lumenhook_engine_lag_records{topic="matches"} 5
-# HELP lumenhook_engine_partitions Partitions of this engine, by whether they work or are being restored.
+# HELP lumenhook_engine_partitions Partitions of this engine, by state: working or restoring.
 # TYPE lumenhook_engine_partitions gauge
 lumenhook_engine_partitions{state="restoring"} 1
 lumenhook_engine_partitions{state="working"} 1
-# HELP lumenhook_oldest_due_seconds How long the delivery has been due that waits longest for a place of this engine.
+# HELP lumenhook_oldest_due_seconds How long the longest-waiting due delivery of this engine has been due.
 # TYPE lumenhook_oldest_due_seconds gauge
 lumenhook_oldest_due_seconds 2.5
-# HELP lumenhook_restore_left_records Offsets of the journal that are still to be folded before all partitions of this engine work.
+# HELP lumenhook_restore_left_records Journal offsets left to fold until all partitions of this engine work.
 # TYPE lumenhook_restore_left_records gauge
 lumenhook_restore_left_records 50
-# HELP lumenhook_restore_ratio Which part of the journal is folded that the partitions of this engine need, from 0 to 1.
+# HELP lumenhook_restore_ratio Share of the journal folded that this engine's partitions need, from 0 to 1.
 # TYPE lumenhook_restore_ratio gauge
 lumenhook_restore_ratio 0.75
-# HELP lumenhook_snapshots_resting_partitions Partitions of this engine of which a snapshot could not be written since the latest whole one.
+# HELP lumenhook_snapshots_resting_partitions Partitions of this engine whose latest snapshot could not be written.
 # TYPE lumenhook_snapshots_resting_partitions gauge
 lumenhook_snapshots_resting_partitions 1
-# HELP lumenhook_standby_lag_records Offsets of the journal that the copies which follow it lack, by the latest fetches.
+# HELP lumenhook_standby_lag_records Journal offsets that the following standby copies lack, by their latest fetches.
 # TYPE lumenhook_standby_lag_records gauge
 lumenhook_standby_lag_records 30
-# HELP lumenhook_standby_partitions Partitions of others that this engine has a copy of, by whether they follow their journal or are catching up.
+# HELP lumenhook_standby_partitions Standby copies of other engines' partitions, by state: following their journal or catching up.
 # TYPE lumenhook_standby_partitions gauge
 lumenhook_standby_partitions{state="catching_up"} 1
 lumenhook_standby_partitions{state="following"} 1

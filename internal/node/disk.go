@@ -13,17 +13,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// lookEvery is how often the free space is checked.
+// lookEvery is the interval between checks of the free space.
 const lookEvery = time.Second
 
-// LeastFreeBytes is the free space that the data folder's disk must have. With less, no new work is
-// taken.
+// LeastFreeBytes is the free space that the data folder's disk needs. With less, the process
+// accepts no new work.
 const LeastFreeBytes = 256 << 20
 
-// DiskGuard monitors the free space of the data folder's disk. If there is less than is
-// needed, new work is refused: no command is accepted and no ledger is closed or read,
-// while work in progress is finished. Half-written work would be worse than work that
-// waits.
+// DiskGuard monitors the free space of the data folder's disk. If there is too little, it stops new
+// work: no command is accepted, and no ledger is closed or read. Work in progress is finished,
+// because half-written work would be worse than delayed work.
 type DiskGuard struct {
 	leastBytes uint64
 	free       func() (uint64, error)
@@ -31,12 +30,12 @@ type DiskGuard struct {
 	logger     *slog.Logger
 
 	mu    sync.Mutex
-	err   error         // why new work is refused; nil while there is space
+	err   error         // why there is no new work; nil if there is space
 	again chan struct{} // closed when there is space again
 }
 
-// NewDiskGuard returns a guard of the disk of a folder, after one check. Run continues
-// checking; say prints to the terminal.
+// NewDiskGuard returns a guard for a folder's disk after one check. Run continues checking. say
+// prints to the terminal.
 func NewDiskGuard(
 	dir string, leastBytes uint64, say func(string, ...any), l *slog.Logger,
 ) *DiskGuard {
@@ -50,11 +49,11 @@ func NewDiskGuard(
 	return g
 }
 
-// freeBytes returns the free space of a folder's disk, as available to a user.
+// freeBytes returns the free space of a folder's disk for unprivileged users.
 func freeBytes(dir string) (uint64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return 0, fmt.Errorf("asking for the free space of %s: %w", dir, err)
+		return 0, fmt.Errorf("reading the free space of %s: %w", dir, err)
 	}
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
@@ -63,7 +62,7 @@ func freeBytes(dir string) (uint64, error) {
 func (g *DiskGuard) look() {
 	free, err := g.free()
 	if err == nil && free < g.leastBytes {
-		err = fmt.Errorf("the disk of the data folder has %d MiB free and %d are needed: make room",
+		err = fmt.Errorf("the data folder's disk has %d MiB free but needs %d; free up space",
 			free>>20, g.leastBytes>>20)
 	}
 	g.mu.Lock()
@@ -78,14 +77,14 @@ func (g *DiskGuard) look() {
 	g.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		g.say("NO ROOM    %v; no new work is taken until then", err)
-		g.logger.Error("no new work is taken", "err", err)
+		g.say("DISK FULL  %v; until then no new work is accepted", err)
+		g.logger.Error("accepting no new work", "err", err)
 	case err == nil && before != nil:
-		g.say("room again: %d MiB are free, work goes on", free>>20)
+		g.say("disk space available again: %d MiB free, resuming work", free>>20)
 	}
 }
 
-// Run checks periodically until ctx ends.
+// Run checks periodically until ctx is done.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -106,7 +105,6 @@ func (g *DiskGuard) Check() error {
 	return g.err
 }
 
-// await waits for space.
 func (g *DiskGuard) await(ctx context.Context) {
 	g.mu.Lock()
 	err, again := g.err, g.again
@@ -120,8 +118,7 @@ func (g *DiskGuard) await(ctx context.Context) {
 	}
 }
 
-// guardedSource passes the follower no ledger while there is too little space to append its
-// payments.
+// guardedSource delays ledgers while there is too little space to append their payments.
 type guardedSource struct {
 	follower.Source
 	disk *DiskGuard

@@ -63,8 +63,8 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 	if err := <-got; err != nil || r.Check() != nil {
 		t.Errorf("with room again: %v, %v", err, r.Check())
 	}
-	if text := said.String(); strings.Count(text, "NO ROOM") != 1 ||
-		strings.Count(text, "room again") != 1 {
+	if text := said.String(); strings.Count(text, "DISK FULL") != 1 ||
+		strings.Count(text, "disk space available again") != 1 {
 		t.Errorf("said %q", text)
 	}
 }

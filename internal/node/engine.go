@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// drainSlack is how long a stop waits beyond the time of an attempt.
+// drainSlack is how long a stop waits beyond an attempt's timeout.
 const drainSlack = 2 * time.Second
 
 type engineRole struct {

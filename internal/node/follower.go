@@ -12,7 +12,7 @@ import (
 
 type followerRole struct {
 	part
-	follower atomic.Pointer[follower.Follower] // nil: the role is not started
+	follower atomic.Pointer[follower.Follower] // nil before the role starts
 }
 
 func (r *followerRole) Name() string { return string(RoleFollower) }
@@ -48,10 +48,10 @@ func (r *followerRole) Start(context.Context) error {
 	return nil
 }
 
-// claimsAtOnce bounds how many watches are asked at once which payment they are for.
+// claimsAtOnce bounds the watches for which a payment is claimed concurrently.
 const claimsAtOnce = 64
 
-// claims are submitted at once, and answered by several engines.
+// claims submits commands concurrently. Several engines may answer them.
 type claims struct{ commands *commandsPart }
 
 func (c claims) SubmitAll(ctx context.Context, all []domain.Command) ([]domain.Result, error) {
@@ -75,7 +75,7 @@ func (r *followerRole) read(l follower.LedgerSummary) {
 
 func (r *followerRole) Ready(context.Context) error { return r.follower.Load().Check() }
 
-// follows reports whether ledgers are read here, and not by a follower of another process.
+// follows reports whether this process reads ledgers, and not the follower of another process.
 func (r *followerRole) follows() bool {
 	f := r.follower.Load()
 	return f != nil && f.Follows()

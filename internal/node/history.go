@@ -12,25 +12,24 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// lagMax is how many records the history may be behind in a process that is ready.
+// lagMax is the maximum number of records that the history may lack in a ready process.
 const lagMax = 1_000_000
 
-// History is the history for the API, and how far it is behind. A node may have none, or none
-// yet.
+// History is the history for the API, and its lag. A node may have no history, or none yet.
 type History struct {
 	history.History
-	writes atomic.Pointer[written] // nil: there is no history
+	writes atomic.Pointer[written] // nil if there is no history
 }
 
-// written holds the projector and lag of a history.
+// written describes how a history is written.
 type written struct {
-	stuck  func() error // why nothing is written at present
+	stuck  func() error // why nothing is being written
 	lag    func(context.Context) (records int64, err error)
 	damage func(context.Context) (writer.Damages, error) // tables that lost rows on disk
 }
 
-// readFrom opens the history of a database that a projector of this process writes; nil: others
-// write it. The caller closes the result.
+// readFrom opens a database's history. projector is nil if another process writes the history. The
+// caller must call closed.
 func (h *History) readFrom(
 	db *writer.DB, cluster kafka.Cluster, projector *writer.Projector,
 ) (closed func(), err error) {
@@ -61,20 +60,20 @@ func (h *History) readFrom(
 	return func() { ends.Close(); lag.Close() }, nil
 }
 
-// describe returns how far the history is behind.
+// describe describes the history's lag.
 func (h *History) describe(ctx context.Context) string {
 	records, err := h.records(ctx)
 	switch {
 	case err != nil:
-		return "how far it is behind is not known: " + err.Error()
+		return "its lag is unknown: " + err.Error()
 	case records == 0:
 		return "up to date"
 	}
 	return fmt.Sprintf("%d records behind", records)
 }
 
-// check returns an error while there is no history, while nothing writes it, while it lacks rows
-// that it had, and while it is too far behind.
+// check returns an error if there is no history, nothing writes it, it has lost rows, or it is too
+// far behind.
 func (h *History) check(ctx context.Context) error {
 	records, err := h.records(ctx)
 	if err != nil {
@@ -83,14 +82,14 @@ func (h *History) check(ctx context.Context) error {
 	if records > lagMax {
 		return fmt.Errorf("%w: by %d records, more than %d", readmodel.ErrBehind, records, lagMax)
 	}
-	damaged, _ := h.writes.Load().damage(ctx) // a user may lack the right to ask
+	damaged, _ := h.writes.Load().damage(ctx) // the user may lack the right to query it
 	if len(damaged) > 0 {
 		return fmt.Errorf("%w: %w", readmodel.ErrBehind, damaged)
 	}
 	return nil
 }
 
-// records returns how many records the history is behind.
+// records returns the number of records that the history lacks.
 func (h *History) records(ctx context.Context) (int64, error) {
 	by := h.writes.Load()
 	if by == nil {

@@ -20,18 +20,18 @@ const (
 	defaultMaxConnsPerClient = 1_000
 )
 
-// HTTPConfig configures the server. Zero values mean the defaults named.
+// HTTPConfig configures the server. A zero value means the default in the comment.
 type HTTPConfig struct {
 	// Server has the handler and the time and header limits. The caller must not use it
 	// afterwards.
 	Server *http.Server
-	// CertFile and KeyFile enable TLS; both or none.
+	// CertFile and KeyFile enable TLS. They must be set together.
 	CertFile, KeyFile string
 
-	MaxConns          int            // 10,000
-	MaxConnsPerClient int            // 1,000
-	Share             float64        // of the process's descriptors; a third
-	Proxies           []netip.Prefix // MaxConnsPerClient does not bound them
+	MaxConns          int            // default 10,000
+	MaxConnsPerClient int            // default 1,000
+	Share             float64        // of the process's file descriptors; default a third
+	Proxies           []netip.Prefix // exempt from MaxConnsPerClient
 
 	Log *slog.Logger // required
 }
@@ -39,20 +39,20 @@ type HTTPConfig struct {
 // Server serves the API on a listener.
 type Server struct {
 	http  *http.Server
-	pair  *keyPair // nil: no TLS
+	pair  *keyPair // nil without TLS
 	conns ingress.Config
 }
 
-// NewHTTPServer wraps a server of net/http. Its errors name the wrong field.
+// NewHTTPServer wraps a net/http server. Its errors name the invalid field.
 func NewHTTPServer(cfg HTTPConfig) (*Server, error) {
 	switch {
 	case cfg.Server == nil || cfg.Server.Handler == nil || cfg.Log == nil:
-		return nil, errors.New("api: Server with a Handler, and Log, are required: set them")
+		return nil, errors.New("api: Server with a Handler, and Log, are required")
 	case cfg.MaxConns < 0 || cfg.MaxConnsPerClient < 0:
 		return nil, errors.New("api: MaxConns and MaxConnsPerClient must not be negative")
 	case (cfg.CertFile == "") != (cfg.KeyFile == ""):
-		return nil, errors.New("api: a certificate and a key are needed, and only one of them is " +
-			"set: set both or none")
+		return nil, errors.New("api: CertFile and KeyFile must be set " +
+			"together")
 	}
 	s := &Server{
 		http: cfg.Server,
@@ -67,8 +67,8 @@ func NewHTTPServer(cfg HTTPConfig) (*Server, error) {
 	s.http.ConnState = ingress.ConnState
 	handler := boundHeaders(newAuthLimiter().wrap(cfg.Server.Handler),
 		cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
-	// A slightly too long header reaches the handler, which answers in the API's form with
-	// TLS and HTTP/2 too.
+	// The handler sees slightly too long headers, and responds in the API's format with TLS and
+	// HTTP/2 as well.
 	s.http.MaxHeaderBytes = 2 * cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes)
 	if cfg.CertFile != "" {
 		pair, err := loadKeyPair(cfg.CertFile, cfg.KeyFile, cfg.Log)
@@ -82,7 +82,7 @@ func NewHTTPServer(cfg HTTPConfig) (*Server, error) {
 	return s, nil
 }
 
-// Scheme is http or https.
+// Scheme returns http or https.
 func (s *Server) Scheme() string {
 	if s.pair == nil {
 		return "http"
@@ -90,7 +90,7 @@ func (s *Server) Scheme() string {
 	return "https"
 }
 
-// Serve answers until Shutdown, then returns nil. It closes the listener.
+// Serve serves until Shutdown, and returns nil then. It closes the listener.
 func (s *Server) Serve(l net.Listener) error {
 	l = refusingListener{ingress.Listen(l, s.conns)}
 	var err error
@@ -106,15 +106,15 @@ func (s *Server) Serve(l net.Listener) error {
 	return fmt.Errorf("api: %w", err)
 }
 
-// Shutdown lets requests in progress finish, until ctx ends.
+// Shutdown lets requests in progress finish until ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("api: requests were cut off: %w", err), s.http.Close())
+		return errors.Join(fmt.Errorf("api: requests were interrupted: %w", err), s.http.Close())
 	}
 	return nil
 }
 
-// strictTransport makes browsers insist on TLS for a year (RFC 6797).
+// strictTransport tells browsers to use only TLS for a year (RFC 6797).
 func strictTransport(next http.Handler) http.Handler {
 	value := fmt.Sprintf("max-age=%d", int((365 * 24 * time.Hour).Seconds()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -449,7 +449,7 @@ func TestTLSReloads(t *testing.T) {
 		if _, err := get(first, 0); err != nil {
 			t.Fatalf("a broken file took the certificate away: %v", err)
 		}
-		return strings.Contains(log.String(), "cannot be used")
+		return strings.Contains(log.String(), "previous one stays in use")
 	})
 	other := t.TempDir()
 	newCert, newKey, second := certificate(t, other)
@@ -469,11 +469,11 @@ func TestNewRefusesNonsense(t *testing.T) {
 	ok := &http.Server{Handler: guarded}
 	log := slog.New(slog.DiscardHandler)
 	for want, cfg := range map[string]node.HTTPConfig{
-		"Server":       {Log: log},
-		"Log":          {Server: ok},
-		"both or none": {Server: ok, Log: log, CertFile: "x"},
-		"MaxConns":     {Server: ok, Log: log, MaxConns: -1},
-		"missing.pem":  {Server: ok, Log: log, CertFile: "missing.pem", KeyFile: "missing.key"},
+		"Server":      {Log: log},
+		"Log":         {Server: ok},
+		"together":    {Server: ok, Log: log, CertFile: "x"},
+		"MaxConns":    {Server: ok, Log: log, MaxConns: -1},
+		"missing.pem": {Server: ok, Log: log, CertFile: "missing.pem", KeyFile: "missing.key"},
 	} {
 		if _, err := node.NewHTTPServer(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)

@@ -15,9 +15,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// KafkaMetrics counts what all Kafka clients of a process do together: an engine
-// has several for each of its partitions, and one series for each would be
-// thousands. It is a hook for any number of clients.
+// KafkaMetrics counts the work of all Kafka clients of a process together. An engine has several
+// clients per partition, and a series for each of them would be thousands. One KafkaMetrics is a
+// hook for any number of clients.
 type KafkaMetrics struct {
 	*kprom.Metrics
 	once  sync.Once
@@ -25,7 +25,7 @@ type KafkaMetrics struct {
 	open  prometheus.Gauge
 }
 
-// NewKafkaMetrics returns the metrics lumenhook_kafka_….
+// NewKafkaMetrics returns the lumenhook_kafka_… metrics.
 func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 	m := &KafkaMetrics{
 		first: registry,
@@ -35,15 +35,15 @@ func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 			kprom.Histograms(kprom.RequestDurationE2E, kprom.RequestThrottled)),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lumenhook_kafka_clients",
-			Help: "Kafka clients that are open.",
+			Help: "Open Kafka clients.",
 		}),
 	}
 	registry.MustRegister(m.open)
 	return m
 }
 
-// OnNewClient registers the metrics with the first client. kprom's gauges of buffered
-// records concern that client alone, and are left out.
+// OnNewClient registers the metrics with the first client. It omits kprom's gauges of buffered
+// records, because they would only cover that client.
 func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 	m.open.Inc()
 	m.once.Do(func() {
@@ -61,27 +61,26 @@ func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 	})
 }
 
-// OnClientClosed counts a client out.
+// OnClientClosed decrements the number of open clients.
 func (m *KafkaMetrics) OnClientClosed(*kgo.Client) { m.open.Dec() }
 
-// KafkaHooks put spans for each record of an event that is written or read into
-// the event's trace, and the trace into the record's headers (W3C traceparent).
+// KafkaHooks returns hooks that add spans to an event's trace when its records are written or read,
+// and that propagate the trace in the records' headers (W3C traceparent).
 func (t *Tracing) KafkaHooks(clientID, prefix string) []kgo.Hook {
 	if t == nil {
 		return nil
 	}
 	carried := propagation.TraceContext{}
 	return []kgo.Hook{
-		eventRecords{prefix}, // before kotel, which takes the context from the record
+		eventRecords{prefix}, // before kotel, which uses the record's context
 		kotel.NewTracer(kotel.TracerProvider(t.provider), kotel.TracerPropagator(carried),
 			kotel.ClientID(clientID)),
 	}
 }
 
-// eventRecords returns a record of an event the context of its trace.
+// eventRecords sets the contexts of events' records to the events' traces.
 type eventRecords struct{ prefix string }
 
-// OnProduceRecordBuffered sets the context of a record of an event.
 func (h eventRecords) OnProduceRecordBuffered(r *kgo.Record) {
 	if event := h.event(r); event != "" {
 		r.Context = ofEvent(contextOf(r), event)
@@ -95,7 +94,7 @@ func contextOf(r *kgo.Record) context.Context {
 	return r.Context
 }
 
-// event returns the event that a record is about; empty: none.
+// event returns the id of the event that a record is about, or "" if there is none.
 func (h eventRecords) event(r *kgo.Record) string {
 	switch strings.TrimPrefix(r.Topic, h.prefix) {
 	case schemas.TopicJournal:
@@ -111,7 +110,6 @@ func (h eventRecords) event(r *kgo.Record) string {
 	return ""
 }
 
-// headers finds a record's headers by name.
 type headers []kgo.RecordHeader
 
 func (h headers) Header(name string) string {

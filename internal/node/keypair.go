@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// lookAtCertificateEvery is how often handshakes check the files, at most.
+// lookAtCertificateEvery is the minimum interval between checks of the files.
 const lookAtCertificateEvery = time.Second
 
-// keyPair is a certificate and its key on disk, reloaded when they change.
+// keyPair is a certificate and its key, reloaded when the files change.
 type keyPair struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -33,7 +33,7 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	p.stamp = p.stampNow()
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("api: the certificate %s and its key %s cannot be used: %w",
+		return nil, fmt.Errorf("api: invalid certificate %s or key %s: %w",
 			certFile, keyFile, err)
 	}
 	p.cert = &cert
@@ -51,8 +51,8 @@ func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.cert, nil
 }
 
-// look loads a changed pair if the two files match. Each change is tried once: a renewal
-// may write one file after the other.
+// look loads a changed pair if the two files match. It tries each change once. A renewal may write
+// one file after the other.
 func (p *keyPair) look() {
 	stamp := p.stampNow()
 	if stamp == p.stamp {
@@ -61,7 +61,7 @@ func (p *keyPair) look() {
 	p.stamp = stamp
 	cert, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
 	if err != nil {
-		p.log.Warn("the API's certificate changed and cannot be used: the one before stays in use",
+		p.log.Warn("cannot load the API's changed certificate; the previous one stays in use",
 			"certificate", p.certFile, "error", err)
 		return
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// cursorMax is how long reading the cursor may take.
+// cursorMax bounds how long reading the cursor may take.
 const cursorMax = 5 * time.Second
 
-// ledgers is the API's view of the follower's cursor. Its answer is never older than the call. One
-// read at a time answers all callers that arrived before it began.
+// ledgers is the API's view of the follower's cursor. A result is never older than the call.
+// Concurrent callers share a read that began after they arrived.
 type ledgers struct {
 	newest func(context.Context) (schemas.LedgerRead, bool, error)
 	now    func() time.Time
 
-	turn   chan struct{} // whose is the turn may touch what follows
+	turn   chan struct{} // whoever has the turn may use the fields below
 	read   api.Followed
 	readAt time.Time // when the read began
 }
@@ -28,7 +28,7 @@ func newLedgers(
 	return &ledgers{newest: newest, now: now, turn: make(chan struct{}, 1)}
 }
 
-// Followed returns the newest cursor that was committed before the call.
+// Followed returns the latest cursor that was committed before the call.
 func (l *ledgers) Followed(ctx context.Context) (api.Followed, error) {
 	asked := l.now()
 	ctx, cancel := context.WithTimeout(ctx, cursorMax)

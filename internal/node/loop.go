@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// A loop that ended is restarted after restartFirst, and after twice as long each further
-	// time, up to restartLast.
+	// A loop that ended restarts after restartFirst. The wait doubles each time, up to restartLast.
 	restartFirst = 500 * time.Millisecond
 	restartLast  = 30 * time.Second
-	// healedAfter is how long a restarted loop must run to count as working.
+	// healedAfter is how long a restarted loop must run before it counts as working.
 	healedAfter = 15 * time.Second
 )
 
-var errEnded = errors.New("it ended without an error")
+var errEnded = errors.New("stopped without an error")
 
 // loop is the work of a part. It is restarted whenever it ends before it is stopped.
 type loop struct {
@@ -29,17 +28,16 @@ type loop struct {
 
 	mu     sync.Mutex
 	runs   int
-	failed error // how the previous run ended; nil once this one has lasted healedAfter
+	failed error // how the previous run ended; nil after healedAfter
 }
 
-// failing returns how the loop ended last, until it has been working again for a while.
+// failing returns how the loop last ended, until it has worked again for a while.
 func (l *loop) failing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
 }
 
-// end notes how a run ended.
 func (l *loop) end(failed error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +45,8 @@ func (l *loop) end(failed error) {
 	l.failed = failed
 }
 
-// heal notes that a run has lasted, if it still does, and reports whether the loop had failed.
+// heal marks the loop as working if the run is still the current one. It reports whether the loop
+// had failed.
 func (l *loop) heal(run int) (had bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +56,8 @@ func (l *loop) heal(run int) (had bool) {
 	return had
 }
 
-// keepRunning logs each change between working and failing once.
+// keepRunning runs the loop until ctx is done. It logs each change between working and failing
+// once.
 func (l *loop) keepRunning(ctx context.Context) {
 	log := l.stack.Logger.With("part", l.name)
 	waits := retry.Policy{
@@ -84,7 +84,7 @@ func (l *loop) keepRunning(ctx context.Context) {
 		if err == nil {
 			err = errEnded
 		}
-		l.end(fmt.Errorf("it failed and is restarted: %w", err))
+		l.end(fmt.Errorf("failed and is being restarted: %w", err))
 		if l.stack.Restarted != nil {
 			l.stack.Restarted(l.name)
 		}

@@ -33,8 +33,8 @@ func (r *mailerRole) Start(context.Context) error {
 
 func (r *mailerRole) Ready(context.Context) error { return r.mailer.Check() }
 
-// runTime is the longest time that all attempts of a run may take: waits with a
-// fifth of jitter, and an answer at the last moment each time.
+// runTime returns the maximum duration of a run with all its attempts: every wait has the maximum
+// jitter of a fifth, and every response arrives at the last moment.
 func runTime(s domain.Schedule, attemptTimeout time.Duration) time.Duration {
 	total := time.Duration(s.Attempts()) * attemptTimeout
 	for _, wait := range s.WaitsMillis {

@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// Metrics are the numbers at /metrics. Labels have few values each: never an
-// identifier, an address or a URL.
+// Metrics are the metrics at /metrics. Labels have few values, and are never an identifier, an
+// address or a URL.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -44,7 +44,6 @@ type Metrics struct {
 	kafka          *KafkaMetrics
 }
 
-// NewMetrics returns the metrics of a process.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -54,8 +53,8 @@ func NewMetrics() *Metrics {
 		}, []string{"type"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lumenhook_attempts_total",
-			Help: "Delivery attempts, by class of status (none: no status arrived), error code (empty: " +
-				"none) and the state that they led to.",
+			Help: "Delivery attempts, by status class (none: no response), error code (empty: " +
+				"none) and resulting state.",
 		}, []string{"status", "error", "state"}),
 		attemptSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lumenhook_attempt_duration_seconds",
@@ -64,21 +63,21 @@ func NewMetrics() *Metrics {
 		}),
 		ledger: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lumenhook_ledger_sequence",
-			Help: "The ledger that this follower read last.",
+			Help: "Sequence of the last ledger that this follower read.",
 		}),
 		ledgerAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lumenhook_ledger_closed_timestamp_seconds",
-			Help: "When the ledger that this follower read last was closed, Unix time.",
+			Help: "Close time of the last ledger that this follower read, in Unix time.",
 		}),
 		payments: counter("lumenhook_payments_total",
 			"Payments in the ledgers that this follower read, to any wallet."),
 		observed: counter("lumenhook_payments_observed_total",
 			"Payments to watched wallets in the ledgers that this follower read."),
 		matches: counter("lumenhook_matches_total",
-			"Payments that a watch reports, in the ledgers that this follower read."),
+			"Payments that match a watch, in the ledgers that this follower read."),
 		quarantined: counter("lumenhook_transactions_quarantined_total",
-			"Transactions that could not be read: payments in them, if any, are not reported. Any is a "+
-				"reason to look."),
+			"Transactions that could not be decoded. Payments in them are not reported. Investigate any "+
+				"increase."),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lumenhook_api_requests_total",
 			Help: "Requests that the API answered, by route, method and status.",
@@ -90,7 +89,7 @@ func NewMetrics() *Metrics {
 		}, []string{"route"}),
 		closeToMatch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lumenhook_ledger_close_to_match_seconds",
-			Help:    "Time from a ledger's close, which has whole seconds, until its matches were appended.",
+			Help:    "Time from a ledger's close (in whole seconds) until its matches were appended.",
 			Buckets: prometheus.ExponentialBuckets(0.125, 2, 10),
 		}),
 	}
@@ -107,29 +106,29 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// addSetAside adds the counters of mails, and of ledgers and records that do not count.
+// addSetAside adds the counters of emails, rejected ledgers and dead letters.
 func (m *Metrics) addSetAside() {
 	m.refused = counter("lumenhook_ledgers_refused_total",
-		"Ledgers from a source that were not what their hashes say, each time that it gave one. Any is "+
-			"a reason to look.")
+		"Ledgers from a source that don't match their hashes, counted each time. Investigate any "+
+			"increase.")
 	m.sourcesLeft = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_ledger_sources_left_total",
-		Help: "Times that one of several sources of ledgers was left alone for a while, by source and " +
-			"reason. Any that is refused, forked or disagrees is a reason to look.",
+		Help: "Times that one of several ledger sources was left out for a while, by source and " +
+			"reason. Investigate refused, forked and disagrees.",
 	}, []string{"source", "reason"})
 	m.restarts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_part_restarts_total",
-		Help: "Restarts of parts of this process that failed, by part. Any is a reason to look.",
+		Help: "Restarts of failed parts of this process, by part. Investigate any increase.",
 	}, []string{"part"})
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
-		Help: "Mails about disabled endpoints, by the outcome that this process committed to the " +
-			"journal. A retried one has another outcome later; refused and given_up are reasons to look.",
+		Help: "Emails about disabled endpoints, by the outcome that this process committed to the " +
+			"journal. A retried email has another outcome later. Investigate refused and given_up.",
 	}, []string{"outcome"})
 	m.deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_dead_letters_total",
-		Help: "Records that could not be read and were set aside or passed over, by topic and reader. " +
-			"Any is a reason to look: lumenhook topics cat dead-letters.",
+		Help: "Unreadable records that were set aside or skipped, by topic and reader. " +
+			"Investigate any increase with lumenhook topics cat dead-letters.",
 	}, []string{"topic", "reader"})
 	for _, topic := range engine.Inputs() {
 		m.deadLetters.WithLabelValues(topic, readerEngine)
@@ -139,17 +138,16 @@ func (m *Metrics) addSetAside() {
 	}
 }
 
-// addTurns adds the histograms of the engine's turns.
 func (m *Metrics) addTurns() {
 	m.turnSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "lumenhook_turn_duration_seconds",
-		Help: "Time of a turn of the engine that wrote something, by phase: decide, commit (the " +
+		Help: "Duration of an engine's turns that wrote something, by phase: decide, commit (the " +
 			"Kafka transaction), settle (the state).",
 		Buckets: prometheus.ExponentialBuckets(0.0002, 2.5, 12),
 	}, []string{"phase"})
 	m.turnRecords = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lumenhook_turn_records",
-		Help:    "Records that a turn of the engine wrote in one transaction.",
+		Help:    "Records written by a turn of the engine in one transaction.",
 		Buckets: prometheus.ExponentialBuckets(1, 4, 8),
 	})
 }
@@ -158,25 +156,23 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// gauge adds a number that is asked for at each scrape.
+// gauge adds a metric that is read at each scrape.
 func (m *Metrics) gauge(name, help string, value func() float64) {
 	opts := prometheus.GaugeOpts{Name: name, Help: help}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
 }
 
-// projector adds the numbers of a projector.
 func (m *Metrics) projector(p *writer.Projector) {
 	m.gauge("lumenhook_projector_facts",
-		"Facts that this projector has written since its start, repeats included.",
+		"Facts that this projector has written since its start, including repeats.",
 		func() float64 { return float64(p.Status().Facts) })
 	m.registry.MustRegister(newProjectionLag(p))
 }
 
-// damage adds the number of tables that lost rows.
 func (m *Metrics) damage(db *writer.DB) {
 	m.gauge("lumenhook_history_damaged_tables",
-		"Tables of the history that lost rows on disk, or -1 while ClickHouse does not tell. Any is a "+
-			"reason to look.", func() float64 {
+		"Tables of the history that lost rows on disk, or -1 if ClickHouse doesn't report it. "+
+			"Investigate any.", func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
 			defer cancel()
 			damaged, err := db.Damage(ctx)
@@ -187,12 +183,10 @@ func (m *Metrics) damage(db *writer.DB) {
 		})
 }
 
-// handler answers /metrics.
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// fact counts a committed fact.
 func (m *Metrics) fact(f domain.Fact) {
 	m.facts.WithLabelValues(f.Body.FactType()).Inc()
 	if mail, ok := f.Body.(domain.MailAttempted); ok {
@@ -210,7 +204,7 @@ func (m *Metrics) fact(f domain.Fact) {
 	m.attemptSeconds.Observe(float64(a.Result.DurationMillis) / 1000)
 }
 
-// Readers of topics that set records aside or pass over them.
+// Readers that set records of topics aside or skip them.
 const (
 	readerEngine    = "engine"
 	readerDirectory = "directory"
@@ -218,15 +212,13 @@ const (
 	readerMailer    = "mailer"
 )
 
-// deadLetterOf counts the records that a reader set aside.
+// deadLetterOf returns a function that counts the records a reader set aside.
 func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 	return func(topic string) { m.deadLetters.WithLabelValues(topic, reader).Inc() }
 }
 
-// restarted counts the restart of a part that failed.
 func (m *Metrics) restarted(part string) { m.restarts.WithLabelValues(part).Inc() }
 
-// turn records a turn's times.
 func (m *Metrics) turn(t task.TurnStats) {
 	m.turnSeconds.WithLabelValues("decide").Observe(t.Decide.Seconds())
 	m.turnSeconds.WithLabelValues("commit").Observe(t.Commit.Seconds())
@@ -234,19 +226,19 @@ func (m *Metrics) turn(t task.TurnStats) {
 	m.turnRecords.Observe(float64(t.Records))
 }
 
-// LedgerRefused counts an answer of a source that was not what its hashes say.
+// LedgerRefused counts a ledger that does not match its hashes.
 func (m *Metrics) LedgerRefused() { m.refused.Inc() }
 
-// KnowSource shows that one of several sources of ledgers was not left so far: alerts see an
-// increase only from a count that was there before.
+// KnowSource starts the count of a ledger source and reason at 0. Alerts only see an increase of a
+// series that already exists.
 func (m *Metrics) KnowSource(name, reason string) { m.sourcesLeft.WithLabelValues(name, reason) }
 
-// SourceLeft counts that one of several sources of ledgers was left alone, and why.
+// SourceLeft counts that a ledger source was left out for a reason.
 func (m *Metrics) SourceLeft(name, reason string) {
 	m.sourcesLeft.WithLabelValues(name, reason).Inc()
 }
 
-// ledgerRead counts the content of a ledger.
+// ledgerRead records a ledger and its payments.
 func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 	m.ledger.Set(float64(l.Ledger.Sequence))
 	m.ledgerAt.Set(float64(l.Ledger.ClosedAtMillis) / 1000)
@@ -259,7 +251,6 @@ func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 	}
 }
 
-// request counts an answered request.
 func (m *Metrics) request(route, method string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.requestSeconds.WithLabelValues(route).Observe(took.Seconds())

@@ -21,30 +21,30 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Config configures a node. The fields down to Say are required; those below are required by the
-// roles that they name.
+// Config configures a node. The fields down to Say are required. The fields below are required by
+// the roles in their comments.
 type Config struct {
 	Cluster  kafka.Cluster
-	StateDir string // holds the stores of directory and engine
-	// Roles are those without which the node is not ready.
+	StateDir string // for the stores of directory and engine
+	// Roles are the roles that the node needs to be ready.
 	Roles   []Role
 	Disk    *DiskGuard
 	Metrics *Metrics
-	Tracing *Tracing // nil: none
+	Tracing *Tracing // nil: disabled
 	Now     func() time.Time
 	Logger  *slog.Logger
 	// Say prints one line for the user.
 	Say func(format string, args ...any)
 
-	// Policy is the policy of all engines of a deployment; the mailer mentions it.
+	// Policy applies to all engines of a deployment. The mailer mentions it.
 	Policy         domain.Policy
 	AttemptTimeout time.Duration
 	Passphrase     string // of the network: api, follower
-	// Sealer seals and opens secrets, MasterKey is its text: api, engine.
+	// Sealer encrypts and decrypts secrets; MasterKey is its text: api, engine.
 	Sealer    *keys.Sealer
-	RunDir    string // absolute path of the data folder of a `lumenhook run`, else empty
+	RunDir    string // absolute path of the data folder of `lumenhook run`, otherwise empty
 	MasterKey []byte
-	// SigningKeys sign for endpoints that ask for Ed25519: api, engine.
+	// SigningKeys sign for endpoints that use Ed25519: api, engine.
 	SigningKeys *keys.SigningRing
 	Egress      egress.Config // api, engine
 
@@ -52,7 +52,7 @@ type Config struct {
 	Engine   EngineConfig
 	Follower FollowerConfig
 	History  HistoryConfig // api, projector
-	// Sender sends mails: mailer.
+	// Sender sends emails: mailer.
 	Sender mailer.Sender
 }
 
@@ -60,7 +60,7 @@ type Config struct {
 type APIConfig struct {
 	Server  ServerConfig
 	Wallets api.Wallets
-	// Transactions may be nil: the network cannot be asked for them.
+	// Transactions is nil if the network cannot be queried for transactions.
 	Transactions api.Transactions
 	RateLimit    api.RateLimit
 }
@@ -69,10 +69,10 @@ type APIConfig struct {
 type EngineConfig struct {
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
-	StandbyReplicas     int    // engines that have a copy of each partition
+	StandbyReplicas     int    // engines with a copy of each partition
 	Rack                string // of this process; empty: unknown
-	// Keep and KeepBytes are how long, and how many bytes of, records that are no longer needed
-	// stay in the topics: topology.RetentionConfig.
+	// Keep and KeepBytes limit the records that stay in topics when nothing needs them:
+	// topology.RetentionConfig.
 	Keep      time.Duration
 	KeepBytes int64
 	OnFact    func(domain.Fact) // may be nil
@@ -81,27 +81,27 @@ type EngineConfig struct {
 // FollowerConfig configures a follower.
 type FollowerConfig struct {
 	Live      follower.Source
-	Past      follower.Source               // another one, for backfills
-	Probe     follower.Source               // another one, asked why Live gives nothing
+	Past      follower.Source               // a separate reader, for backfills
+	Probe     follower.Source               // a separate reader, to find out why Live returns nothing
 	Standings func() domain.SourceStandings // the state of the sources of Live
 	Start     follower.Start
 	Trusted   follower.Trusted
-	// CloseInterval is how often the network closes a ledger, where that may be seldom.
+	// CloseInterval is how often the network closes a ledger, if that may be rare.
 	CloseInterval time.Duration
 	OnMatched     func(follower.LedgerSummary) // follower.Config.OnMatched; may be nil
 }
 
-// HistoryConfig is where the history is, and how it is written.
+// HistoryConfig describes where the history is and how it is written.
 type HistoryConfig struct {
-	DSN string // empty: there is no database, or not yet
-	// OneProcess means that every reader that needs new rows soon is in this process: without
-	// readers, blocks wait longer.
+	DSN string // empty: no database, or none yet
+	// OneProcess means that all readers that need new rows soon are in this process. Without
+	// readers, blocks then wait longer.
 	OneProcess bool
-	// Keep is after how long rows are deleted, 0 for never; nil: it stays as it is.
+	// Keep is how long rows are kept, 0 for unlimited. nil leaves the retention unchanged.
 	Keep *time.Duration
 }
 
-// Node is the roles of one process.
+// Node runs the roles of one process.
 type Node struct {
 	cfg     Config
 	stack   *Stack
@@ -116,11 +116,11 @@ type Node struct {
 	mailer    *mailerRole
 	api       *apiRole
 
-	mu         sync.Mutex // holds cfg.History.DSN and ownHistory
+	mu         sync.Mutex // protects cfg.History.DSN and ownHistory
 	ownHistory bool       // the ClickHouse belongs to this service
 }
 
-// New returns a node whose roles are started on a stack, which stops them.
+// New returns a node that starts its roles on a stack, which stops them.
 func New(cfg Config, stack *Stack) *Node {
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks,
@@ -134,8 +134,8 @@ func New(cfg Config, stack *Stack) *Node {
 	return n
 }
 
-// part is shared by all parts of a node: the node, and a stack of the things that they have started
-// themselves.
+// part is embedded in all parts of a node. It has the node, and a stack for everything that the
+// part starts itself.
 type part struct {
 	*Stack
 	node *Node
@@ -145,28 +145,28 @@ func (n *Node) part() part {
 	return part{&Stack{Restarted: n.cfg.Metrics.restarted, Logger: n.cfg.Logger}, n}
 }
 
-// Go starts a loop of the part. Its restarts are counted from 0 on: an alert sees an increase only
-// of a count that was there before.
+// Go starts a loop of the part. It counts restarts from 0, because alerts only see an increase of a
+// series that already exists.
 func (p part) Go(name string, run func(context.Context) error) {
 	p.node.cfg.Metrics.restarts.WithLabelValues(name)
 	p.Stack.Go(name, run)
 }
 
-// clusterOf returns the cluster for one of the node's parts. Each has its own client id, so that a
-// quota, or a broker's log, is for one part and not the whole process.
+// clusterOf returns the cluster with a part's own client id, so that quotas and brokers' logs
+// distinguish the parts of a process.
 func (p part) clusterOf(name string) kafka.Cluster {
 	cluster := p.node.cfg.Cluster
 	cluster.ClientID += "-" + name
 	return cluster
 }
 
-// mayTakeOver returns a check that fails if the deployment's topics were closed since the process
-// started, for example while it was paused: closing them also fenced this process.
+// mayTakeOver returns a check that fails if the deployment's topics were closed after the process
+// started, for example while it was paused. Closing them also fenced this process.
 func mayTakeOver(cluster kafka.Cluster) func(context.Context) error {
 	return func(ctx context.Context) error { return topology.CheckOpen(ctx, cluster) }
 }
 
-// serve answers on a listener, and on a new one of its address when that fails.
+// serve serves on the listener. If that fails, it opens a new listener at the same address.
 func (p part) serve(name string, server *Server, listener net.Listener) {
 	address := listener.Addr()
 	p.Go(name, func(ctx context.Context) (err error) {
@@ -180,10 +180,10 @@ func (p part) serve(name string, server *Server, listener net.Listener) {
 	})
 }
 
-// Ready of a part that is ready once it is started.
+// Ready implements Service for parts that are ready once started.
 func (p part) Ready(context.Context) error { return nil }
 
-// Start starts roles, and their dependencies, in the order of Roles.
+// Start starts roles and their dependencies, in the order of Roles.
 func (n *Node) Start(ctx context.Context, roles ...Role) error {
 	for _, role := range roles {
 		if err := n.stack.Start(ctx, n.needs(role)...); err != nil {
@@ -193,7 +193,7 @@ func (n *Node) Start(ctx context.Context, roles ...Role) error {
 	return nil
 }
 
-// needs returns the dependencies of a role, and the role itself.
+// needs returns the dependencies of a role, followed by the role.
 func (n *Node) needs(role Role) []Service {
 	switch role {
 	case RoleProjector:
@@ -209,10 +209,10 @@ func (n *Node) needs(role Role) []Service {
 	}
 }
 
-var errNotStarted = errors.New("it is not started yet")
+var errNotStarted = errors.New("not started yet")
 
-// Ready says of the disk, of every part that was started and of every role that is
-// still to be, whether it works.
+// Ready reports on the disk, on every started part, and on every required role that has not
+// started.
 func (n *Node) Ready(ctx context.Context) []Report {
 	disk := Report{Name: "disk", Err: n.cfg.Disk.Check()}
 	reports := append([]Report{disk}, n.stack.Ready(ctx)...)
@@ -225,11 +225,11 @@ func (n *Node) Ready(ctx context.Context) []Report {
 	return reports
 }
 
-// APIURL is where the API is served, once it is.
+// APIURL returns the URL of the API once it is served.
 func (n *Node) APIURL() string { return n.api.url }
 
-// ConsoleLink is the address of a page that signs in to the console with a key, once, within ten
-// minutes. It is empty if none can be made.
+// ConsoleLink returns a URL that signs in to the console with a key, once, within ten minutes. It
+// returns "" if no link can be created.
 func (n *Node) ConsoleLink(apiKey string) string {
 	path, err := n.api.console.SignInLink(apiKey)
 	if err != nil {
@@ -238,16 +238,16 @@ func (n *Node) ConsoleLink(apiKey string) string {
 	return n.api.url + path
 }
 
-// History is the history as the API asks for it.
+// History returns the API's history.
 func (n *Node) History() *History { return n.history }
 
-// FollowerReady is closed once this node's follower was elected and knows where it
-// reads on. The role must be started.
+// FollowerReady returns a channel that is closed once this node's follower is elected and knows
+// where to continue. The role must be started.
 func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Load().Ready() }
 
-// UseOwnHistory sets a ClickHouse that belongs to this service, before the projector is started.
-// Tables that lost rows are rebuilt there automatically, because no other program needs its disk
-// and processors.
+// UseOwnHistory sets a ClickHouse that belongs to this service, before the projector starts. Tables
+// that lost rows are rebuilt automatically there, because no other program uses its disk and
+// processors.
 func (n *Node) UseOwnHistory(dsn string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -266,29 +266,29 @@ type Role string
 // The roles.
 const (
 	RoleProjector Role = "projector" // writes the history
-	RoleEngine    Role = "engine"    // decides, and makes the attempts
+	RoleEngine    Role = "engine"    // decides, and sends the attempts
 	RoleMailer    Role = "mailer"    // emails holders of disabled endpoints
 	RoleFollower  Role = "follower"  // reads ledgers
 	RoleAPI       Role = "api"
 )
 
-// Roles lists them in the order in which they are started.
+// Roles lists the roles in the order in which they start.
 func Roles() []Role {
 	return []Role{RoleProjector, RoleEngine, RoleMailer, RoleFollower, RoleAPI}
 }
 
-// ParseRoles reads names of roles. At least one must be given.
+// ParseRoles parses role names. It requires at least one.
 func ParseRoles(names []string) ([]Role, error) {
 	var roles []Role
 	for _, name := range names {
 		role := Role(strings.TrimSpace(name))
 		if !slices.Contains(Roles(), role) {
-			return nil, fmt.Errorf("%q is no role: the roles are %s", name, RoleNames())
+			return nil, fmt.Errorf("unknown role %q (known: %s)", name, RoleNames())
 		}
 		roles = append(roles, role)
 	}
 	if len(roles) == 0 {
-		return nil, fmt.Errorf("name at least one role of %s", RoleNames())
+		return nil, fmt.Errorf("set at least one role of %s", RoleNames())
 	}
 	slices.SortFunc(roles, func(a, b Role) int {
 		return slices.Index(Roles(), a) - slices.Index(Roles(), b)
@@ -296,7 +296,7 @@ func ParseRoles(names []string) ([]Role, error) {
 	return slices.Compact(roles), nil
 }
 
-// RoleNames is all roles as one text, as a person writes them.
+// RoleNames returns all role names, separated by commas.
 func RoleNames() string {
 	var names []string
 	for _, r := range Roles() {

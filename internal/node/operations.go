@@ -11,11 +11,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// maxScrapers bounds the connections of clients that read metrics.
+// maxScrapers bounds the connections of metrics clients.
 const maxScrapers = 64
 
-// ServeOperations serves /metrics, /healthz, /readyz and /ledger-sources on a separate listener:
-// they concern the process, and the API's address is public. It returns the address.
+// ServeOperations serves /metrics, /healthz, /readyz and /ledger-sources on a separate listener,
+// because they concern the process and the API's address is public. It returns the address.
 func (n *Node) ServeOperations(listen string) (address string, err error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -37,7 +37,7 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 	return listener.Addr().String(), nil
 }
 
-// operations answers operators, and redirects from the root to the metrics.
+// operations handles operators' requests. The root redirects to the metrics.
 func (n *Node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", n.cfg.Metrics.handler())
@@ -56,14 +56,13 @@ func (n *Node) operations() http.Handler {
 	return mux
 }
 
-// LedgerSources is a process's answer to operators about its sources of ledgers.
+// LedgerSources is the state of a process's ledger sources, for operators.
 type LedgerSources struct {
-	Follower  bool `json:"follower"`  // the process has this role
-	Following bool `json:"following"` // and reads ledgers now; else it is a standby
+	Follower  bool `json:"follower"`  // the process has the role
+	Following bool `json:"following"` // it reads ledgers now; otherwise it is a standby
 	domain.SourceStandings
 }
 
-// ledgerSources is the body of /ledger-sources.
 func (n *Node) ledgerSources() (view LedgerSources) {
 	if n.cfg.Follower.Standings == nil {
 		return view
@@ -73,8 +72,8 @@ func (n *Node) ledgerSources() (view LedgerSources) {
 	return view
 }
 
-// readiness is the body of /readyz, in the API's form. DataDir is the folder of a `lumenhook run`:
-// `lumenhook health` of another folder does not accept its answer.
+// readiness is the body of /readyz, in the API's format. DataDir is the folder of `lumenhook run`,
+// so that `lumenhook health` for another folder rejects the response.
 type readiness struct {
 	Status  string      `json:"status"`
 	DataDir string      `json:"dataDir,omitempty"`

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// A block of history is written after so many rows, or after a time, which is longer without
-// readers.
+// A block of the history is written after blockRows rows or after blockWait. Without readers, the
+// wait is longer by unaskedFactor.
 const (
 	blockRows     = 50_000
 	blockWait     = 200 * time.Millisecond
@@ -66,11 +66,11 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	return nil
 }
 
-// prepare creates the tables. ClickHouse may be unavailable: the projector waits for it and
-// creates them then.
+// prepare creates the tables. If ClickHouse is unavailable, the projector creates them later.
 func (r *projectorRole) prepare(ctx context.Context, db *writer.DB) {
 	if err := writer.Migrate(ctx, db); err != nil && ctx.Err() == nil {
-		r.node.cfg.Say("the history cannot be written yet; until it can, GET /v1/events answers 503: %v",
+		r.node.cfg.Say("the history cannot be written yet; until then, GET /v1/events responds with "+
+			"503: %v",
 			err)
 	}
 }

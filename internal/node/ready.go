@@ -7,18 +7,16 @@ import (
 )
 
 const (
-	// readyMax bounds the check of all parts.
-	readyMax = 5 * time.Second
-	// readyInterval is the time between checks while something is not ready.
+	readyMax      = 5 * time.Second
 	readyInterval = 100 * time.Millisecond
-	// A part that is not ready is reported after unreadyQuiet, and again each unreadyInterval if
-	// that has changed.
+	// A part that is not ready is reported after unreadyQuiet, and again after unreadyInterval if
+	// the reason has changed.
 	unreadyQuiet    = 2 * time.Second
 	unreadyInterval = 10 * time.Second
 )
 
 // AwaitReady waits until every part is ready, as for /readyz, and reports parts that are not. It
-// returns whether all were ready before ctx ended.
+// returns false if ctx is done before.
 func (n *Node) AwaitReady(ctx context.Context) bool {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
@@ -43,7 +41,7 @@ func (n *Node) AwaitReady(ctx context.Context) bool {
 	}
 }
 
-// unready returns the parts that are not ready, and why; "" if all are ready.
+// unready lists the parts that are not ready, with the reasons.
 func (n *Node) unready(ctx context.Context) string {
 	var parts []string
 	for _, r := range n.readyNow(ctx) {

@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// newProblem makes the problem of a request that no handler has seen.
+// newProblem returns a problem for a request that no handler sees.
 func newProblem(code, detail string) *problem.Problem {
 	var entropy [16]byte
 	rand.Read(entropy[:])
@@ -32,29 +32,27 @@ func setHeaders(h http.Header, p *problem.Problem, body []byte) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// write answers a request with a problem.
 func write(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	body := p.JSON()
 	setHeaders(w.Header(), p, body)
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client may be gone: the error does not matter
+		_, _ = w.Write(body) // the client may be gone
 	}
 }
 
-// message returns the whole answer on a connection that ends with it.
+// message returns a complete HTTP response that closes the connection.
 func message(p *problem.Problem) []byte {
 	h, body := http.Header{"Connection": {"close"}}, p.JSON()
 	setHeaders(h, p, body)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", p.Status, http.StatusText(p.Status))
-	_ = h.Write(&b) // to memory
+	_ = h.Write(&b) // writes to memory
 	b.WriteString("\r\n")
 	b.Write(body)
 	return b.Bytes()
 }
 
-// refusingListener has its connections answer as refusingConn does.
 type refusingListener struct{ *ingress.Listener }
 
 func (l refusingListener) Accept() (net.Conn, error) {
@@ -65,7 +63,7 @@ func (l refusingListener) Accept() (net.Conn, error) {
 	return refusingConn{conn.(*ingress.Conn)}, nil
 }
 
-// refusingConn replaces net/http's own answers by problems.
+// refusingConn replaces net/http's own responses with problems.
 type refusingConn struct{ *ingress.Conn }
 
 func (c refusingConn) Write(b []byte) (int, error) {
@@ -79,8 +77,7 @@ func (c refusingConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// boundHeaders refuses requests whose line and headers have more bytes than a
-// limit.
+// boundHeaders rejects requests whose request line and headers are larger than a limit.
 func boundHeaders(next http.Handler, most int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size := len(r.Method) + len(r.RequestURI) + len(r.Host)
@@ -105,17 +102,17 @@ func headersTooLarge(most int) *problem.Problem {
 	return newProblem(problem.CodeHeadersTooLarge, detail)
 }
 
-// Form of net/http's own answers, which it writes to the connection in one piece: a status
-// line, then plainText and the status again. A handler's answer never looks like this: it
-// has a date.
+// Parts of net/http's own responses. It writes them to the connection in a single call: a status
+// line, then plainText, then the status again. A handler's response never looks like this, because
+// it has a date.
 const (
 	plainText = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 	toTLS     = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 	unmet     = "HTTP/1.1 417 Expectation Failed\r\n"
 )
 
-// refusalIn returns the answer that replaces b, if b is one of net/http's own answers, else
-// nil.
+// refusalIn returns the problem that replaces b if b is one of net/http's own responses, and nil
+// otherwise.
 func refusalIn(b []byte) *problem.Problem {
 	if !bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		return nil
@@ -139,7 +136,7 @@ func refusalIn(b []byte) *problem.Problem {
 	return refusalOf(status, reason)
 }
 
-// refusalOf returns the problem for a status of net/http's.
+// refusalOf returns the problem for a status that net/http sends itself.
 func refusalOf(status int, reason string) *problem.Problem {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
@@ -152,7 +149,7 @@ func refusalOf(status int, reason string) *problem.Problem {
 	}
 	detail := "The request is not valid HTTP."
 	if reason != "" {
-		detail = "What came is not a request of HTTP: " + reason + "."
+		detail = "The request is not valid HTTP: " + reason + "."
 	}
 	p := newProblem(problem.CodeMalformedRequest, detail)
 	p.Status = status

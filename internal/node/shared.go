@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/directory"
 )
 
-// directoryPart is the read model, which API, follower and mailer ask.
+// directoryPart is the read model for the API, the follower and the mailer.
 type directoryPart struct {
 	part
 	*directory.Directory
@@ -42,8 +42,8 @@ func (p *directoryPart) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// fill ends the process if the tables were replaced: the data that is read here must then be read
-// from their beginning, into an empty store, before it is used.
+// fill ends the process if the topics were replaced. The process must then read them from the
+// beginning into an empty store before it uses their data.
 func (p *directoryPart) fill(ctx context.Context) error {
 	err := p.Run(ctx)
 	if errors.Is(err, directory.ErrRebuild) {
@@ -77,8 +77,8 @@ func (p *commandsPart) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// receiversPart is the guarded client of receivers: the engine posts through it, and
-// the API judges URLs by its rules.
+// receiversPart is the guarded client for receivers. The engine posts through it, and the API
+// checks URLs by its rules.
 type receiversPart struct {
 	part
 	client *egress.Client
@@ -94,23 +94,23 @@ func (p *receiversPart) Start(context.Context) (err error) {
 	return nil
 }
 
-// openAccountMax bounds the wait for an engine that changes an account.
+// openAccountMax bounds the wait for an engine to change an account.
 const openAccountMax = 30 * time.Second
 
-// KeyOwner is a key and the account that it belongs to.
+// KeyOwner is a key and its account.
 type KeyOwner struct {
 	AccountID string // empty: no account has the key
 	Key       domain.Key
 }
 
-// KeyByHash finds an API key by its domain.APIKeyHash, and whether an account exists.
+// KeyByHash finds an API key by its domain.APIKeyHash, and reports whether the account exists.
 func (n *Node) KeyByHash(
 	ctx context.Context, hash []byte, accountID string,
 ) (o KeyOwner, exists bool, err error) {
 	if err := n.stack.Start(ctx, n.directory); err != nil {
 		return o, false, err
 	}
-	// A directory that is still being filled knows no key.
+	// A directory that is still being filled may lack the key.
 	if err := n.directory.ConfirmKeys(ctx); err != nil {
 		return o, false, err
 	}
@@ -121,8 +121,8 @@ func (n *Node) KeyByHash(
 	return o, exists, err
 }
 
-// ChangeAccount carries out a command on an account, and waits until it can be read. Repeated with
-// the same command, it changes nothing.
+// ChangeAccount submits a command on an account and waits until the change is readable. Repeating
+// the same command changes nothing.
 func (n *Node) ChangeAccount(ctx context.Context, c domain.Command) error {
 	if err := n.stack.Start(ctx, n.directory, n.commands); err != nil {
 		return err

@@ -12,28 +12,28 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// Stack holds the started parts. Logger must be set. It is safe for use by any goroutine.
+// Stack contains the started parts of a process. Logger is required. It is safe for concurrent use.
 type Stack struct {
-	// Failed ends the process: for the few failures after which it cannot continue.
+	// Failed ends the process. It is for the few failures after which the process cannot continue.
 	Failed    func(error)
 	Restarted func(loop string) // called when a loop ended before it was stopped; may be nil
 	Logger    *slog.Logger
 
 	mu       sync.Mutex
-	stopped  bool // since Stop was called
+	stopped  bool // Stop was called
 	stops    []func()
 	loops    []*loop
 	services []Service // in start order
 	started  map[Service]bool
 }
 
-var errStarting = errors.New("it is starting")
+var errStarting = errors.New("starting")
 
-// ErrStopped means that nothing is started any more.
-var ErrStopped = errors.New("it is being stopped")
+// ErrStopped means that the stack starts nothing anymore.
+var ErrStopped = errors.New("stopping")
 
-// OnStop makes Stop call f, before everything that was added earlier; if Stop was called
-// already, f is called at once.
+// OnStop makes Stop call f before everything that was added earlier. If Stop was already called,
+// OnStop calls f immediately.
 func (s *Stack) OnStop(f func()) {
 	s.mu.Lock()
 	stopped := s.stopped
@@ -46,14 +46,14 @@ func (s *Stack) OnStop(f func()) {
 	}
 }
 
-// OnStopLast makes Stop call f, after everything else.
+// OnStopLast makes Stop call f after everything else.
 func (s *Stack) OnStopLast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stops = append([]func(){f}, s.stops...)
 }
 
-// Go runs a loop until Stop ends its context, and restarts it whenever it ends earlier.
+// Go runs a loop until Stop cancels its context, and restarts it whenever it ends earlier.
 func (s *Stack) Go(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -68,7 +68,7 @@ func (s *Stack) Go(name string, run func(context.Context) error) {
 	s.OnStop(func() { cancel(); <-ended })
 }
 
-// Failing returns why a loop does not work at present; nil: all do.
+// Failing returns why a loop is not working, or nil if all are.
 func (s *Stack) Failing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *Stack) Failing() error {
 	return nil
 }
 
-// Start starts services one after another, except those that were started already. It
-// returns at the first failure.
+// Start starts services in order, except those that were started before. It returns the first
+// error.
 func (s *Stack) Start(ctx context.Context, services ...Service) error {
 	for _, one := range services {
 		if added, err := s.add(one); err != nil {
@@ -102,8 +102,8 @@ func (s *Stack) Start(ctx context.Context, services ...Service) error {
 	return nil
 }
 
-// add adds a service; false: it was added already. It is stopped even if its start fails
-// half-way.
+// add adds a service, so that it is stopped even if its start fails halfway. It returns false if
+// the service was added before.
 func (s *Stack) add(one Service) (added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *Stack) add(one Service) (added bool, err error) {
 	return true, nil
 }
 
-// Stop stops everything, the latest first.
+// Stop stops everything in reverse order.
 func (s *Stack) Stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -140,7 +140,7 @@ func (s *Stack) pop() (f func()) {
 	return f
 }
 
-// Started lists the services that have started, in order.
+// Started lists the started services in order.
 func (s *Stack) Started() []Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Stack) Started() []Service {
 		func(one Service) bool { return !s.started[one] })
 }
 
-// Ready checks every started service. One that is starting is not ready.
+// Ready checks every service. A service that is still starting is not ready.
 func (s *Stack) Ready(ctx context.Context) []Report {
 	s.mu.Lock()
 	services, started := slices.Clone(s.services), maps.Clone(s.started)
@@ -163,8 +163,8 @@ func (s *Stack) Ready(ctx context.Context) []Report {
 	return reports
 }
 
-// Run starts a process, and lets it work until ctx ends or a part of it fails. Then it
-// stops everything.
+// Run starts a process and lets it work until ctx is done or a part fails. Then it stops
+// everything.
 func Run(
 	ctx context.Context, logger *slog.Logger, say func(string, ...any),
 	start func(context.Context, *Stack) error,
@@ -191,8 +191,8 @@ func Run(
 	return err
 }
 
-// quietGlobalLog sends lines of the standard library's global log to our log at debug level.
-// net/http writes a line there for each invalid frame of a receiver, which could fill our log.
+// quietGlobalLog sends the standard library's global log to ours at debug level. net/http logs a
+// line there for each invalid frame of a receiver, which could fill our log.
 func quietGlobalLog(logger *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
@@ -200,25 +200,24 @@ func quietGlobalLog(logger *slog.Logger) {
 
 // Service is a part of a process that works from Start to Stop.
 type Service interface {
-	// Name is its name for people, such as "engine".
+	// Name returns the name shown to users, such as "engine".
 	Name() string
-	// Start returns once the part works, or cannot. If it fails, Stop releases whatever the
-	// part holds. It is called once.
+	// Start returns once the part works or has failed to start. If it fails, Stop releases the
+	// part's resources. It is called once.
 	Start(ctx context.Context) error
 	// Stop returns once the part has ended. It may be called again.
 	Stop()
-	// Ready returns why the part does not do its work at present; nil: it does.
+	// Ready returns why the part is not working, or nil if it is.
 	Ready(ctx context.Context) error
 }
 
-// Report is whether a service is ready.
+// Report is the readiness of a service.
 type Report struct {
 	Name string
-	Err  error // nil: it is ready
+	Err  error // nil if ready
 }
 
-// Check returns why a service does not do its work at present: one of its loops has failed,
-// or it says so itself.
+// Check returns why a service is not working: one of its loops failed, or Ready reports an error.
 func Check(ctx context.Context, one Service) error {
 	if loops, is := one.(interface{ Failing() error }); is {
 		if err := loops.Failing(); err != nil {

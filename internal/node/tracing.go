@@ -22,19 +22,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// TracingConfig is where spans are sent.
+// TracingConfig configures where spans are sent.
 type TracingConfig struct {
-	// Endpoint is the URL at which a collector accepts OTLP over HTTP, such as
-	// http://localhost:4318/v1/traces.
+	// Endpoint is the URL of a collector (OTLP over HTTP), such as http://localhost:4318/v1/traces.
 	Endpoint string
-	// SampleRatio is the share of traces that are kept, above 0 and up to 1.
+	// SampleRatio is the share of traces to keep, above 0 and at most 1.
 	SampleRatio float64
 	Version     string // of the program
 	Instance    string // of the process
 	Logger      *slog.Logger
 }
 
-// Tracing makes spans of a process's work. A nil Tracing makes no spans.
+// Tracing creates spans for a process's work. A nil Tracing creates none.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -42,20 +41,20 @@ type Tracing struct {
 
 const (
 	scope = "github.com/lumenhook/lumenhook"
-	// queuedSpans bounds the spans that wait for the collector. More are dropped: no
+	// queuedSpans bounds the spans that wait for the collector. Others are dropped, so that no
 	// payment ever waits for a trace.
 	queuedSpans = 8192
-	// exportTimeout bounds one export, and so the last one at shutdown.
+	// exportTimeout bounds each export, including the last one at shutdown.
 	exportTimeout = 5 * time.Second
-	// saidAgain is how often an unavailable collector is logged, at most.
+	// saidAgain is the minimum interval between logs about an unavailable collector.
 	saidAgain = time.Minute
 )
 
-// NewTracing returns a tracing that sends to a collector, which may be unavailable.
+// NewTracing returns a Tracing that sends spans to a collector, which may be unavailable.
 func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	if cfg.SampleRatio <= 0 || cfg.SampleRatio > 1 {
-		return nil, fmt.Errorf("telemetry: the ratio of traces to keep is %v: give one above 0 and up "+
-			"to 1", cfg.SampleRatio)
+		return nil, fmt.Errorf("telemetry: invalid sample ratio %v: must be above 0 and at most "+
+			"1", cfg.SampleRatio)
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint),
 		otlptracehttp.WithTimeout(exportTimeout))
@@ -76,7 +75,7 @@ func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	return &Tracing{provider: provider, tracer: provider.Tracer(scope)}, nil
 }
 
-// complaints logs the errors of exports, rate-limited: a collector may be down for days.
+// complaints logs export errors. It is rate-limited, because a collector may be down for days.
 type complaints struct {
 	logger   *slog.Logger
 	endpoint string
@@ -85,7 +84,6 @@ type complaints struct {
 	said time.Time
 }
 
-// Handle logs an error of an export.
 func (c *complaints) Handle(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,11 +91,11 @@ func (c *complaints) Handle(err error) {
 		return
 	}
 	c.said = time.Now()
-	c.logger.Warn("traces are dropped: the collector does not take them", "endpoint", c.endpoint,
+	c.logger.Warn("dropping traces: the collector does not accept them", "endpoint", c.endpoint,
 		"error", err)
 }
 
-// Close sends the remaining spans, for a few seconds at most.
+// Close sends the remaining spans, within exportTimeout.
 func (t *Tracing) Close() error {
 	if t == nil {
 		return nil
@@ -107,8 +105,8 @@ func (t *Tracing) Close() error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Ledger starts the traces of a ledger's events. Their spans last from the ledger's close
-// to now, when its matches are committed.
+// Ledger starts the traces of a ledger's events. Their first spans last from the ledger's close to
+// now, when its matches are committed.
 func (t *Tracing) Ledger(l follower.LedgerSummary, now time.Time) {
 	if t == nil {
 		return
@@ -127,7 +125,7 @@ func (t *Tracing) Ledger(l follower.LedgerSummary, now time.Time) {
 	}
 }
 
-// Fact adds a fact of a delivery to its event's trace.
+// Fact adds a delivery's fact to its event's trace.
 func (t *Tracing) Fact(f domain.Fact) {
 	if t == nil {
 		return
@@ -148,7 +146,7 @@ func (t *Tracing) Fact(f domain.Fact) {
 	}
 }
 
-// moment is a span of zero length.
+// moment adds a span of zero length.
 func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attribute.KeyValue) {
 	attributes = append(attributes, attribute.String("lumenhook.event.id", eventID))
 	_, span := t.tracer.Start(ofEvent(context.Background(), eventID), name,
@@ -156,7 +154,7 @@ func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attri
 	span.End(trace.WithTimestamp(at))
 }
 
-// attempt is the span of an attempt, with the attempt's duration.
+// attempt adds the span of an attempt.
 func (t *Tracing) attempt(a domain.AttemptMade) {
 	sent := time.UnixMilli(a.Result.SentAtMillis)
 	_, span := t.tracer.Start(ofEvent(context.Background(), a.EventID), "delivery attempt",
@@ -188,20 +186,20 @@ func EventTrace(eventID string) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// eventKey is the context's key of the event whose trace starts there.
+// eventKey is the context key for the event whose trace starts there.
 type eventKey struct{}
 
-// beginning returns a context in which the next root span is the first of an event's trace.
+// beginning returns a context in which the next root span starts an event's trace.
 func beginning(ctx context.Context, eventID string) context.Context {
 	return context.WithValue(ctx, eventKey{}, eventID)
 }
 
-// ofEvent returns a context in which spans belong to an event's trace.
+// ofEvent returns a context whose spans belong to an event's trace.
 func ofEvent(ctx context.Context, eventID string) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, EventTrace(eventID))
 }
 
-// ids generates span ids: those of an event's first span are derived, all others are random.
+// ids generates span ids. Those of events' first spans are derived, all others are random.
 type ids struct{}
 
 var _ sdktrace.IDGenerator = ids{}

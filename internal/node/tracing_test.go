@@ -309,7 +309,7 @@ func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	if err := tracing.Close(); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(log.String(), "the collector does not take them"); n != 1 {
+	if n := strings.Count(log.String(), "the collector does not accept them"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, log.String())
 	}
 }

@@ -11,28 +11,29 @@ import (
 )
 
 // leastProcs is the minimum of GOMAXPROCS, even with fewer processors. Go lets a goroutine run for
-// 10 ms before another gets its place, so with two places two pieces of background work (a
-// compaction, a block for the history, the collector) delay each step of a delivery for that long.
-// With more places the kernel shares the processors, by waiting time.
+// 10 ms before another gets its place. With only two places, two background tasks (a compaction, a
+// history block, the garbage collector) delay each step of a delivery by that long. With more
+// places, the kernel shares the processors by waiting time.
 const leastProcs = 4
 
-// Tune sets Go's runtime for a process that serves: how often it collects garbage, and how many
-// goroutines run at a time. GOGC, GOMEMLIMIT and GOMAXPROCS take precedence.
+// Tune configures the Go runtime for a serving process: how often it collects garbage and how many
+// goroutines run concurrently. GOGC, GOMEMLIMIT and GOMAXPROCS take precedence.
 func Tune() {
 	collectSeldom()
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	used := runtime.GOMAXPROCS(0)
-	// Setting it, even to the same value, stops Go from following changes of a container's share.
+	// Setting GOMAXPROCS, even to the same value, stops Go from adapting to changes of the
+	// container's CPU limit.
 	if want := procs(runtime.NumCPU(), used); want != used {
 		runtime.GOMAXPROCS(want)
 	}
 }
 
-// procs returns how many goroutines may run at a time on so many processors, of which Go would use
-// some. If these are fewer, the container has a share of their time. More goroutines would use it
-// up sooner, and then all would stop until there is more.
+// procs returns the GOMAXPROCS for a number of processors. used is Go's own choice. If it is lower
+// than the number of processors, the container has a CPU limit. More goroutines would then use up
+// the limit sooner and pause together until it is renewed.
 func procs(processors, used int) int {
 	if used < processors {
 		return used
@@ -40,22 +41,20 @@ func procs(processors, used int) int {
 	return max(used, leastProcs)
 }
 
-// collectPercent is by how much of the live heap the heap grows before garbage is collected,
-// instead of Go's 100. Under load a service has about 100 MB alive and makes as much garbage in a
-// second: with 100 the collector worked for a seventh of the time, on two processors, and the
-// deliveries during that time were the slowest hundredth.
+// collectPercent is how much the heap may grow, relative to the live heap, before garbage is
+// collected (Go's default is 100). Under load, a service has about 100 MB alive and produces as
+// much garbage per second. With 100, the collector ran for a seventh of the time on two processors,
+// and the deliveries during that time were the slowest 1%.
 const collectPercent = 300
 
-// Files of Linux with the memory limit of the container (cgroups version 2), and the memory of the
-// machine.
+// Linux files with the container's memory limit (cgroups version 2) and the machine's memory.
 const (
 	containerFile = "/sys/fs/cgroup/memory.max"
 	machineFile   = "/proc/meminfo"
 )
 
-// collectSeldom makes a process that serves collect its garbage less often, for more memory, and
-// more often again when its heap takes half of the limit of its container, or of the machine's
-// memory.
+// collectSeldom makes the process collect garbage less often, at the cost of memory. It collects
+// more often again when the heap reaches half of the container's limit or of the machine's memory.
 func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectPercent)
@@ -63,13 +62,13 @@ func collectSeldom() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	container, _ := os.ReadFile(containerFile) // not on other systems than Linux
+	container, _ := os.ReadFile(containerFile) // missing on systems other than Linux
 	machine, _ := os.ReadFile(machineFile)
 	debug.SetMemoryLimit(heapOf(string(container), string(machine)))
 }
 
-// heapOf returns the heap's limit by the content of those files: half. The rest is for Pebble's
-// caches, which are outside the heap, for other processes, and for the kernel.
+// heapOf returns the heap limit for the contents of the two files: half of the memory. The rest is
+// for Pebble's caches, which are outside the heap, for other processes, and for the kernel.
 func heapOf(container, machine string) int64 {
 	most := int64(math.MaxInt64)
 	limit, err := strconv.ParseInt(strings.TrimSpace(container), 10, 64)

@@ -26,8 +26,8 @@ func TestOneMistakeIsOneError(t *testing.T) {
 		{"--network=AcmePay --no-demo --stellar-rpc-url=http://127.0.0.1:1", ""}, // a private network's
 		{"--network=testnet --no-demo", ""},
 		{"--network=testnet", "add --no-demo"},
-		{"--network=pubnet --no-demo", "--stellar-rpc-url \"\": name at least one"},
-		{"--network=pubnet --no-demo --ledger-quorum=3", "--stellar-rpc-url \"\": name at least one"},
+		{"--network=pubnet --no-demo", "--stellar-rpc-url \"\": set at least one"},
+		{"--network=pubnet --no-demo --ledger-quorum=3", "--stellar-rpc-url \"\": set at least one"},
 		{"--network=pubnet --no-demo --ledger-source=satellite", `must be rpc or lake`},
 		{"--trusted-ledger=x", "--trusted-ledger needs --network"},
 		{"--network=devnet --ledger-quorum=0", "--ledger-quorum needs --network"},
