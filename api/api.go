@@ -18,7 +18,7 @@ import (
 )
 
 // Limits of the server. A client has readTimeout to send its request, a turn comes within turnMax,
-// the parts behind the API have workTimeout, and writeTimeout is more than these together.
+// and the parts behind the API have workTimeout. writeTimeout is longer than all of them together.
 const (
 	workTimeout       = 15 * time.Second
 	readHeaderTimeout = 5 * time.Second
@@ -29,14 +29,14 @@ const (
 
 	defaultMaxRequests = 4096
 
-	// commandWait bounds the wait for the answer to a command. A test is answered after its
-	// first attempt, which may take its whole timeout (specification, "Limits"), so its
-	// limit is a little longer.
+	// commandWait bounds the wait for a command's answer. A test is answered after its first
+	// attempt, which may take its full timeout (specification, "Limits"), so its limit is a little
+	// longer.
 	commandWait     = 5 * time.Second
 	defaultTestWait = 13 * time.Second
 )
 
-// Config are the dependencies and settings of the API. All fields down to Log are required.
+// Config contains the dependencies and settings of the API. All fields down to Log are required.
 type Config struct {
 	Commands  Commands
 	Directory Directory
@@ -49,31 +49,30 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	// SigningKeys are the Ed25519 keys of the deployment and its endpoints; nil: no keys.
+	// SigningKeys are the Ed25519 keys of the deployment and its endpoints; nil if there are none.
 	SigningKeys SigningKeys
-	// Transactions explain what became of a payment that the history does not have; nil: they
-	// cannot be asked.
+	// Transactions looks up payments that the history does not have; nil if it is unavailable.
 	Transactions Transactions
-	// Uses is called when keys are used; nil: uses are not recorded.
+	// Uses records when keys are used; nil disables it.
 	Uses KeyUses
-	// PortalLinks makes and reads portal links. Nodes that share its key take each other's; nil:
-	// those of this node only, until it ends.
+	// PortalLinks signs and verifies portal links. Nodes that share its key accept each other's
+	// links. If it is nil, links work only at this node until it stops.
 	PortalLinks *domain.PortalSigner
-	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that a
-	// repeated creation of a key returns the same key. Without it, or once the secret has
-	// changed, a repeat returns no key.
+	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that retrying
+	// the creation of a key returns the same key. Without it, or after the secret has changed, a
+	// retry returns no key.
 	DeriveKey func(label string) [32]byte
-	Live      bool      // the public network: keys begin with whk_live_
-	RateLimit RateLimit // of each account
-	// TrustedProxies are the proxies whose X-Forwarded-For is used for keys that are
+	Live      bool      // the public network: keys start with whk_live_
+	RateLimit RateLimit // per account
+	// TrustedProxies are the proxies whose X-Forwarded-For header is used for keys that are
 	// restricted to networks. Without any, only the connection's address counts.
 	TrustedProxies []netip.Prefix
-	TestWait       time.Duration // for the first attempt of a test; 0: 13 s
+	TestWait       time.Duration // wait for a test's first attempt; 0: 13 s
 
-	Checks      []Check // conditions of /readyz, besides the directory's
-	MaxRequests int     // at once; 0: 4096
-	// Answered, if set, is called for each answered request. The route is its template,
-	// never the path.
+	Checks      []Check // conditions of /readyz in addition to the directory's
+	MaxRequests int     // concurrent requests; 0: 4096
+	// Answered, if set, is called for each request that was answered. route is its template, never
+	// the path.
 	Answered func(route, method string, status int, took time.Duration)
 }
 
@@ -97,26 +96,26 @@ func (c Config) validate() error {
 	return errors.Join(append(missing, c.RateLimit.validate())...)
 }
 
-// API answers requests. It is safe for concurrent use.
+// API is the HTTP handler of the REST API. It is safe for concurrent use.
 type API struct {
 	Config
 	router   *mux.Router
-	slots    chan struct{} // one for each request in progress
+	slots    chan struct{} // one per request in progress
 	parallel *parallel
 	limits   *limits
 	warnings *warnings
 	usage    *keyUsage
-	unread   *unreadWrites // what concerns deliveries
-	waiters  *waiters      // for events
+	unread   *unreadWrites // changes of deliveries
+	waiters  *waiters      // requests that wait for events
 	turns    *turns        // of reads and bulk operations
-	counting *waiters      // for a ledger of a statement to count
-	// unreadFacts are all that a history of an object shows.
+	counting *waiters      // statements that wait for a ledger to count
+	// unreadFacts covers all changes that an object's history shows.
 	unreadFacts *unreadWrites
-	// cursorKey is shared by the nodes, so that a cursor of one is valid at another.
+	// cursorKey is shared by all nodes, so that their cursors are interchangeable.
 	cursorKey [32]byte
 }
 
-// New makes the API.
+// New returns the API.
 func New(c Config) (*API, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -160,47 +159,47 @@ func New(c Config) (*API, error) {
 	return a, nil
 }
 
-// route is one operation. Without a permission it needs no key.
+// route is one operation. A route without a permission needs no key.
 type route struct {
 	path       string
 	methods    []string
 	permission domain.Permission
 	body       decode.BodyKind
-	// subject finds the object that the path names, before the body is read; nil if the
-	// path names none, or the handler finds it.
+	// subject finds the object in the path before the body is read. It is nil if the path names no
+	// object or the handler finds it.
 	subject func(context.Context, *request) error
 	handle  handler
 	takes   takes
 }
 
-// writes reports whether the route changes anything. A GET that needs more than read does not:
-// the signatures of a pull are why it needs operate.
+// writes reports whether the route changes anything. A GET that needs more than read changes
+// nothing: pulling events needs operate because it returns signatures.
 func (rt route) writes() bool {
 	may := rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate
 	return may && rt.methods[0] != http.MethodGet
 }
 
-// takesTurns reports whether an account has only a few requests of the route running at once.
+// takesTurns reports whether an account may run only a few requests of the route concurrently.
 func (rt route) takesTurns() bool {
 	return rt.permission == domain.PermissionRead || rt.takes&bulk != 0
 }
 
-// takes lists what else a route reads from a request. Everything else that would change the meaning
+// takes lists what else a route accepts in a request. Everything else that would change the meaning
 // of a request is refused instead of ignored.
 type takes int
 
 const (
-	takesQuery   takes = 1 << iota // parameters, which its handler checks
+	takesQuery   takes = 1 << iota // parameters, which the handler checks
 	takesIfMatch                   // a precondition
-	mayWait                        // up to waitMax, besides its work
-	keysOnly                       // no credential of a portal link
-	bulk                           // much work for one request: it takes turns, as reads do
-	// narrows says that the handler shows a portal link of one endpoint what is of that endpoint, and
-	// nothing else. Where the path names an endpoint or a watch, confine sees to it.
+	mayWait                        // up to waitMax in addition to its work
+	keysOnly                       // no credentials of portal links
+	bulk                           // much work per request, so it takes turns like reads
+	// narrows means that the handler itself restricts a portal link for one endpoint to that
+	// endpoint. If the path names an endpoint or a watch, confine does it.
 	narrows
 )
 
-// routes is the one list of operations.
+// routes returns all operations.
 func (a *API) routes() []route {
 	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
 	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
@@ -262,7 +261,7 @@ func (a *API) routes() []route {
 	}...)
 }
 
-// openRoutes are the operations that need no key.
+// openRoutes returns the operations that need no key.
 func (a *API) openRoutes() []route {
 	get := []string{http.MethodGet, http.MethodHead}
 	const noBody = decode.BodyIgnored
@@ -278,8 +277,8 @@ func (a *API) openRoutes() []route {
 	}
 }
 
-// NewServer makes the HTTP server of the API, with limits on everything that a slow client
-// can prolong. The caller provides the listener.
+// NewServer returns the HTTP server of the API, with limits on everything that a slow client can
+// prolong. The caller provides the listener.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
