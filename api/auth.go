@@ -13,23 +13,24 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// caller is the owner of a request's key.
+// caller identifies who sent a request and what they may do.
 type caller struct {
 	accountID   string
 	keyID       string
 	permissions []domain.Permission
-	// expiresAtMillis is when the key expires; 0: never, or it is a link's, which makes no links.
+	// expiresAtMillis is when the key expires. 0 means never, or that the caller uses a link, which
+	// cannot create links.
 	expiresAtMillis int64
-	byLink          bool   // with the credential of a portal link that the key made
-	endpointID      string // of which alone that link is; empty: of the whole account
+	byLink          bool   // with the credential of a portal link that the key created
+	endpointID      string // the only endpoint of the link; empty: the whole account
 }
 
-// directoryRetrySeconds is when a node that was behind may be tried again.
+// directoryRetrySeconds is when to retry at a node that was behind.
 const directoryRetrySeconds = 1
 
-// authenticate admits a request whose key has the permission, within its account's rate limit.
-// A mistyped, unknown, revoked or expired key, or one that is used from a forbidden
-// network, gets one and the same answer.
+// authenticate admits a request if its key has the permission and its account is within the rate
+// limit. The response is the same for a mistyped, unknown, revoked or expired key and for a key
+// used from a forbidden network.
 func (a *API) authenticate(
 	h http.Header, r *request, needed domain.Permission,
 ) (err error) {
@@ -57,8 +58,8 @@ func (a *API) authenticate(
 	return nil
 }
 
-// refuseLink refuses the credential of a portal link where only a key will do: what it could make
-// there would outlive it.
+// refuseLink refuses the credential of a portal link for operations that require a key. What a link
+// could create there would outlive it.
 func refuseLink(r *request) error {
 	if !r.caller.byLink {
 		return nil
@@ -67,8 +68,8 @@ func refuseLink(r *request) error {
 		"A portal link gives no access to API keys and portal links. Use an API key.")
 }
 
-// callerWith finds who sent a request by its key. With a portal link's credential it is the owner
-// of the key that made the link, with what the link gives of it.
+// callerWith finds the caller by the key. For the credential of a portal link, it is the owner of
+// the key that created the link, with the link's permissions.
 func (a *API) callerWith(r *request, text string, now time.Time) (caller, error) {
 	if domain.LooksLikePortal(text) {
 		return a.callerByLink(r, text, now)
@@ -112,8 +113,8 @@ func (a *API) callerByLink(r *request, credential string, now time.Time) (caller
 	}, nil
 }
 
-// stillValid refuses a request that has waited, if its key was revoked or has expired
-// meanwhile.
+// stillValid checks again, after a request has waited, that its key has not been revoked and has
+// not expired.
 func (a *API) stillValid(r *request) error {
 	text, _ := bearerKey(r.http.Header.Values("Authorization"))
 	_, err := a.callerWith(r, text, a.Now())
@@ -133,7 +134,7 @@ func bearerKey(headers []string) (string, bool) {
 	return strings.TrimSpace(key), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// usableFrom reports whether a key may be used from a request's address.
+// usableFrom reports whether a key may be used from the request's address.
 func (a *API) usableFrom(key domain.Key, r *http.Request) bool {
 	if len(key.AllowedCIDRs) == 0 {
 		return true
@@ -150,9 +151,9 @@ func (a *API) usableFrom(key domain.Key, r *http.Request) bool {
 	return false
 }
 
-// clientAddress is the peer's address or, as long as that is a trusted proxy, the last one
-// before it in X-Forwarded-For. Entries before the first untrusted one are ignored: anyone
-// can send them.
+// clientAddress returns the peer's address. While that is a trusted proxy, it is replaced with the
+// last remaining entry of X-Forwarded-For. Entries before the first untrusted address are ignored,
+// because anyone can send them.
 func (a *API) clientAddress(r *http.Request) (netip.Addr, bool) {
 	end, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -164,7 +165,7 @@ func (a *API) clientAddress(r *http.Request) (netip.Addr, bool) {
 		hop := strings.TrimSpace(hops[len(hops)-1])
 		hops = hops[:len(hops)-1]
 		if hop == "" && len(hops) == 0 {
-			break // the request is the proxy's own
+			break // the proxy itself sent the request
 		}
 		named, ok := parseHop(hop)
 		if !ok {
@@ -180,7 +181,7 @@ func (a *API) trusts(address netip.Addr) bool {
 		func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// parseHop reads an address, which some proxies write with a port.
+// parseHop parses an address, to which some proxies add a port.
 func parseHop(s string) (netip.Addr, bool) {
 	if address, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return address.Unmap().WithZone(""), true
