@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// viewBackfill returns nil for a watch without a backfill. Its end is known from the
-// beginning, or once it has started.
+// viewBackfill returns nil for a watch without a backfill. The end is known if the request names
+// it, or once the backfill has started.
 func viewBackfill(b domain.Backfill) *client.Backfill {
 	if b.Request == 0 {
 		return nil
@@ -39,7 +39,7 @@ func viewBackfill(b domain.Backfill) *client.Backfill {
 	return v
 }
 
-// decodeBackfill decodes the ledgers that a backfill reads.
+// decodeBackfill decodes the range of ledgers for a backfill.
 func decodeBackfill(body []byte) (b domain.BackfillWatch, faults *problem.Faults) {
 	faults = decode.Object(body,
 		decode.Into("from", &b.From, func(v decode.Value) uint32 {
@@ -74,7 +74,7 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, watch.ID, watch.Version, a.Directory.AwaitWatch)
-	a.warnings.settle(r, result.Replayed, nil) // of none: a repeat meets no quota
+	a.warnings.settle(r, result.Replayed, nil) // marks a retry, which meets no quota
 	view, err := a.showWatch(r, *watch)
 	return reply{view: view, etag: decode.ETag(watch.Revision), replayed: result.Replayed}, err
 }
