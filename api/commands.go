@@ -16,12 +16,11 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// writeRetrySeconds is when a write that was not answered, or not accepted, may be
-// repeated.
+// writeRetrySeconds is when to retry a write that was not answered or not accepted.
 const writeRetrySeconds = 2
 
-// newCommandID returns the id of a request's command. With an Idempotency-Key it is derived
-// from the request, so that a repeat is the same command at every node.
+// newCommandID returns the id of a request's command. With an Idempotency-Key the id is derived
+// from the request, so that a retry is the same command at every node.
 func (a *API) newCommandID(r *request) (string, error) {
 	if r.idempotencyKey != "" {
 		return domain.DeriveID(domain.CommandPrefix, r.caller.accountID, r.http.Method,
@@ -34,19 +33,18 @@ func (a *API) newCommandID(r *request) (string, error) {
 	return domain.NewID(domain.CommandPrefix, entropy), nil
 }
 
-// submit submits the command of a request and returns its answer, or the problem of a
-// rejection.
+// submit submits a request's command and returns its result, or the problem of a rejection.
 func (a *API) submit(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (domain.Result, error) {
 	return a.submitAs(ctx, r, r.commandID, body)
 }
 
-// submitAs submits a command of another id than the request's.
+// submitAs submits a command with another id than the request's.
 func (a *API) submitAs(
 	ctx context.Context, r *request, id string, body domain.CommandBody,
 ) (domain.Result, error) {
-	if ctx.Err() != nil { // timed out before it was submitted: no effect
+	if ctx.Err() != nil { // timed out before the command was submitted, so it has no effect
 		return domain.Result{}, writesRefused(ctx.Err())
 	}
 	wait := commandWait
@@ -55,7 +53,7 @@ func (a *API) submitAs(
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	r.turn.end() // for good: a write that took effect must not fail for want of another
+	r.turn.end() // for good: a write that took effect must not fail because it cannot get another turn
 	result, err := a.Commands.Submit(waiting, domain.Command{
 		ID:             id,
 		AccountID:      r.caller.accountID,
@@ -74,7 +72,6 @@ func (a *API) submitAs(
 	return result, nil
 }
 
-// notAnswered returns the problem of a command without a result.
 func notAnswered(r *request, id string, body domain.CommandBody, err error) *problem.Problem {
 	switch {
 	case errors.Is(err, ErrWritesRefused):
@@ -88,17 +85,17 @@ func notAnswered(r *request, id string, body domain.CommandBody, err error) *pro
 	return p
 }
 
-// refusalIn returns the problem of a result, or nil if the result is not a refusal.
+// refusalIn returns the problem of a rejected command, or nil if the command was not rejected.
 func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 	rejection := result.Answer.Rejection
 	switch {
 	case rejection != nil && rejection.Code == domain.CodeCommandUnreadable:
-		// The engine set the command aside, and may not know the hash of its body.
+		// The engine set the command aside, and may not know its body's hash.
 		return problem.New(rejection.Code, sentence(rejection.Detail)).RetryAfter(writeRetrySeconds)
 	case rejection.Temporary():
 		return problem.New(rejection.Code, sentence(rejection.Detail)).RetryAfter(historyRetrySeconds)
 	case !bytes.Equal(result.BodyHash, bodyHash):
-		// of two concurrent requests, neither need be a repeat
+		// Of two concurrent requests, neither is necessarily the retry.
 		return problem.New(problem.CodeIdempotencyReused,
 			"The Idempotency-Key was used for a request with another body. Use a new key for a new "+
 				"request, or the same body for a repeat.")
@@ -116,8 +113,8 @@ func writesRefused(err error) *problem.Problem {
 		RetryAfter(writeRetrySeconds).Because(err)
 }
 
-// notConfirmed returns the problem of a command whose result did not arrive in time. It still
-// takes effect exactly once, so the client must learn how to repeat safely.
+// notConfirmed returns the problem of a command whose result did not arrive in time. The command
+// still takes effect exactly once, so the problem explains how to retry safely.
 func notConfirmed(r *request, commandID string) *problem.Problem {
 	detail := "The command still takes effect, exactly once. Repeat the request with the same " +
 		"Idempotency-Key and body after the time in Retry-After: it then gets the answer to this one."
@@ -131,8 +128,7 @@ func notConfirmed(r *request, commandID string) *problem.Problem {
 	return p
 }
 
-// partOf returns the part of the result that a command of its kind is answered with, or the
-// error.
+// partOf returns the expected part of a result, or an error.
 func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
 	if err == nil && part == nil {
 		err = fmt.Errorf("the answer to %s lacks the part that its command asks for",
@@ -141,8 +137,8 @@ func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
 	return part, err
 }
 
-// askWatch submits a command that is answered with a watch, looks the wallet up meanwhile,
-// and waits until this node has read the change. It does not fill in the answer's view.
+// askWatch submits a command that returns a watch, looks up the wallet in the meantime, and waits
+// until this node has read the change. It does not set the reply's view.
 func (a *API) askWatch(
 	ctx context.Context, r *request, body domain.CommandBody, warn func() []string,
 ) (reply, *domain.Watch, []string, error) {
@@ -158,9 +154,9 @@ func (a *API) askWatch(
 	return answer, watch, a.warnings.settle(r, result.Replayed, <-found), nil
 }
 
-// answeredWatch returns the watch of an answer. Senders that the answer leaves out are those of the
-// watch as it was or is; if they were changed since, as they may be before a repeat, the history
-// has them.
+// answeredWatch returns the watch in an answer. If the answer omits the senders, they are those of
+// the watch before or after the command. If they were changed since, which can happen before a
+// retry, they are in the history.
 func (a *API) answeredWatch(
 	ctx context.Context, r *request, result domain.Result, err error,
 ) (*domain.Watch, error) {
@@ -192,13 +188,12 @@ func (a *API) answeredWatch(
 		RetryAfter(historyRetrySeconds).Because(err)
 }
 
-// isProblem reports whether an error is a problem with a code.
 func isProblem(err error, code string) bool {
 	var p *problem.Problem
 	return errors.As(err, &p) && p.Code == code
 }
 
-// sentence makes a sentence of a detail.
+// sentence turns a detail into a sentence.
 func sentence(s string) string {
 	if s == "" {
 		return ""
@@ -206,23 +201,23 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
-// maxRemembered bounds how many of its own answers a node remembers.
+// maxRemembered bounds how many of its answers a node remembers.
 const maxRemembered = 16_384
 
-// warnings remembers the warnings with which this node answered writes that may be
-// repeated: a repeat through it gets the same warnings, and is not checked against state
-// that has changed since.
+// warnings remembers the warnings in this node's responses to writes that may be retried. A retry
+// through this node gets the same warnings, and is not checked against state that has changed
+// since.
 type warnings struct {
 	byCommand *lru.Cache[string, []string]
 }
 
 func newWarnings() *warnings { return &warnings{newCache[string, []string](maxRemembered)} }
 
-// settle returns the warnings to answer with: those of the first answer, if this node gave
-// it.
+// settle returns the warnings for a response. For a retry, they are those of the first response, if
+// this node sent it.
 func (w *warnings) settle(r *request, replayed bool, found []string) []string {
 	if found == nil {
-		found = []string{} // an empty list instead of null
+		found = []string{} // encodes as an empty list, not null
 	}
 	if r.idempotencyKey == "" {
 		return found
@@ -234,14 +229,13 @@ func (w *warnings) settle(r *request, replayed bool, found []string) []string {
 	return found
 }
 
-// answered reports whether this node remembers that it answered the request before.
+// answered reports whether this node remembers answering the request before.
 func (w *warnings) answered(r *request) bool {
 	return r.idempotencyKey != "" && w.byCommand.Contains(r.commandID)
 }
 
-// repeatsCreation reports whether a creation was answered before, as far as this node
-// knows: then what has changed since is no fault of it. The engine decides, and creates
-// nothing twice.
+// repeatsCreation reports whether this node knows that a creation was answered before. State that
+// has changed since is then no fault of the request. The engine decides, and creates nothing twice.
 func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
 	if r.idempotencyKey == "" {
 		return false
@@ -253,7 +247,7 @@ func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
 	return err == nil && found
 }
 
-// mayRepeatChange reports whether a change may have been answered before: this node
+// mayRepeatChange reports whether a change may have been answered before: either this node
 // remembers it, or its object is gone and only the engine knows.
 func (a *API) mayRepeatChange(r *request) bool {
 	return r.missing != "" || a.warnings.answered(r)
