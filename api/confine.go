@@ -12,17 +12,18 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A portal link may be limited to one endpoint of its account. Its holder cannot see or change the
-// others: their objects are handled as if the account did not have them. confine enforces that for
-// the object in the path of every request. The functions after it narrow lists, and lookups by id.
+// A portal link may be limited to one endpoint of its account. Its holder can neither see nor
+// change anything of the other endpoints; their objects are handled as if the account did not have
+// them. confine enforces this for the object in the path of every request. The functions after it
+// narrow lists and lookups by id.
 
-// sees reports whether a caller may see what is of an endpoint of its account.
+// sees reports whether the caller may see objects of this endpoint.
 func (c caller) sees(endpointID string) bool {
 	return c.endpointID == "" || c.endpointID == endpointID
 }
 
-// confine refuses a link of one endpoint whatever is not of it, before anything is looked up or
-// done. A route that does not say how such a link is held to its endpoint is closed to it.
+// confine refuses a link for one endpoint access to everything else, before anything is looked up
+// or done. Routes without a rule for such links are closed to them.
 func (a *API) confine(ctx context.Context, r *request, rt route) error {
 	switch {
 	case r.caller.endpointID == "", rt.takes&narrows != 0:
@@ -40,8 +41,8 @@ func (a *API) confine(ctx context.Context, r *request, rt route) error {
 			"Use an API key, or a link of the whole account.")
 }
 
-// confineToWatch refuses a watch of another endpoint also where a request may be a repeat: find
-// leaves an object that is not there to the engine, which knows accounts and no links.
+// confineToWatch refuses a watch of another endpoint, even if the request may be a retry. find
+// would leave a missing object to the engine, which knows accounts but no links.
 func (a *API) confineToWatch(ctx context.Context, r *request) error {
 	if !domain.IsID(domain.WatchPrefix, r.subjectID) {
 		return noSuch("watch")
@@ -55,8 +56,9 @@ func (a *API) confineToWatch(ctx context.Context, r *request) error {
 	return err
 }
 
-// watchRevision returns which revision of the watch a change is of; 0: whichever there is. A link
-// of one endpoint changes what was read, and no other: the watch may be another endpoint's since.
+// watchRevision returns the revision of the watch that a change requires; 0 means any. With a link
+// for one endpoint, the change requires the revision that was read, because the watch may have
+// another endpoint since.
 func (r *request) watchRevision() uint64 {
 	asked := r.ifMatch.Revision(r.watch.Revision)
 	if asked == 0 && r.caller.endpointID != "" {
@@ -65,7 +67,8 @@ func (r *request) watchRevision() uint64 {
 	return asked
 }
 
-// endpointParameter reads the endpoint that a list is asked for. A link of one gets no other's.
+// endpointParameter reads the endpoint filter of a list. A link for one endpoint only lists that
+// endpoint.
 func endpointParameter(r *request, q *decode.Query) string {
 	asked := idParameter(q, "endpointId", domain.EndpointPrefix)
 	if r.caller.endpointID == "" {
@@ -78,7 +81,6 @@ func endpointParameter(r *request, q *decode.Query) string {
 	return r.caller.endpointID
 }
 
-// endpointsOf lists the endpoints that a caller may see.
 func (a *API) endpointsOf(
 	r *request, f readmodel.EndpointFilter, after *readmodel.Position, limit int,
 ) (page []domain.Endpoint, next *readmodel.Position, err error) {
@@ -92,8 +94,8 @@ func (a *API) endpointsOf(
 	return page, nil, err
 }
 
-// narrowed leaves of an event what a caller may see: nothing of one that is at another endpoint
-// now, and no attempt of an endpoint that it has left.
+// narrowed returns the part of an event that the caller may see: nothing if the event is now at
+// another endpoint, and no attempts at endpoints that it has left.
 func narrowed(r *request, e readmodel.Event) (readmodel.Event, error) {
 	if !r.caller.sees(e.EndpointID) {
 		return readmodel.Event{}, noSuch("event")
@@ -103,9 +105,10 @@ func narrowed(r *request, e readmodel.Event) (readmodel.Event, error) {
 	return e, nil
 }
 
-// narrowedSteps returns the steps of an event that a caller may see, newest first: for a link of
-// one endpoint they begin with the creation there, and do not show the event's earlier or later
-// endpoints: the history may have that it left, and not yet that it arrived.
+// narrowedSteps returns the steps of an event that the caller may see, newest first. For a link for
+// one endpoint, they start with the delivery's creation there and show no other endpoints. The
+// history may contain that the event left an endpoint before it contains that it arrived at the
+// next one.
 func narrowedSteps(
 	r *request, page readmodel.StepPage[domain.TrackedDelivery],
 ) readmodel.StepPage[domain.TrackedDelivery] {
@@ -126,8 +129,8 @@ func narrowedSteps(
 	return page
 }
 
-// narrowedWatch leaves out of a watch the payment that it has taken, for a link of one endpoint:
-// the event of it may have gone to an endpoint that the watch had before.
+// narrowedWatch hides the payment that fulfilled a watch from a link for one endpoint, because its
+// event may have gone to a previous endpoint of the watch.
 func narrowedWatch(r *request, w domain.Watch) domain.Watch {
 	if r.caller.endpointID != "" {
 		w.Fulfilled = domain.Fulfilment{}
@@ -135,8 +138,9 @@ func narrowedWatch(r *request, w domain.Watch) domain.Watch {
 	return w
 }
 
-// narrowedWatchSteps leaves of a watch's steps, the newest first, what a caller may see: for a link
-// of one endpoint they begin where the watch came to it, and say nothing of what it was before.
+// narrowedWatchSteps returns the steps of a watch that the caller may see, newest first. For a link
+// for one endpoint, they start when the watch got that endpoint and show nothing of its earlier
+// state.
 func narrowedWatchSteps(
 	r *request, page readmodel.StepPage[domain.Watch],
 ) readmodel.StepPage[domain.Watch] {
@@ -158,7 +162,7 @@ func narrowedWatchSteps(
 	return page
 }
 
-// judgeLinkEndpoint adds a fault if a link is to be of an endpoint that the caller does not have.
+// judgeLinkEndpoint adds a fault if the link's endpoint does not belong to the caller.
 func (a *API) judgeLinkEndpoint(
 	ctx context.Context, r *request, id string, faults *problem.Faults,
 ) error {
