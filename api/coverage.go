@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// ledgersRetrySeconds is when a read of the follower's cursor may be repeated.
+// ledgersRetrySeconds is when to retry reading the follower's cursor.
 const ledgersRetrySeconds = 2
 
 func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
@@ -15,7 +15,7 @@ func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
 	return reply{view: viewCoverage(f)}, err
 }
 
-// followed reads how far ledgers were followed.
+// followed returns the progress of following ledgers.
 func (a *API) followed(ctx context.Context) (Followed, error) {
 	f, err := a.Ledgers.Followed(ctx)
 	if err != nil {
