@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Bounds of an endpoint's fields.
+// Limits of an endpoint's fields.
 const (
 	maxURLCharacters         = 2048
 	maxDescriptionCharacters = 1024
@@ -26,12 +26,12 @@ const (
 	maxHeaderValueCharacters = 1024
 )
 
-// headerMask stands for the value of a header in every answer. A change that sends it back keeps
-// the value, so an endpoint that was read can be changed and sent as a whole.
+// headerMask replaces header values in all responses. An update that sends it back keeps the value,
+// so clients can read an endpoint, change it and send it back completely.
 var headerMask = domain.Secret("").String()
 
-// viewEndpoint converts an endpoint to the form of the API. Lost are the names of the
-// headers whose value cannot be opened. No value of a header is shown.
+// viewEndpoint converts an endpoint to the API's form. lost lists the headers whose values cannot
+// be decrypted. It shows no header values.
 func viewEndpoint(e domain.Endpoint, lost []string) client.Endpoint {
 	headers := make(map[string]string, len(e.Headers))
 	for _, h := range e.Headers {
@@ -59,8 +59,8 @@ func viewEndpoint(e domain.Endpoint, lost []string) client.Endpoint {
 	}
 }
 
-// previousSecretUntil returns until when a secret that was rotated away signs, which may be in the
-// past; nil: there is none.
+// previousSecretUntil returns when the previous secret stops signing, which may be in the past; nil
+// if there is none.
 func previousSecretUntil(secrets []domain.SealedSecret) *time.Time {
 	var until int64
 	for _, s := range secrets {
@@ -69,15 +69,15 @@ func previousSecretUntil(secrets []domain.SealedSecret) *time.Time {
 	return instant(until)
 }
 
-// endpointBody is the body of a request to create or change an endpoint. Fields that a change does
-// not name are nil. The URL is not checked against the policy yet, and headers must still be
+// endpointBody is the body of a request to create or update an endpoint. Fields that an update
+// omits are nil. The URL has not been checked against the policy, and the headers must still be
 // sealed.
 type endpointBody struct {
 	domain.EndpointChange
 	headers *wantedHeaders
 }
 
-// fields lists the fields of an endpoint; headers are merged into those that it has.
+// fields returns the fields of an endpoint. Headers are merged into the existing ones.
 func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 	return []decode.Field{
 		{Name: "url", Read: b.readURL},
@@ -103,7 +103,7 @@ func readOrdering(v decode.Value) domain.Ordering {
 	return domain.Ordering(name)
 }
 
-// readNoticesTo reads the endpoint that is told; null or nothing: none is.
+// readNoticesTo reads the endpoint that receives notices. null or no value means none.
 func readNoticesTo(v decode.Value) string {
 	id, given := v.AnyText()
 	if given && !domain.IsID(domain.EndpointPrefix, id) {
@@ -114,14 +114,14 @@ func readNoticesTo(v decode.Value) string {
 	return id
 }
 
-// decodeNewEndpoint decodes the body of a creation.
 func decodeNewEndpoint(body []byte) (b endpointBody, faults *problem.Faults) {
 	faults = decode.Object(body, b.fields(nil)...)
 	return b, faults
 }
 
-// decodeEndpointPatch decodes a merge patch: named fields change, null restores a field's
-// default. What has the present value is no change, whatever else it would be refused for.
+// decodeEndpointPatch decodes a merge patch: fields that are present change, and null restores a
+// field's default. A field with its current value is no change, even if that value would be refused
+// now.
 func decodeEndpointPatch(
 	body []byte, have domain.Endpoint, shown decode.Shown,
 ) (b endpointBody, faults *problem.Faults) {
@@ -151,15 +151,15 @@ func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 	}
 }
 
-// readURL reads a URL. An invalid one stays nil.
+// readURL reads the URL. If it is invalid, b.URL stays nil.
 func (b *endpointBody) readURL(v decode.Value) {
 	if raw, ok := v.RequiredText(maxURLCharacters); ok && !refuseSecret(v, raw) {
 		b.URL = &raw
 	}
 }
 
-// refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the message, or to
-// the signature; accounts may not set them.
+// refusedHeaders belong to the connection (RFC 9110, section 7.6.1), to the message or to the
+// signature, so accounts cannot set them.
 var refusedHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
 	"Host", "Http2-Settings", "Keep-Alive",
@@ -171,17 +171,17 @@ func refusedHeader(name string) bool {
 		strings.HasPrefix(name, "Proxy-")
 }
 
-// wantedHeaders are the headers that an endpoint is to have, by name; empty: none.
+// wantedHeaders are the headers that an endpoint will have, by name.
 type wantedHeaders map[string]wantedHeader
 
-// wantedHeader has a new value, or keeps the present one.
+// wantedHeader has a new value or keeps the current one.
 type wantedHeader struct {
 	value     string
 	unchanged bool
 }
 
-// readHeaders reads an endpoint's own headers, an object from name to value, and merges
-// them into those it has: null removes one.
+// readHeaders reads custom headers, an object from name to value, and merges them into the existing
+// ones. null removes a header.
 func readHeaders(v decode.Value, have []domain.Header) wantedHeaders {
 	if !v.IsObject() {
 		return nil
@@ -237,8 +237,8 @@ func readHeaderValue(v decode.Value) string {
 	return value
 }
 
-// sealHeaders seals the given values before they leave the API. A value that the endpoint
-// has already keeps its seal, so that setting it again changes nothing.
+// sealHeaders seals the given values before they leave the API. A value that the endpoint already
+// has keeps its seal, so that setting it again changes nothing.
 func (a *API) sealHeaders(
 	endpointID string, wanted wantedHeaders, have []domain.Header,
 ) ([]domain.Header, error) {
@@ -252,7 +252,7 @@ func (a *API) sealHeaders(
 		given := wanted[name]
 		if sealed, has := present[name]; has && !given.unchanged {
 			value, err := a.Sealer.Open(sealed, h.SealedFor(endpointID))
-			given.unchanged = err == nil && string(value) == given.value // else it is replaced
+			given.unchanged = err == nil && string(value) == given.value // otherwise it is replaced
 		}
 		if !given.unchanged {
 			var err error
@@ -265,7 +265,7 @@ func (a *API) sealHeaders(
 	return headers, nil
 }
 
-// lostHeaders returns the names of the headers whose value does not open with the master keys.
+// lostHeaders returns the names of headers whose values the master keys cannot decrypt.
 func (a *API) lostHeaders(e domain.Endpoint) (lost []string) {
 	for _, h := range e.Headers {
 		if _, err := a.Sealer.Open(h.Sealed, h.SealedFor(e.ID)); err != nil {
@@ -277,13 +277,13 @@ func (a *API) lostHeaders(e domain.Endpoint) (lost []string) {
 	return lost
 }
 
-// moves reports whether a change gives the endpoint a URL of another origin.
+// moves reports whether a change gives the endpoint a URL with another origin.
 func (b *endpointBody) moves(have domain.Endpoint) bool {
 	return b.URL != nil && !domain.SameOrigin(*b.URL, have.URL)
 }
 
-// droppedHeaders returns the names of the headers that the endpoint loses because the change moves
-// it to another origin and does not send them again.
+// droppedHeaders returns the names of headers that the endpoint loses because the change moves it
+// to another origin without sending their values again.
 func (b *endpointBody) droppedHeaders(have domain.Endpoint) (dropped []string) {
 	for _, h := range have.Headers {
 		if b.moves(have) && (b.headers == nil || (*b.headers)[h.Name].unchanged) {
