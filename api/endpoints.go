@@ -19,7 +19,7 @@ func (a *API) showEndpoint(e domain.Endpoint) client.Endpoint {
 	return view
 }
 
-// forgotten returns the problem of a repeat whose answer cannot be opened: the key that
+// forgotten returns the problem for a retry whose answer cannot be decrypted, because the key that
 // sealed it may have been dropped.
 func forgotten(err error) error {
 	p := problem.New(domain.CodeAlreadyExists,
@@ -69,8 +69,8 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// askEndpoint submits a command that is answered with an endpoint, and waits until this
-// node has read the change. It does not fill in the answer's view.
+// askEndpoint submits a command that returns an endpoint, and waits until this node has read the
+// change. It does not set the reply's view.
 func (a *API) askEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, client.Endpoint, error) {
@@ -79,13 +79,13 @@ func (a *API) askEndpoint(
 	if err != nil {
 		return reply{}, client.Endpoint{}, err
 	}
-	// The revision: attempts increment the version of an endpoint, but not that of its row.
+	// Wait for the revision: attempts increment an endpoint's version, but not its row's.
 	a.awaitAnswer(ctx, r, result, e.ID, e.Revision, a.Directory.AwaitEndpoint)
 	shown := a.showEndpoint(*e)
 	switch body.(type) {
 	case domain.CreateEndpoint, domain.RotateSecret:
 		shown.Secret, err = a.currentSecret(*e)
-	default: // the others create no secret
+	default: // other commands create no secret
 	}
 	if err != nil && result.Replayed {
 		err = forgotten(err)
@@ -93,8 +93,8 @@ func (a *API) askEndpoint(
 	return reply{etag: decode.ETag(e.Revision), replayed: result.Replayed}, shown, err
 }
 
-// currentSecret opens the secret in an answer, not the one that this request made: a
-// repeated request made another, which is discarded.
+// currentSecret decrypts the secret in an answer. It may not be this request's secret: a retry
+// generates another one, which is discarded.
 func (a *API) currentSecret(e domain.Endpoint) (string, error) {
 	if len(e.Secrets) == 0 {
 		return "", fmt.Errorf("the answer holds no secret of %s", e.ID)
@@ -118,8 +118,8 @@ func (a *API) newSealedSecret(endpointID string) ([]byte, error) {
 	return sealed, nil
 }
 
-// judgeURL checks whether a URL may be sent to, and normalises it. For a repeat, the result
-// of the first time counts: unjudged reports that the URL would be refused now.
+// judgeURL checks whether events may be sent to a URL, and normalizes it. For a retry, the first
+// result counts: unjudged reports that the URL would be refused now.
 func (a *API) judgeURL(
 	ctx context.Context, url *string, repeated bool, faults *problem.Faults,
 ) (warnings []string, unjudged bool) {
@@ -205,7 +205,7 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	if body.headers != nil {
 		have := r.endpoint.Headers
 		if body.moves(r.endpoint) {
-			have = nil // a value that is sent again is sealed again: the engine drops those it keeps
+			have = nil // seal values again: the engine drops those that are only kept
 		}
 		headers, err := a.sealHeaders(r.subjectID, *body.headers, have)
 		if err != nil {
@@ -213,11 +213,11 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		}
 		update.Change.Headers = &headers
 		if *body.headers != nil && update.IfRevision == 0 {
-			update.IfRevision = r.endpoint.Revision // the revision that was merged into
+			update.IfRevision = r.endpoint.Revision // the revision that the headers were merged into
 		}
 	}
 	if r.missing != "" || unjudged {
-		update.IfRevision = decode.NoRevision // it must be a repeat, or have no effect
+		update.IfRevision = decode.NoRevision // must be a retry, or have no effect
 	}
 	if !a.mayRepeatChange(r) {
 		then := endpointCounts(r.endpoint.With(update.Change))
@@ -235,8 +235,9 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// judgeNoticesTo refuses to tell an endpoint of itself, and one that the account does not have. One
-// that is deleted later is told no more, and nothing else comes of it.
+// judgeNoticesTo adds a fault if the endpoint that receives notices is the endpoint itself or does
+// not belong to the account. If that endpoint is deleted later, notices stop without further
+// consequences.
 func (a *API) judgeNoticesTo(
 	ctx context.Context, r *request, noticesTo *string, ofEndpoint string, repeated bool,
 	faults *problem.Faults,
@@ -259,8 +260,8 @@ func (a *API) judgeNoticesTo(
 	return err
 }
 
-// deleteEndpoint deletes an endpoint also if watches name it: what they match until they have
-// another is delivered then. A client that does not want that has it refused.
+// deleteEndpoint deletes an endpoint even if watches use it. Events of those watches are delivered
+// once they have another endpoint. Clients can ask to refuse the deletion instead.
 func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 	const parameter = "ifWatched"
 	q := decode.NewQuery(r.http.URL, parameter)
@@ -332,7 +333,8 @@ func (a *API) rotateSecret(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// rotateSigningKey gives the endpoint another Ed25519 key. Of two requests at once, one rotates.
+// rotateSigningKey gives the endpoint a new Ed25519 key. Of two concurrent requests, only one
+// rotates.
 func (a *API) rotateSigningKey(ctx context.Context, r *request) (reply, error) {
 	return a.changeEndpoint(ctx, r, domain.UpdateEndpoint{
 		EndpointID: r.subjectID,
@@ -341,7 +343,6 @@ func (a *API) rotateSigningKey(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// changeEndpoint submits a command and answers with the changed endpoint.
 func (a *API) changeEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, error) {
@@ -350,7 +351,7 @@ func (a *API) changeEndpoint(
 	return answer, err
 }
 
-// decodeTest decodes which event a test sends. There may be no body.
+// decodeTest decodes the type of a test event. The body is optional.
 func decodeTest(r *request) (body domain.TestEndpoint, err error) {
 	body.EndpointID = r.subjectID
 	if len(r.body) == 0 {
