@@ -17,10 +17,10 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// historyRetrySeconds is when a read of the history may be repeated.
+// historyRetrySeconds is when to retry a read of the history.
 const historyRetrySeconds = 2
 
-// deliveryPart holds the fields that GET /v1/events/{id} adds to the envelope.
+// deliveryPart holds the fields that GET /v1/events/{id} adds to the event's body.
 type deliveryPart struct {
 	Delivery      client.Delivery  `json:"delivery"`
 	Attempts      []client.Attempt `json:"attempts"`
@@ -53,12 +53,12 @@ func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
 	return reply{body: body}, nil
 }
 
-// listedPart holds the fields that a list adds to the envelope.
+// listedPart holds the fields that a list adds to an event's body.
 type listedPart struct {
 	Delivery listedDelivery `json:"delivery"`
 }
 
-// listedDelivery is a delivery with why it stands where it does: a list has no attempts.
+// listedDelivery is a delivery with a summary of its attempts, which lists omit.
 type listedDelivery struct {
 	client.Delivery
 	Attempts       int     `json:"attempts"`
@@ -92,7 +92,7 @@ func readEventFilter(r *request) (*decode.Query, readmodel.EventFilter) {
 	return q, eventFilterOf(r, q)
 }
 
-// eventFilters are the names of the filters of events.
+// eventFilters returns the names of the event filters.
 func eventFilters() []string {
 	return []string{
 		"endpointId", "watchId", "walletAddress", "type", "state", "since", "until",
@@ -130,13 +130,13 @@ func eventFilterOf(r *request, q *decode.Query) readmodel.EventFilter {
 	return f
 }
 
-// listedEvent is an event in the form of a list, and its position there.
+// listedEvent is an event in a list, and its position.
 type listedEvent struct {
 	at   readmodel.Position
 	text jsontext.Value
 }
 
-// viewEvents converts a page of events to the form of a list.
+// viewEvents converts events to the form in lists.
 func (a *API) viewEvents(r *request, page []readmodel.Event) ([]listedEvent, error) {
 	views := make([]listedEvent, 0, len(page))
 	known := make(map[string]bool) // whether deliveries are held, by endpoint
@@ -155,7 +155,7 @@ func (a *API) viewEvents(r *request, page []readmodel.Event) ([]listedEvent, err
 			LastStatusCode: unlessZero(record.LastStatusCode),
 			LastError:      nullable(record.LastError),
 		}})
-		if err != nil { // the others can still be shown
+		if err != nil { // the other events can still be shown
 			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
 				"events` reads its body anew",
 				"event", record.ID, "account", r.caller.accountID, "error", err)
@@ -179,7 +179,8 @@ func (a *API) held(r readmodel.Event) (bool, error) {
 	return found && endpoint.Status == domain.StatusDisabled, nil
 }
 
-// viewDelivery converts the present delivery of an event. One that has ended is not held.
+// viewDelivery converts the current delivery of an event. A delivery that is not pending is not
+// held.
 func viewDelivery(r readmodel.Event, held bool) client.Delivery {
 	held = held && r.State.Pending()
 	v := client.Delivery{
@@ -194,8 +195,8 @@ func viewDelivery(r readmodel.Event, held bool) client.Delivery {
 	return v
 }
 
-// viewEvent writes the envelope as its receivers got it, byte for byte, with the fields of
-// part added after its last one.
+// viewEvent returns the event's body byte for byte as receivers got it, with the fields of part
+// added at the end.
 func viewEvent(body []byte, part any) (jsontext.Value, error) {
 	envelope := bytes.TrimSpace(body)
 	if len(envelope) < len(`{"":0}`) || envelope[0] != '{' || !jsontext.Value(envelope).IsValid() {
@@ -225,11 +226,11 @@ func viewAttempt(a readmodel.Attempt) client.Attempt {
 	}
 }
 
-// storedBodyBytes is how much of a response is stored.
+// storedBodyBytes is how much of a response body is stored.
 const storedBodyBytes = 1024
 
-// withoutCutRune removes an incomplete last character whose rest was not stored: the
-// receiver sent it completely.
+// withoutCutRune removes an incomplete last character. The receiver sent the rest, but it was not
+// stored.
 func withoutCutRune(body []byte) []byte {
 	if len(body) < storedBodyBytes {
 		return body
