@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Why a transaction has no event.
+// Outcomes of explaining a transaction.
 const (
 	outcomeReported      = "REPORTED"
 	outcomeRejected      = "REJECTED"
@@ -26,21 +26,21 @@ const (
 	outcomeFailed        = "TRANSACTION_FAILED"
 	outcomeNotFound      = "TRANSACTION_NOT_FOUND"
 	outcomeUnknown       = "UNKNOWN"
-	explainedPaymentsMax = 100 // of one transaction
+	explainedPaymentsMax = 100 // per transaction
 )
 
 var transactionForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// explanation gathers what is known about a transaction.
+// explanation collects what is known about a transaction.
 type explanation struct {
 	api      *API
 	request  *request
 	followed Followed
-	watches  map[string][]domain.Watch // of the caller, by wallet
+	watches  map[string][]domain.Watch // the caller's watches, by wallet
 	view     client.Explanation
 }
 
-// explainTransaction answers why the payments of a transaction have events, or none.
+// explainTransaction returns why the payments of a transaction have events or have none.
 func (a *API) explainTransaction(ctx context.Context, r *request) (reply, error) {
 	if !transactionForm.MatchString(r.subjectID) {
 		return reply{}, problem.New(problem.CodeNotFound,
@@ -74,7 +74,7 @@ func (a *API) explainTransaction(ctx context.Context, r *request) (reply, error)
 	return reply{view: e.view}, err
 }
 
-// addRecorded adds a payment of the history, unless it is of a wallet of others only.
+// addRecorded adds a payment of the history, unless only other accounts watch its wallet.
 func (e *explanation) addRecorded(paid readmodel.Paid) error {
 	watches, err := e.watchesOf(paid.Payment.To)
 	if err != nil || len(watches) == 0 && len(paid.Events) == 0 {
@@ -113,7 +113,7 @@ func (e *explanation) add(paid readmodel.Paid, watches []domain.Watch) error {
 		delete(took, w.ID)
 		shown.Watches = append(shown.Watches, explained)
 	}
-	for _, watchID := range slices.Sorted(maps.Keys(took)) { // deleted ones, and older ones
+	for _, watchID := range slices.Sorted(maps.Keys(took)) { // deleted watches and older ones
 		shown.Watches = append(shown.Watches, showEvent(client.ExplainedWatch{WatchID: watchID},
 			took[watchID]))
 	}
@@ -121,14 +121,14 @@ func (e *explanation) add(paid readmodel.Paid, watches []domain.Watch) error {
 	return nil
 }
 
-// showEvent adds the event that a watch made of a payment.
+// showEvent adds the event that a watch created for a payment.
 func showEvent(v client.ExplainedWatch, event readmodel.PaidEvent) client.ExplainedWatch {
 	v.EventID, v.EventType = &event.ID, pointer(string(event.Type))
 	v.Reasons = reasonsOf(event.Reasons, "")
 	return v
 }
 
-// reasonsOf returns reasons with their words. Those of an amount say what the rule demands.
+// reasonsOf explains reasons. If amountRule is not empty, reasons about the amount include it.
 func reasonsOf(codes []string, amountRule string) []client.ExplainedReason {
 	reasons := []client.ExplainedReason{}
 	for _, code := range codes {
@@ -141,7 +141,8 @@ func reasonsOf(codes []string, amountRule string) []client.ExplainedReason {
 	return reasons
 }
 
-// explainWatch says what a watch made of a payment: an event, or why none.
+// explainWatch returns the event that a watch created for a payment, or the reasons why it created
+// none.
 func (e *explanation) explainWatch(
 	w domain.Watch, p domain.Payment, event readmodel.PaidEvent,
 ) (v client.ExplainedWatch, err error) {
@@ -169,13 +170,13 @@ func (e *explanation) explainWatch(
 	case !found || endpoint.Deleted():
 		reasons = append([]string{reasonEndpointDeleted}, rejected...)
 	case reasons[0] == reasonWatchedLater:
-		reasons = append(reasons, rejected...) // which a backfill would meet
+		reasons = append(reasons, rejected...) // a backfill would meet these as well
 	}
 	v.Reasons = reasonsOf(reasons, viewAmountRule(w.Rules.Amount).String())
 	return v, nil
 }
 
-// watchesOf returns the caller's watches of a wallet, the newest first, also those without an
+// watchesOf returns the caller's watches of a wallet, newest first, including those without an
 // endpoint.
 func (e *explanation) watchesOf(wallet string) ([]domain.Watch, error) {
 	if watches, known := e.watches[wallet]; known {
@@ -190,8 +191,8 @@ func (e *explanation) watchesOf(wallet string) ([]domain.Watch, error) {
 	return watches, nil
 }
 
-// askNetwork reads the transaction from the source of ledgers: the history has only payments to
-// wallets that were watched when their ledger was read.
+// askNetwork reads the transaction from the ledger source. The history only has payments to wallets
+// that were watched when their ledger was read.
 func (e *explanation) askNetwork(ctx context.Context) error {
 	e.view.Outcome = outcomeUnknown
 	if e.api.Transactions == nil {
@@ -227,7 +228,7 @@ func (e *explanation) askNetwork(ctx context.Context) error {
 	return nil
 }
 
-// conclude sets the outcome of the transaction as a whole.
+// conclude sets the outcome of the transaction.
 func (e *explanation) conclude() {
 	v := &e.view
 	for _, p := range v.Payments {
