@@ -10,10 +10,10 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// maxFormCharacters bounds texts of a fixed form, only to keep messages short.
+// maxFormCharacters bounds texts with a fixed form, only to keep messages short.
 const maxFormCharacters = 128
 
-// freeText reads texts that people write for themselves.
+// freeText returns a decoder for free text of the account's users.
 func freeText(maxCharacters int) func(decode.Value) string {
 	return func(v decode.Value) string {
 		s, ok := v.Text(maxCharacters)
@@ -24,8 +24,8 @@ func freeText(maxCharacters int) func(decode.Value) string {
 	}
 }
 
-// refuseSecret adds a fault if a text contains a secret, since texts are shown again and
-// stored unencrypted.
+// refuseSecret adds a fault if a text contains a secret, because texts are shown again and stored
+// unencrypted.
 func refuseSecret(v decode.Value, text string) bool {
 	if !holdsSecret(text) {
 		return false
@@ -35,7 +35,7 @@ func refuseSecret(v decode.Value, text string) bool {
 	return true
 }
 
-// refuseSecretKey adds the fault of a secret key given as an address.
+// refuseSecretKey adds a fault for a secret key given as an address.
 func refuseSecretKey(v decode.Value) { v.Fault(secretKeyFault()) }
 
 func secretKeyFault() (code, detail string) {
@@ -44,15 +44,15 @@ func secretKeyFault() (code, detail string) {
 			"treat the secret key as exposed: move what it controls to a new account"
 }
 
-// looksLikeSecretKey checks only the first letter, as the specification says, so that a
-// mistyped secret key counts as one too; and any spelling from which a careless program
-// would restore one.
+// looksLikeSecretKey reports whether a text starts with S, as the specification requires, so that a
+// mistyped secret key also counts. It also recognizes spellings from which a careless program would
+// restore a secret key.
 func looksLikeSecretKey(s string) bool {
 	return strings.HasPrefix(strings.TrimSpace(s), "S") || holdsSecret(s)
 }
 
-// accountFault returns what is wrong with a G address; without a code, nothing. It never
-// repeats the value, except that a muxed address's account is named.
+// accountFault returns what is wrong with a G address, or no code if it is valid. The detail never
+// repeats the value; for a muxed address it names the account.
 func accountFault(s string) (code, detail string) {
 	switch {
 	case strkey.IsValidEd25519PublicKey(s):
@@ -69,7 +69,7 @@ func accountFault(s string) (code, detail string) {
 		"must be an account's address: 56 characters that start with G, with a valid checksum"
 }
 
-// senderFault returns what is wrong with a G or C address: those can pay.
+// senderFault is like accountFault, but also accepts C addresses, because contracts can pay.
 func senderFault(s string) (code, detail string) {
 	if strkey.IsValidContractAddress(s) {
 		return "", ""
@@ -90,7 +90,7 @@ func accountOfMuxed(s string) string {
 	return "(its G address)"
 }
 
-// words reads elements from a fixed list of words, each at most once.
+// words reads elements that must be distinct words of a fixed list.
 func words[T ~string](elements []decode.Value, invalid string, known ...T) []T {
 	return distinct(elements, func(element decode.Value) (T, bool) {
 		s, ok := element.AnyText()
