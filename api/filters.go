@@ -13,9 +13,10 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Filters of lists of events by what was paid. Each is left out, or matches exactly.
+// Filters of events by payment. Each one is either absent or must match exactly.
 
-// paymentForm is a payment's id: an operation's, and for contract calls which of its changes.
+// paymentForm matches a payment's id: an operation's id and, for contract calls, the number of the
+// change.
 var paymentForm = regexp.MustCompile(`^[1-9][0-9]{0,18}(-[0-9]{1,9})?$`)
 
 func paymentParameter(q *decode.Query, name string) string {
@@ -41,8 +42,8 @@ func hashParameter(q *decode.Query, name string) string {
 	return s
 }
 
-// maxMemoBytes is more than any memo has as events show it: 64 hex digits, or 28 bytes of text,
-// of which each may be shown as three.
+// maxMemoBytes is larger than any memo in events: 64 hex digits, or 28 bytes of text, each of which
+// may be shown as three.
 const maxMemoBytes = 84
 
 func memoParameter(q *decode.Query, name string) string {
@@ -56,7 +57,7 @@ func memoParameter(q *decode.Query, name string) string {
 	return s
 }
 
-// assetParameter reads an asset as people write it.
+// assetParameter reads an asset such as XLM or CODE:ISSUER.
 func assetParameter(q *decode.Query, name string) (asset domain.Asset) {
 	s := q.Text(name)
 	if s == "" || s == domain.NativeCode {
@@ -78,7 +79,7 @@ func assetParameter(q *decode.Query, name string) (asset domain.Asset) {
 	return domain.Asset{Code: code, Issuer: issuer}
 }
 
-// amountParameter reads an amount in units; nil: none.
+// amountParameter reads an amount in units; nil if absent.
 func amountParameter(q *decode.Query, name string) *int64 {
 	s := q.Text(name)
 	if s == "" {
@@ -92,21 +93,20 @@ func amountParameter(q *decode.Query, name string) *int64 {
 	return &stroops
 }
 
-// maxFilterCharacters is more than any filter has.
+// maxFilterCharacters is larger than any valid filter.
 const maxFilterCharacters = 256
 
-// selection are events that a body selects, with the filters of lists.
+// selection selects events in a body, with the filters of lists.
 type selection struct {
 	filter readmodel.EventFilter
-	values *decode.Query // the filters, as they were given
-	dryRun bool          // to be counted only
+	values *decode.Query // the filters as given
+	dryRun bool          // only count the events
 }
 
-// filtered reports whether a filter of the named ones was given.
+// filtered reports whether at least one filter was given.
 func (s selection) filtered() bool { return len(s.values.Names()) > 0 }
 
-// decodeSelection decodes a body of filters, of which it takes those that are named, and of
-// other fields.
+// decodeSelection decodes a body with the named filters and other fields.
 func decodeSelection(
 	r *request, names []string, others ...decode.Field,
 ) (s selection, faults *problem.Faults) {
@@ -129,7 +129,7 @@ func decodeSelection(
 	return s, faults
 }
 
-// without returns names but for some.
+// without returns names without some of them. It modifies names.
 func without(names []string, some ...string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(some, name) })
 }
