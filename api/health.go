@@ -13,17 +13,17 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Bounds of reading health: an endpoint is shown without it rather than late.
+// Limits for reading health. An endpoint is shown without health rather than late.
 const (
-	// healthMax applies if health is the caller's request: one endpoint, or the worst first.
+	// healthMax applies if the caller requested health: for a single endpoint, or a list sorted by
+	// health.
 	healthMax = 3 * time.Second
-	// healthMaxListed applies to other lists. Shells wait for a second at most for the ids that they
-	// complete.
+	// healthMaxListed applies to other lists. Shell completion waits at most a second for ids.
 	healthMaxListed = 500 * time.Millisecond
 )
 
-// shownEndpoint is an endpoint that is read, with how it does: null, with the code of the reason,
-// while the history cannot tell.
+// shownEndpoint is an endpoint with its health, which is null with a reason code while the history
+// cannot tell.
 type shownEndpoint struct {
 	client.Endpoint
 	Health *client.EndpointHealth `json:"health"`
@@ -56,15 +56,15 @@ func viewHealth(
 	return v
 }
 
-// health is the history's view of endpoints; why is the code of the reason if it knows nothing.
+// health contains the health of endpoints by id, or the reason's code if it is unknown.
 type health struct {
 	by        map[string]domain.EndpointHealth
 	why       string
 	nowMillis int64
 }
 
-// healthOf reads how endpoints of the caller's account do. Of more than fit on a page it sends no
-// ids: it asks for all endpoints of the account.
+// healthOf reads the health of the account's endpoints. For more endpoints than fit on a page, it
+// queries all endpoints of the account instead of sending ids.
 func (a *API) healthOf(
 	ctx context.Context, r *request, endpoints []domain.Endpoint, longest time.Duration,
 ) (h health) {
@@ -91,7 +91,6 @@ func (a *API) healthOf(
 	return h
 }
 
-// showHealth converts an endpoint to the form of the API, with its health.
 func (a *API) showHealth(e domain.Endpoint, h health) shownEndpoint {
 	shown := shownEndpoint{Endpoint: a.showEndpoint(e)}
 	shown.HealthUnavailable = h.why
@@ -101,8 +100,8 @@ func (a *API) showHealth(e domain.Endpoint, h health) shownEndpoint {
 	return shown
 }
 
-// rank orders endpoints by how they do, worst first: by state and then by the success of the last
-// day. Without the history, a disabled endpoint is still known to be one.
+// rank orders endpoints by health, worst first: by state, then by the success rate of the last day.
+// Without the history, disabled endpoints are still recognized.
 func (h health) rank(e domain.Endpoint) int64 {
 	const scale = 1_000_000
 	of := h.by[e.ID]
@@ -110,13 +109,13 @@ func (h health) rank(e domain.Endpoint) int64 {
 	return int64(place)*2*scale + int64(of.Day.Rate()*scale)
 }
 
-// place is an endpoint's position in a list by how they do.
+// place returns an endpoint's position in a list sorted by health.
 func (h health) place(e domain.Endpoint) readmodel.Position {
 	return readmodel.Position{CreatedAtMillis: h.rank(e), ID: e.ID}
 }
 
-// worstFirst returns a page of the endpoints that a caller may see, those first that do worst. A
-// position holds a rank: an endpoint whose rank changes between two pages may be on both, or none.
+// worstFirst returns a page of the caller's endpoints, least healthy first. Positions contain
+// ranks, so an endpoint whose rank changes between two pages may be on both or on neither.
 func (a *API) worstFirst(
 	ctx context.Context, r *request, f readmodel.EndpointFilter, after *readmodel.Position, limit int,
 ) (page []domain.Endpoint, next *readmodel.Position, h health, err error) {
