@@ -18,21 +18,21 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A page of a history is short: each of its facts has the whole state after it.
+// Pages of a history are short, because each fact has the complete state after it.
 const (
 	defaultHistory = 20
 	maxHistory     = 50
 )
 
-// watchThen is a watch as it was. Its status is left out: that depends on the clock and on its
-// endpoint.
+// watchThen is an earlier state of a watch. It has no status, because that depends on the clock and
+// on the endpoint.
 type watchThen struct {
 	client.Watch
 	Status    string     `json:"status,omitzero"`
 	DeletedAt *time.Time `json:"deletedAt"`
 }
 
-// endpointThen is an endpoint as it was. What its deliveries make of it is left out.
+// endpointThen is an earlier state of an endpoint. It omits the effects of deliveries.
 type endpointThen struct {
 	client.Endpoint
 	ConsecutiveFailures int          `json:"consecutiveFailures,omitzero"`
@@ -40,14 +40,14 @@ type endpointThen struct {
 	DeletedAt           *time.Time   `json:"deletedAt"`
 }
 
-// secretThen is when a secret was made, and when it ends or ended.
+// secretThen is when a secret was created and when it expires or expired.
 type secretThen struct {
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// deliveryThen is an event's delivery as it was. Which is behind which in its wallet's line is left
-// out: no fact says when a turn comes.
+// deliveryThen is an earlier state of an event's delivery. It omits the order among a wallet's
+// deliveries, because no fact records when a turn comes.
 type deliveryThen struct {
 	ID            string                `json:"id"`
 	Type          domain.EventType      `json:"type"`
@@ -65,7 +65,7 @@ type deliveryThen struct {
 	MovedTo       *string               `json:"movedTo"`
 }
 
-// attemptThen is the attempt that was made last.
+// attemptThen is the last attempt so far.
 type attemptThen struct {
 	Number      int                  `json:"number"`
 	SentAt      time.Time            `json:"sentAt"`
@@ -160,7 +160,7 @@ func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 		if err := a.awaitOwnFacts(ctx, r); err != nil {
 			return reply{}, err
 		}
-		if err := a.findEvent(ctx, r); err != nil { // or it is at another endpoint now
+		if err := a.findEvent(ctx, r); err != nil { // the event may be at another endpoint now
 			return reply{}, err
 		}
 	}
@@ -177,18 +177,19 @@ func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// object is how the history of one kind of objects is read and shown.
+// object describes how to read and show the history of one kind of object.
 type object[S any] struct {
 	what, prefix string
 	read         func(context.Context, readmodel.StepFilter) (readmodel.StepPage[S], error)
 	view         func(S) any
-	// look finds it in the directory; nil: it is in none, and its facts tell whose it is.
+	// look finds the object in the directory. It is nil if the directory does not contain such
+	// objects, and their facts determine the account.
 	look  func(id string) (S, bool, error)
 	owner func(S) string
 }
 
-// getHistory answers with a page of the facts of an object. The directory is asked only for one
-// whose first facts are not kept: one that was deleted has its history.
+// getHistory returns a page of an object's facts. It looks in the directory only if the first facts
+// are not kept, because deleted objects also have a history.
 func getHistory[S any](
 	ctx context.Context, a *API, r *request, of object[S],
 ) (reply, error) {
@@ -226,13 +227,13 @@ func getHistory[S any](
 
 func positionOfStep[S any](s domain.Step[S]) readmodel.Position {
 	return readmodel.Position{
-		CreatedAtMillis: int64(s.Fact.Version), // #nosec G115 -- counts by one
+		CreatedAtMillis: int64(s.Fact.Version), // versions count by one
 		ID:              s.Fact.Aggregate,
 	}
 }
 
-// whyNoFacts returns why the facts of an object do not tell whose it is: without the first one,
-// they name no account. Only its own account may learn that it exists.
+// whyNoFacts returns why the facts of an object do not reveal its account: without the first fact,
+// they name none. Only the object's own account may learn that it exists.
 func whyNoFacts[S any](ctx context.Context, a *API, r *request, of object[S]) error {
 	_, ours, err := lookUp(ctx, a, of.what, func() (S, bool, error) {
 		found, there, err := of.look(r.subjectID)
@@ -276,7 +277,7 @@ func viewStep[S any](s domain.Step[S], view func(S) any) client.Fact {
 	}
 }
 
-// fieldsOf returns what a client gets of a view; nil has no fields.
+// fieldsOf returns the fields of a view as clients receive them; none for nil.
 func fieldsOf(view any) (fields map[string]any) {
 	if err := json.Unmarshal(encoded(view), &fields); err != nil {
 		panic(fmt.Sprintf("api: a view of %T is no object: %v", view, err))
@@ -284,8 +285,8 @@ func fieldsOf(view any) (fields map[string]any) {
 	return fields
 }
 
-// changesOf appends the fields that differ, in the order of their names. It looks into an object
-// that is there before and after, and compares lists as a whole.
+// changesOf appends the fields that differ, sorted by name. It compares objects field by field, and
+// lists as a whole.
 func changesOf(
 	under string, before, after map[string]any, changes []client.FieldChange,
 ) []client.FieldChange {
