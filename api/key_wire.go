@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Bounds of a key's fields.
+// Limits of a key's fields.
 const (
 	maxKeyName      = 128
 	maxPermissions  = 10
@@ -19,8 +19,8 @@ const (
 	maxGraceSec     = 30 * 24 * 3600
 )
 
-// keyMade is a key in the answer to its creation. In a repeat whose key cannot be derived
-// again, the key is null.
+// keyMade is a key in the response to its creation. Key is null if the request is a retry and the
+// key cannot be derived again.
 type keyMade struct {
 	shownKey
 	Key *string `json:"key"`
@@ -28,7 +28,7 @@ type keyMade struct {
 
 type shownKey = client.Key
 
-// viewUsedKey converts a key to the form of the API; usedAtMillis 0: never used.
+// viewUsedKey converts a key to the API's form. usedAtMillis is 0 if it was never used.
 func viewUsedKey(k domain.Key, usedAtMillis int64) client.Key {
 	return client.Key{
 		ID:           k.ID,
@@ -42,8 +42,7 @@ func viewUsedKey(k domain.Key, usedAtMillis int64) client.Key {
 	}
 }
 
-// decodeNewKey decodes all fields of a key, which must expire after a time, unless it never
-// expires.
+// decodeNewKey decodes all fields of a key. Its expiry, if set, must be after afterMillis.
 func decodeNewKey(body []byte, afterMillis int64) (key domain.Key, faults *problem.Faults) {
 	faults = decode.Object(body,
 		decode.Into("name", &key.Name, freeText(maxKeyName)),
@@ -64,7 +63,8 @@ func readPermissions(v decode.Value) []domain.Permission {
 	return words(elements, "must be read, write or operate", domain.Permissions()...)
 }
 
-// readExpiry reads when a key expires, which must be after a time; 0: never.
+// readExpiry returns a decoder for a key's expiry, which must be after afterMillis. It returns 0 if
+// the key never expires.
 func readExpiry(afterMillis int64) func(decode.Value) int64 {
 	return func(v decode.Value) int64 {
 		millis, given := v.Time()
@@ -88,7 +88,7 @@ func readCIDRs(v decode.Value) []string {
 	}, "is the same network as element %d")
 }
 
-// parseCIDR normalises a network, or one address.
+// parseCIDR normalizes a network or a single address.
 func parseCIDR(s string) (string, bool) {
 	if !strings.Contains(s, "/") {
 		address, err := netip.ParseAddr(s)
@@ -105,19 +105,19 @@ func parseCIDR(s string) (string, bool) {
 	return prefix.Masked().String(), true
 }
 
-// keyRoll is how long a rolled key keeps working, and when the new one expires; 0: never.
+// keyRoll is how long the old key stays valid, and when the new key expires (0: never).
 type keyRoll struct {
 	graceMillis, expiresAtMillis int64
 }
 
-// decodeRoll decodes how a key is rolled. The new one expires when the former would have,
-// unless another time is given, which must be after a time.
+// decodeRoll decodes the options for rolling a key. By default the new key expires when the old one
+// would have. Another expiry must be after afterMillis.
 func decodeRoll(
 	body []byte, former domain.Key, afterMillis int64,
 ) (roll keyRoll, faults *problem.Faults) {
 	roll = keyRoll{defaultGraceSec * 1000, former.ExpiresAtMillis}
 	if former.RolledTo != "" {
-		roll.expiresAtMillis = 0 // it expires with the grace; the engine refuses the roll anyway
+		roll.expiresAtMillis = 0 // expires with the grace period; the engine refuses the roll
 	}
 	if len(body) == 0 {
 		return roll, &problem.Faults{}
