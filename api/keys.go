@@ -32,8 +32,7 @@ func (a *API) getKey(_ context.Context, r *request) (reply, error) {
 	return reply{view: view}, err
 }
 
-// listKeys lists the keys of the account's row, of which there are at most
-// domain.MaxKeys.
+// listKeys lists the keys in the account's row, at most domain.MaxKeys.
 func (a *API) listKeys(_ context.Context, r *request) (reply, error) {
 	q := newListQuery(r)
 	after, limit, err := a.page(r, q)
@@ -63,7 +62,6 @@ func positionOf(k domain.Key) readmodel.Position {
 	return readmodel.Position{CreatedAtMillis: k.CreatedAtMillis, ID: k.ID}
 }
 
-// newestFirst is the order of the list.
 func newestFirst(a, b readmodel.Position) int {
 	return cmp.Or(cmp.Compare(b.CreatedAtMillis, a.CreatedAtMillis), cmp.Compare(b.ID, a.ID))
 }
@@ -81,8 +79,8 @@ func (a *API) createKey(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// earliestEnd returns the time after which a key must expire: now, unless, as far as this
-// node knows, the request created a key before.
+// earliestEnd returns the time after which a new key must expire. This is now, unless this node
+// knows that the request already created a key.
 func (a *API) earliestEnd(r *request) (millis int64) {
 	repeated := a.repeatsCreation(r, func() (bool, error) {
 		account, _, err := a.Directory.Account(r.caller.accountID)
@@ -95,7 +93,7 @@ func (a *API) earliestEnd(r *request) (millis int64) {
 	return a.Now().UnixMilli()
 }
 
-// mayGive refuses permissions that the caller's key does not have itself.
+// mayGive refuses permissions that the caller's key does not have.
 func mayGive(r *request, permissions []domain.Permission, to string) error {
 	for _, p := range permissions {
 		if !slices.Contains(r.caller.permissions, p) {
@@ -107,8 +105,7 @@ func mayGive(r *request, permissions []domain.Permission, to string) error {
 	return nil
 }
 
-// makeKey generates a key, submits the command that stores its hash, and answers with the
-// key.
+// makeKey generates a key, submits the command that stores its hash, and returns the key.
 func (a *API) makeKey(
 	ctx context.Context, r *request, key domain.Key, body func(domain.Key) domain.CommandBody,
 ) (reply, error) {
@@ -123,13 +120,13 @@ func (a *API) makeKey(
 		return reply{}, err
 	}
 	if err := mayGive(r, made.Permissions, "a key"); err != nil {
-		// the repeat of a roll, by another key: the rolled one is gone, and only the answer
-		// says what its permissions were
+		// A retry of a roll by another key: the rolled key is gone, so only the answer contains its
+		// permissions.
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, r.caller.accountID, result.Answer.Version, a.Directory.AwaitAccount)
 	a.warnings.settle(r, result.Replayed, nil)
-	view := viewUsedKey(*made, 0) // it cannot have been used before this answer
+	view := viewUsedKey(*made, 0) // it cannot have been used before this response
 	return reply{
 		status:   http.StatusCreated,
 		location: "/v1/api-keys/" + made.ID,
@@ -138,10 +135,10 @@ func (a *API) makeKey(
 	}, nil
 }
 
-// newKeyText generates a key. For a request that may be repeated it is derived, so that the
-// repeat, at any node, yields the same one: it is not stored. The day is part of it, so
-// that a revoked key never comes back. So is the key that asks: a repeat by another key, which
-// may be limited more, does not learn the new one.
+// newKeyText generates a key. If the request has an Idempotency-Key, the new key is derived
+// instead, so that a retry at any node returns the same key without storing it. The derivation
+// includes the day, so that a revoked key never comes back, and the caller's key, so that a retry
+// by another key, which may have fewer permissions, does not reveal the new key.
 func (a *API) newKeyText(r *request) (string, error) {
 	if r.idempotencyKey != "" && a.DeriveKey != nil {
 		return a.derivedKey(r, 0), nil
@@ -159,11 +156,10 @@ func (a *API) derivedKey(r *request, daysAgo int) string {
 		a.DeriveKey("API key of "+r.commandID+" by "+r.caller.keyID+" on "+day))
 }
 
-// rememberedDays is how many days a repeat may span: an answer is kept for at least 24
-// hours.
+// rememberedDays is how many days a retry may span. Answers are kept for at least 24 hours.
 const rememberedDays = 3
 
-// sameKey returns the key whose hash was stored, or nil.
+// sameKey returns the key that matches the stored hash, or nil.
 func (a *API) sameKey(r *request, text string, hash []byte) *string {
 	if bytes.Equal(domain.APIKeyHash(text), hash) {
 		return &text
@@ -179,8 +175,8 @@ func (a *API) sameKey(r *request, text string, hash []byte) *string {
 	return nil
 }
 
-// rollKey creates a key with the name, permissions and networks of another, which expires
-// after the grace. The caller gets the powers of the new key, so it must have them.
+// rollKey creates a key with the name, permissions and networks of another key, which expires after
+// the grace period. The caller must have the new key's permissions.
 func (a *API) rollKey(ctx context.Context, r *request) (reply, error) {
 	roll, faults := decodeRoll(r.body, r.key, a.earliestEnd(r))
 	if err := faults.Err(); err != nil {
@@ -222,10 +218,10 @@ func (a *API) revokeKey(ctx context.Context, r *request) (reply, error) {
 	return reply{status: http.StatusNoContent, replayed: result.Replayed}, nil
 }
 
-// useEvery is how often the use of a key is recorded at most.
+// useEvery is the minimum interval between records of a key's use.
 const useEvery = time.Minute
 
-// keyUsage remembers when this node last recorded the use of a key.
+// keyUsage records when this node last recorded the use of each key.
 type keyUsage struct {
 	mu   sync.Mutex
 	byID *lru.Cache[string, time.Time]
@@ -233,7 +229,7 @@ type keyUsage struct {
 
 func newKeyUsage() *keyUsage { return &keyUsage{byID: newCache[string, time.Time](maxLimited)} }
 
-// due reports, once a minute for each key, that its use should be recorded.
+// due reports whether a key's use should be recorded, at most once per minute.
 func (u *keyUsage) due(keyID string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -244,8 +240,7 @@ func (u *keyUsage) due(keyID string, now time.Time) bool {
 	return true
 }
 
-// noteUse records that a key was used, unless some node has recorded it within the last
-// minute.
+// noteUse records the use of a key, unless a node has recorded it within the last minute.
 func (a *API) noteUse(keyID string, now time.Time) {
 	if a.Uses == nil || !a.usage.due(keyID, now) {
 		return
