@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// RateLimit is how many requests the keys of one account may make together, and again its portal
-// links together. Each node counts for itself.
+// RateLimit limits the requests of all of an account's keys together, and separately those of all
+// its portal links. Each node counts its own requests.
 type RateLimit struct {
 	PerSecond int // 0: 1,000
 	Burst     int // 0: twice PerSecond
@@ -24,17 +24,17 @@ type RateLimit struct {
 
 const (
 	defaultPerSecond = 1000
-	// maxLimited bounds the accounts whose requests are counted. The least recently used is
+	// maxLimited bounds the accounts whose requests are counted. The least recently used account is
 	// evicted first, and starts again with a full burst.
 	maxLimited = 10_000
-	// maxParallel is how many requests of one account may be in progress at a node, besides those
-	// that wait for events, of which there are fewer.
+	// maxParallel bounds the requests of one account in progress at a node. Requests that wait for
+	// events have a separate, lower limit.
 	maxParallel          = 256
 	parallelRetrySeconds = 1
-	// The names of the two policies: of an account's keys, and of its portal links.
+	// Names of the two policies, for an account's keys and for its portal links.
 	limitOfKeys  = `"account"`
 	limitOfLinks = `"links"`
-	// The headers' names as net/http writes them: it would copy any other form each time.
+	// Header names in net/http's canonical form. Any other form would be copied each time.
 	headerLimit       = "Ratelimit"
 	headerLimitPolicy = "Ratelimit-Policy"
 )
@@ -47,17 +47,17 @@ func (l RateLimit) validate() error {
 	return nil
 }
 
-// limits counts the requests of each account. Keys of one account share one count: an account
-// gains nothing by more keys. Its portal links share another, so that a visitor does not use up
-// what the account's own programs need.
+// limits counts the requests of each account. All keys of an account share one count, so more keys
+// don't help. Its portal links share another count, so that visitors don't use up the limit of the
+// account's own programs.
 type limits struct {
 	perSecond, burst int
-	policy           string // without its name
+	policy           string // without the name
 	now              func() time.Time
 	byHolder         *lru.Cache[holder, *rate.Limiter]
 }
 
-// holder is whose requests count together.
+// holder identifies the requests that count together.
 type holder struct {
 	accountID string
 	byLink    bool
@@ -78,9 +78,9 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 	}
 }
 
-// take counts one request and writes what remains into the headers of its answer
-// (draft-ietf-httpapi-ratelimit-headers): r is the number of requests left, t the seconds
-// until the burst is full again.
+// take counts one request and sets the response's rate limit headers
+// (draft-ietf-httpapi-ratelimit-headers): r is the number of requests left, and t the number of
+// seconds until the burst is full again.
 func (l *limits) take(h http.Header, by caller) error {
 	of, name, whose := by.holder(), limitOfKeys, "The API keys of your account"
 	if by.byLink {
@@ -109,8 +109,8 @@ func (l *limits) take(h http.Header, by caller) error {
 			"after the time in Retry-After.", whose, l.perSecond, l.burst)).RetryAfter(max(1, wait))
 }
 
-// parallel counts the requests of each account that are in progress: from the check of the key
-// until the answer is written, which a client may read slowly. Portal links count separately.
+// parallel counts the requests of each account in progress, from the check of the key until the
+// response is written, which a client may read slowly. Portal links count separately.
 type parallel struct {
 	mu       sync.Mutex
 	byHolder map[holder]int
@@ -118,7 +118,7 @@ type parallel struct {
 
 func newParallel() *parallel { return &parallel{byHolder: make(map[holder]int)} }
 
-// enter counts a request, until r.done.
+// enter counts a request until r.done is called.
 func (p *parallel) enter(r *request) error {
 	of := r.caller.holder()
 	p.mu.Lock()
@@ -141,11 +141,11 @@ func (p *parallel) enter(r *request) error {
 	return nil
 }
 
-// newCache makes a cache that evicts the least recently used entry.
+// newCache returns a cache that evicts the least recently used entry.
 func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	cache, err := lru.New[K, V](size)
 	if err != nil {
-		panic(err) // sizes are constants
+		panic(err) // cannot happen: sizes are constants
 	}
 	return cache
 }
