@@ -16,21 +16,21 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Bounds of a list.
+// Limits of a list.
 const (
 	defaultPage    = 50
 	maxPage        = 250
 	cursorSumBytes = 16
-	// pageBytesMax is how much of objects a page has at most. The first object may be larger.
+	// pageBytesMax bounds the size of a page's objects. The first object may be larger.
 	pageBytesMax = 1 << 20
 )
 
-// newListQuery parses the query of a list, which has parameters for the page.
+// newListQuery parses the query of a list, including the parameters for paging.
 func newListQuery(r *request, names ...string) *decode.Query {
 	return decode.NewQuery(r.http.URL, append(names, "limit", "cursor")...)
 }
 
-// idParameter reads an optional identifier.
+// idParameter reads an optional id.
 func idParameter(q *decode.Query, name, prefix string) string {
 	s := q.Text(name)
 	if s != "" && !domain.IsID(prefix, s) {
@@ -39,7 +39,7 @@ func idParameter(q *decode.Query, name, prefix string) string {
 	return s
 }
 
-// addressParameter reads an optional address; faultOf returns what is wrong with one.
+// addressParameter reads an optional address. faultOf returns what is wrong with it.
 func addressParameter(
 	q *decode.Query, name string, faultOf func(string) (code, detail string),
 ) string {
@@ -53,10 +53,10 @@ func addressParameter(
 	return s
 }
 
-// A cursor is a position and a sum over it, the account, the list and its filters, in
-// base64: 8 bytes of milliseconds, the sum, the id. A list shows nothing of another account
-// whatever its cursor is; the sum prevents a cursor from being used with other filters than
-// its own, where objects would silently be left out.
+// A cursor is 8 bytes of milliseconds, a sum and an id, in base64. The sum covers the position, the
+// account, the list and its filters. A list never shows another account's objects, whatever its
+// cursor. The sum prevents the use of a cursor with other filters, which would silently omit
+// objects.
 
 // cursorSum authenticates a position for its list.
 func (a *API) cursorSum(r *request, q *decode.Query, at readmodel.Position) []byte {
@@ -65,7 +65,7 @@ func (a *API) cursorSum(r *request, q *decode.Query, at readmodel.Position) []by
 	part(r.route)
 	part(r.caller.accountID)
 	if r.subjectID != "" {
-		part(r.subjectID) // a list of something that the path names
+		part(r.subjectID) // a list below an object in the path
 	}
 	for _, name := range q.Names() {
 		if name != "limit" && name != "cursor" {
@@ -78,13 +78,12 @@ func (a *API) cursorSum(r *request, q *decode.Query, at readmodel.Position) []by
 	return mac.Sum(nil)[:cursorSumBytes]
 }
 
-// page reads where a list continues and how many objects are requested, after all other
-// parameters.
+// page reads the position and the limit of a page, and reports the faults of all parameters.
 func (a *API) page(r *request, q *decode.Query) (after *readmodel.Position, limit int, err error) {
 	return a.pageWithin(r, q, defaultPage, maxPage)
 }
 
-// pageWithin is page for a list with bounds of its own.
+// pageWithin is like page, for a list with other limits.
 func (a *API) pageWithin(
 	r *request, q *decode.Query, unlessGiven, most int,
 ) (after *readmodel.Position, limit int, err error) {
@@ -103,7 +102,7 @@ func (a *API) pageWithin(
 	return after, limit, nil
 }
 
-// position returns where a cursor continues.
+// position returns the position in a cursor, and whether the cursor is valid for the list.
 func (a *API) position(r *request, q *decode.Query, text string) (*readmodel.Position, bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err == nil && len(raw) > 8+cursorSumBytes {
@@ -127,9 +126,8 @@ func invalidCursor(at problem.Fault) *problem.Problem {
 	return p
 }
 
-// list answers with a page, each object in the form of the API. A page ends after pageBytesMax,
-// even if there are more objects: nextCursor then continues after its last one, whose position
-// positionOf returns.
+// list returns a page of objects in the API's form. A page ends after pageBytesMax, even if there
+// are more objects. nextCursor then continues after the last object's position.
 func list[T, V any](
 	a *API, r *request, q *decode.Query, page []T, next *readmodel.Position,
 	positionOf func(T) readmodel.Position, view func(T) (V, error),
@@ -161,7 +159,7 @@ func list[T, V any](
 	return reply{body: append(body, '}')}, nil
 }
 
-// cursorText is the cursor of a position, as clients get it.
+// cursorText returns the cursor for a position.
 func (a *API) cursorText(r *request, q *decode.Query, at readmodel.Position) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(at.CreatedAtMillis))
 	raw = append(append(raw, a.cursorSum(r, q, at)...), at.ID...)
