@@ -11,12 +11,12 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// catchUpTimeout bounds the wait for what another node may have just written.
+// catchUpTimeout bounds the wait for writes of other nodes.
 const catchUpTimeout = 2 * time.Second
 
-// lookUp looks an object up and, if it is not there, again once this node has read
-// everything that was acknowledged before: another node may have created it. Denying
-// another account's object takes as long as denying one that does not exist.
+// lookUp looks up an object. If it is missing, lookUp tries again once this node has read
+// everything acknowledged before, because another node may have created it. This takes equally long
+// for another account's object and for one that does not exist.
 func lookUp[T any](
 	ctx context.Context, a *API, what string, look func() (T, bool, error),
 ) (T, bool, error) {
@@ -38,9 +38,9 @@ func lookUp[T any](
 	return found, ok, nil
 }
 
-// find returns the object that the path of a request names, if it is the caller's. If it is
-// missing, the request is refused unless it may be a repeat: then the engine decides, which
-// knows its answer to the first one.
+// find returns the object in the request's path if it belongs to the caller. If the object is
+// missing, find refuses the request unless it may be a retry. In that case the engine decides,
+// because it knows its first answer.
 func find[T any](
 	ctx context.Context, a *API, r *request, what, prefix string, look func() (T, bool, error),
 ) (none T, err error) {
@@ -70,14 +70,14 @@ func (a *API) findEndpoint(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// ownEndpoint finds an endpoint of the caller's.
+// ownEndpoint finds one of the caller's endpoints.
 func (a *API) ownEndpoint(r *request, id string) (domain.Endpoint, bool, error) {
 	e, found, err := a.Directory.Endpoint(id)
 	return e, found && e.AccountID == r.caller.accountID && !e.Deleted() && r.caller.sees(e.ID), err
 }
 
-// checkEndpoint adds a fault if a body names an endpoint that the caller does not have. An empty
-// id was reported already.
+// checkEndpoint adds a fault if the caller has no endpoint with this id. An empty id was reported
+// before.
 func (a *API) checkEndpoint(
 	ctx context.Context, r *request, id string, faults *problem.Faults,
 ) error {
@@ -100,7 +100,7 @@ func (a *API) findWatch(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// ownWatch finds a watch of the caller's.
+// ownWatch finds one of the caller's watches.
 func (a *API) ownWatch(r *request, id string) (domain.Watch, bool, error) {
 	w, found, err := a.Directory.Watch(id)
 	return w, found && w.AccountID == r.caller.accountID && !w.Deleted() &&
@@ -117,8 +117,8 @@ func (a *API) findKey(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// findEvent finds an event of the caller's in the history, which knows the event's
-// endpoints, or returns why that is unknown.
+// findEvent finds one of the caller's events in the history, with the event's endpoints. It returns
+// an error if the history cannot tell.
 func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	if !domain.IsID(domain.EventPrefix, r.subjectID) {
 		return noSuch("event")
@@ -134,8 +134,8 @@ func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// findRecalled finds an event of the caller's that is to be sent again, with what the engine
-// may have forgotten of it.
+// findRecalled finds one of the caller's events for resending, including what the engine may have
+// forgotten.
 func (a *API) findRecalled(ctx context.Context, r *request) (err error) {
 	if !domain.IsID(domain.EventPrefix, r.subjectID) {
 		return noSuch("event")
@@ -159,7 +159,7 @@ func expired() *problem.Problem {
 		"The event is too old to be sent again: its body is no longer kept.")
 }
 
-// historyError returns the problem of a history that cannot be read now.
+// historyError returns the problem for a history that cannot be read now.
 func historyError(err error) error {
 	unavailable := func(code, detail string) error {
 		return problem.New(code, detail+" Repeat the request after the time in Retry-After.").
