@@ -22,14 +22,14 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Headers of ours.
+// Response headers.
 const (
 	headerRequestID = "X-Request-Id"
 	headerReplayed  = "Idempotent-Replayed"
-	headerETag      = "Etag" // ETag as net/http writes it: it would copy any other form each time
+	headerETag      = "Etag" // canonical form, which net/http does not copy
 )
 
-// ServeHTTP answers a request and writes one line about it to the log.
+// ServeHTTP handles a request and logs one line about it.
 func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	began := a.Now()
 	r := &request{id: a.requestID(hr), traceID: traceID(hr.Header), route: "none", done: func() {}}
@@ -49,8 +49,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	a.router.ServeHTTP(out, r.http)
 }
 
-// commonHeaders are of every answer. Answers share their values, which Set replaces and Add
-// copies.
+// commonHeaders are in every response. Responses share the values: Set replaces them and Add copies
+// them.
 var commonHeaders = http.Header{
 	"X-Content-Type-Options":  {"nosniff"},
 	"Cache-Control":           {"no-store"},
@@ -63,10 +63,10 @@ func setCommonHeaders(h http.Header, requestID string) {
 	maps.Copy(h, commonHeaders)
 }
 
-// saneRequestID keeps request ids of clients harmless in headers, logs and JSON.
+// saneRequestID matches client request ids that are safe in headers, logs and JSON.
 var saneRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
-// requestID uses the client's id, so that its logs and ours can be correlated.
+// requestID returns the client's id, so that its logs and ours can be correlated, or a new one.
 func (a *API) requestID(r *http.Request) string {
 	id := r.Header.Get(headerRequestID)
 	if id != "" && saneRequestID.MatchString(id) && !holdsSecret(id) {
@@ -79,11 +79,11 @@ func (a *API) requestID(r *http.Request) string {
 	return domain.NewID("req_", entropy)
 }
 
-// traceParent is the header of W3C Trace Context: version, trace, parent, flags.
+// traceParent matches the header of W3C Trace Context: version, trace, parent, flags.
 var traceParent = regexp.MustCompile(
 	`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.{0,64})?$`)
 
-// traceID is the trace that a request belongs to, for the log; empty: none.
+// traceID returns the id of the request's trace for the log, or "" if there is none.
 func traceID(h http.Header) string {
 	if found := traceParent.FindStringSubmatch(h.Get("traceparent")); found != nil {
 		return found[1]
@@ -91,7 +91,7 @@ func traceID(h http.Header) string {
 	return ""
 }
 
-// refuse writes a problem.
+// refuse responds with a problem.
 func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
 	r.problem = p
 	p.RequestID = r.id
@@ -114,7 +114,7 @@ func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
 	}.write(w)
 }
 
-// refusing returns a handler that always refuses.
+// refusing returns a handler that always responds with a problem.
 func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *problem.Problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, requestOf(r), why(w, r))
@@ -145,8 +145,8 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *problem.
 	return problem.New(problem.CodeMethodNotAllowed, "Use one of: "+strings.Join(allowed, ", ")+".")
 }
 
-// answerPanic answers for a handler that panicked. A panic that http.Server wants to see is
-// passed on.
+// answerPanic responds for a handler that panicked. It re-panics with http.ErrAbortHandler, which
+// is for http.Server.
 func (a *API) answerPanic(w *recorder, r *request, cause any) {
 	if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
@@ -159,14 +159,14 @@ func (a *API) answerPanic(w *recorder, r *request, cause any) {
 	a.refuse(w, r, problem.Internal(err))
 }
 
-// logLine names a request by its route's template, never by its path, its
-// query, its headers or its body.
+// logLine logs a request with its route's template. It never logs the path, the query, the headers
+// or the body.
 func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	level := slog.LevelInfo
 	if r.caller.keyID == "" && w.status < http.StatusBadRequest {
-		level = slog.LevelDebug // health checks and scrapes come every few seconds
+		level = slog.LevelDebug // frequent health checks and scrapes
 	}
-	// what the operator has left off, 501, is no fault
+	// 501 means that the operator has disabled a feature, which is no fault.
 	if p := r.problem; p != nil && p.Status >= http.StatusInternalServerError &&
 		p.Status != http.StatusNotImplemented {
 		level = slog.LevelError
@@ -203,8 +203,7 @@ func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	a.Log.LogAttrs(ctx, level, "request", attributes...)
 }
 
-// knownMethod replaces unknown methods, so that a client's own text does not get into the
-// log.
+// knownMethod replaces unknown methods, so that clients' text does not get into the log.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -214,7 +213,7 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// recorder records what was answered.
+// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
 	status    int
@@ -237,35 +236,34 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach the server's own writer.
+// Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ours matches what looks like an API key, a signing secret or a portal link of ours.
+// ours matches texts that look like our API keys, signing secrets or portal links.
 const ours = `wh(sec|k_test|k_live)_[0-9a-z]{8,}|whp_[0-9a-z_-]{8,}`
 
-// secretLike matches what looks like a secret key of the ledger network, in
-// either case, and what is like a secret of ours.
+// secretLike matches texts that look like a Stellar secret key, in either case, or like one of our
+// secrets.
 var secretLike = regexp.MustCompile(`(?i)s[a-z2-7]{55}|` + ours)
 
-// struckOut replaces a secret.
 const struckOut = "[secret]"
 
-// redact replaces whatever looks like a secret. It is the second line of defence: messages
-// do not contain a client's values in the first place, but names of JSON members and errors
-// of other parts pass through here too. Invalid UTF-8 is replaced, so that every text can
-// be written as JSON.
+// redact replaces everything that looks like a secret. It is the second line of defense: messages
+// don't contain clients' values in the first place, but names of JSON members and errors of other
+// parts also pass through here. It also replaces invalid UTF-8, so that every text can be encoded
+// as JSON.
 func redact(s string) string {
 	return strings.ToValidUTF8(secretLike.ReplaceAllLiteralString(s, struckOut), "\uFFFD")
 }
 
-// secretWord matches a whole word that looks like a secret. A muxed address is a longer
-// word, and a third of them contain an S followed by 55 such characters.
+// secretWord matches a whole word that looks like a secret. A muxed address is a longer word, and a
+// third of them contain an S followed by 55 such characters.
 var secretWord = regexp.MustCompile(`(?i)\b(s[a-z2-7]{55}|` + ours + `)\b`)
 
 const secretKeyLength = 56
 
-// holdsSecret reports whether a text contains a word that looks like a secret, or a secret
-// key with a valid checksum inside a word.
+// holdsSecret reports whether a text contains a word that looks like a secret, or a secret key with
+// a valid checksum inside a word.
 func holdsSecret(s string) bool {
 	if secretWord.MatchString(s) {
 		return true
