@@ -12,14 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// checkTimeout bounds each condition of readiness.
+// checkTimeout bounds each readiness check.
 const checkTimeout = 2 * time.Second
 
 func (a *API) getOpenAPI(context.Context, *request) (reply, error) {
 	return reply{contentType: "application/yaml", body: schemas.OpenAPI}, nil
 }
 
-// getOpenAPIJSON answers with the document as JSON.
 func (a *API) getOpenAPIJSON(context.Context, *request) (reply, error) {
 	return reply{body: schemas.OpenAPIJSON}, nil
 }
@@ -28,13 +27,12 @@ type healthView struct {
 	Status string `json:"status"`
 }
 
-// getHealth reports that the process answers, and nothing more: it must not be restarted
-// because another part is down.
+// getHealth reports only that the process responds. A process must not be restarted because another
+// part is down.
 func (a *API) getHealth(context.Context, *request) (reply, error) {
 	return reply{view: healthView{"ok"}}, nil
 }
 
-// getReadiness reports whether requests should be sent here.
 func (a *API) getReadiness(ctx context.Context, _ *request) (reply, error) {
 	status, view := http.StatusOK, client.Readiness{Status: "ready"}
 	directory := Check{
@@ -65,27 +63,25 @@ func runCheck(ctx context.Context, c Check) client.Check {
 	return shown
 }
 
-// docsPolicy allows the page its own scripts, styles and requests ("Try it"). Redoc adds an empty
+// docsPolicy allows the page's own scripts, styles and requests ("Try it"). Redoc adds an empty
 // style sheet and one with a fixed text, and searches in a worker.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' " +
 	"'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' " +
 	"'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='; img-src data:; connect-src 'self'; " +
 	"worker-src blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// docsFiles are the pattern of what the page loads.
+// docsFiles is the path pattern of the files that the page loads.
 const docsFiles = `/docs/{file:(?:openapi|redoc|reference)\.js|reference\.css}`
 
-// toDocs redirects from the root to the documentation.
 func toDocs(context.Context, *request) (reply, error) {
 	return reply{status: http.StatusTemporaryRedirect, location: "/docs"}, nil
 }
 
-// getVectors answers with the test vectors of the signature.
 func (a *API) getVectors(context.Context, *request) (reply, error) {
 	return reply{body: schemas.SignatureVectors}, nil
 }
 
-// getDocs shows openapi.yaml to people: the page, or a file that it loads.
+// getDocs returns the documentation page or a file that it loads.
 func (a *API) getDocs(_ context.Context, r *request) (reply, error) {
 	answer := reply{contentType: "text/html; charset=utf-8", policy: docsPolicy}
 	file := mux.Vars(r.http)["file"]
