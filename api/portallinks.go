@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Bounds of how long a portal link's credential lasts.
+// Limits of how long a portal link's credential lasts.
 const (
 	minPortalSec     = 60
 	defaultPortalSec = 3600
@@ -19,7 +19,7 @@ const (
 // portalLink holds the requested grants of a link.
 type portalLink struct {
 	permissions []domain.Permission
-	endpointID  string // empty: of the whole account
+	endpointID  string // empty: the whole account
 	seconds     int64
 }
 
@@ -43,8 +43,8 @@ func decodePortalLink(body []byte) (link portalLink, faults *problem.Faults) {
 	return link, faults
 }
 
-// createPortalLink creates a link, of which nothing is stored. It ends with its key, and grants no
-// more than it: so any key that may read may create one.
+// createPortalLink creates a link without storing anything. The link expires with its key and
+// grants no more than the key, so any key with the read permission may create one.
 func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	wanted, faults := decodePortalLink(r.body)
 	if err := a.judgeLinkEndpoint(ctx, r, wanted.endpointID, faults); err != nil {
