@@ -9,64 +9,64 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Errors that the parts behind the API may return, wrapped or bare.
+// Errors that the parts behind the API return, wrapped or bare.
 var (
-	// ErrCommandUnanswered means that a command was submitted and no result arrived in
-	// time. The command still takes effect, exactly once.
+	// ErrCommandUnanswered means that a command was submitted but no result arrived in time. The
+	// command still takes effect, exactly once.
 	ErrCommandUnanswered = errors.New("the command was not answered in time")
-	// ErrWritesRefused means that a command was not submitted and never takes effect: no
-	// broker can be reached, or the disk is full.
+	// ErrWritesRefused means that a command was not submitted and never takes effect, because no
+	// broker is reachable or the disk is full.
 	ErrWritesRefused = errors.New("no command is taken now")
 )
 
 // Commands submits commands to the engine.
 type Commands interface {
-	// Submit returns the engine's answer after it is committed. It waits for a bounded time
-	// of its own, well under 15 s, then returns ErrCommandUnanswered; ErrWritesRefused only
-	// if the command can never take effect. A repeated command is answered with Replayed,
-	// the first answer and the first body hash.
+	// Submit returns the engine's answer after it is committed. It waits for a bounded time, well
+	// under 15 s, and then returns ErrCommandUnanswered. It returns ErrWritesRefused only if the
+	// command can never take effect. For a repeated command, the result has Replayed set, the first
+	// answer and the first body's hash.
 	Submit(context.Context, domain.Command) (domain.Result, error)
 }
 
 // Directory is the read model of accounts, endpoints and watches.
 type Directory interface {
-	// Fresh fails while this node has not confirmed within the last seconds that it has
-	// read the tables to their ends: no request is admitted meanwhile, so that a revoked
-	// key is refused everywhere.
+	// Fresh fails unless this node has confirmed within the last seconds that it has read the
+	// topics to their ends. Until then no request is admitted, so that a revoked key is refused
+	// everywhere.
 	Fresh() error
-	// Confirm returns when this node has read everything that was acknowledged before the
-	// call, or an error.
+	// Confirm returns when this node has read everything that was acknowledged before the call, or
+	// returns an error.
 	Confirm(ctx context.Context) error
 	// KeyByHash finds an API key by its domain.APIKeyHash.
 	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
-	// KeyUsedAt returns when a key was last used, to the minute; 0: never, or unknown.
+	// KeyUsedAt returns when a key was last used, to the minute; 0 if never or unknown.
 	KeyUsedAt(keyID string) (millis int64, err error)
 	// Account returns an account with its keys.
 	Account(id string) (domain.Account, bool, error)
-	// Counts returns what an account has, besides its keys, and what it may have, as far as this
-	// node has read.
+	// Counts returns an account's usage, except its keys, and its quotas, as far as this node has
+	// read.
 	Counts(accountID string) (used, quotas domain.Counts, err error)
-	// Endpoint returns an endpoint of any account. A deleted one is not found, or has that
+	// Endpoint returns an endpoint of any account. A deleted endpoint is not found, or has that
 	// status.
 	Endpoint(id string) (domain.Endpoint, bool, error)
-	// Watch returns a watch of any account. A deleted one is not found, or has that status.
+	// Watch returns a watch of any account. A deleted watch is not found, or has that status.
 	Watch(id string) (domain.Watch, bool, error)
-	// Endpoints lists endpoints of an account, newest first, from after a position on, at
-	// most limit of them. next is nil at the end; a page may be shorter than the limit and
-	// not be the last.
+	// Endpoints lists an account's endpoints, newest first, starting after a position, at most
+	// limit of them. next is nil at the end. A page may be shorter than limit without being the
+	// last.
 	Endpoints(
 		f readmodel.EndpointFilter, after *readmodel.Position, limit int,
 	) (page []domain.Endpoint, next *readmodel.Position, err error)
-	// Watches lists watches of an account in the same way.
+	// Watches lists an account's watches in the same way.
 	Watches(
 		f readmodel.WatchFilter, after *readmodel.Position, limit int,
 	) (page []domain.Watch, next *readmodel.Position, err error)
-	// LeftWatches returns which watches an endpoint leaves when it is deleted: how many, and the ids
-	// of some of them.
+	// LeftWatches returns the number of watches that deleting an endpoint leaves without one, and
+	// some of their ids.
 	LeftWatches(accountID, endpointID string) (total int, ids []string, err error)
 
-	// The following return when this node has read that version of an object, or its
-	// deletion, or the context's error.
+	// The following methods return when this node has read the version of an object or its
+	// deletion, or return the context's error.
 	AwaitEndpoint(ctx context.Context, id string, version uint64) error
 	AwaitEndpointGone(ctx context.Context, id string) error
 	AwaitWatch(ctx context.Context, id string, version uint64) error
@@ -76,162 +76,162 @@ type Directory interface {
 
 // KeyUses records when keys were last used.
 type KeyUses interface {
-	// Used records a use. It does not block, and may lose it.
+	// Used records a use. It does not block, and may drop it.
 	Used(keyID string, atMillis int64)
 	// Forget deletes the record of a revoked key.
 	Forget(keyID string)
 }
 
-// History is the read model of events and attempts. Where a method names no other errors, they
-// are readmodel.ErrBehind, while the history is being refilled, and readmodel.ErrUnavailable.
+// History is the read model of events and attempts. Unless documented otherwise, its methods return
+// readmodel.ErrBehind while the history is being refilled, and readmodel.ErrUnavailable.
 type History interface {
-	// Event returns an event of an account, waiting for a bounded time if the history is
-	// not up to date. An event from a history that is being refilled is marked as Behind.
-	// It also returns readmodel.ErrNotFound.
+	// Event returns an account's event. If the history is not up to date, it waits for a bounded
+	// time. An event from a history that is being refilled is marked as Behind. Event also returns
+	// readmodel.ErrNotFound.
 	Event(ctx context.Context, accountID, eventID string) (readmodel.Event, error)
-	// Recall is Event for an event that is to be sent again. It returns no event that is
-	// Behind, and readmodel.ErrExpired for one that cannot be sent.
+	// Recall is like Event, for resending. It returns no event that is Behind, and
+	// readmodel.ErrExpired for an event that cannot be sent anymore.
 	Recall(ctx context.Context, accountID, eventID string) (readmodel.Recalled, error)
-	// Events lists events of an account, newest first and without their attempts.
+	// Events lists an account's events, newest first, without their attempts.
 	Events(
 		ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 	) (page []readmodel.Event, next *readmodel.Position, err error)
-	// Choose returns which events a filter selects, newest first, at most limit of them, to
-	// readmodel.ChooseMax.
+	// Choose returns the events that match a filter, newest first. It returns at most limit events,
+	// up to readmodel.ChooseMax.
 	Choose(
 		ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 	) (chosen []readmodel.Position, next *readmodel.Position, err error)
-	// Numbered returns the events of an endpoint whose numbers are above one, in their order,
-	// of limit numbers at most. No number that is still to come is left out.
+	// Numbered returns the events of an endpoint with numbers above after, in order. It covers at
+	// most limit numbers, and skips no number that is still to come.
 	Numbered(
 		ctx context.Context, accountID, endpointID string, after uint64, limit int,
 	) (readmodel.NumberedPage, error)
-	// NumberBefore returns the number after which an endpoint's events begin that were created at a
-	// time (Unix milliseconds) or later, or the last number if there are no such events.
+	// NumberBefore returns the number before the first of an endpoint's events created at or after
+	// a time (Unix milliseconds), or the last number if there are no such events.
 	NumberBefore(
 		ctx context.Context, accountID, endpointID string, sinceMillis int64,
 	) (uint64, error)
-	// LogSize returns the number of leaves in a log of an endpoint's attempts (domain.AttemptLog),
-	// at least those of attempts that were read before the call; 0: no log.
+	// LogSize returns the number of leaves in a log of an endpoint's attempts (domain.AttemptLog).
+	// It includes at least the attempts that were read before the call. 0 means no log.
 	LogSize(ctx context.Context, endpointID string, from uint64) (uint64, error)
-	// LogHashes returns what leaves added to a log (domain.LogEntry.Hashes), by their numbers;
-	// those that the history lacks are left out.
+	// LogHashes returns the hashes that leaves added to a log (domain.LogEntry.Hashes), by leaf
+	// number. It omits leaves that the history lacks.
 	LogHashes(
 		ctx context.Context, endpointID string, from uint64, leaves []uint64,
 	) (map[uint64][]byte, error)
-	// AwaitMore returns when there may be more events of an endpoint than there were at a
-	// page's AsOf.
+	// AwaitMore returns when an endpoint may have more events than at a page's AsOf.
 	AwaitMore(ctx context.Context, endpointID string, asOf int64) error
 
-	// Rates counts the attempts of an account that a filter selects.
+	// Rates counts the attempts of an account that match a filter.
 	Rates(ctx context.Context, f readmodel.RatesFilter) (readmodel.Rates, error)
-	// Health returns the health of an account's endpoints, by their ids; an endpoint that was
-	// never sent anything may be left out.
+	// Health returns the health of an account's endpoints, by id. It may omit endpoints that were
+	// never sent anything.
 	Health(
 		ctx context.Context, f readmodel.HealthFilter,
 	) (map[string]domain.EndpointHealth, error)
 
-	// Statement reads a page of a wallet's balance moves, oldest first, from after a position on
-	// (zero: the beginning), at most limit of them. It waits for a bounded time for what the
-	// follower recorded before the call. It also returns readmodel.ErrManyBalances.
+	// Statement returns a page of a wallet's balance moves, oldest first, starting after a position
+	// (zero: from the beginning), at most limit of them. It waits for a bounded time for moves that
+	// the follower recorded before the call. It also returns readmodel.ErrManyBalances.
 	Statement(
 		ctx context.Context, f readmodel.StatementFilter, after readmodel.StatementPosition, limit int,
 	) (readmodel.Statement, error)
-	// Payments returns the payments of a transaction to any watched wallets, with the account's events
-	// for each. It waits for a bounded time for what the follower recorded before the call.
+	// Payments returns a transaction's payments to any watched wallets, with the account's events
+	// for each. It waits for a bounded time for payments that the follower recorded before the
+	// call.
 	Payments(ctx context.Context, accountID, txHash string) ([]readmodel.Paid, error)
-	// EndpointSteps returns facts of an endpoint itself, newest first, with the state before and
-	// after each, as domain.Fact.Kept has them; of a deleted one too. It also returns
+	// EndpointSteps returns an endpoint's own facts, newest first, with the state before and after
+	// each (domain.Fact.Kept). It also works for deleted endpoints. It also returns
 	// readmodel.ErrNotFound, ErrFactsMissing and ErrManyFacts.
 	EndpointSteps(
 		ctx context.Context, f readmodel.StepFilter,
 	) (readmodel.StepPage[domain.Endpoint], error)
-	// WatchSteps is EndpointSteps for a watch.
+	// WatchSteps is like EndpointSteps, for a watch.
 	WatchSteps(
 		ctx context.Context, f readmodel.StepFilter,
 	) (readmodel.StepPage[domain.Watch], error)
-	// EventSteps is EndpointSteps for the deliveries of an event, with what its endpoints did to
-	// them; their errors name no account but the caller's.
+	// EventSteps is like EndpointSteps, for an event's deliveries. It includes the endpoint changes
+	// that affected them. Its errors name no account except the caller's.
 	EventSteps(
 		ctx context.Context, f readmodel.StepFilter,
 	) (readmodel.StepPage[domain.TrackedDelivery], error)
-	// CatchUp returns when the history holds everything that was acknowledged before the call, or
-	// an error after a bounded time.
+	// CatchUp returns when the history contains everything that was acknowledged before the call,
+	// or returns an error after a bounded time.
 	CatchUp(ctx context.Context) error
 }
 
-// Ledgers is how far ledgers were followed.
+// Ledgers is the progress of following ledgers.
 type Ledgers interface {
-	// Followed returns what is true of a ledger that was read at most a second before the call,
-	// or later. Its zero value: none was read yet.
+	// Followed returns the state at most a second before the call, or later. The zero value means
+	// that no ledger has been read yet.
 	Followed(ctx context.Context) (Followed, error)
 }
 
 // Followed is the content of the follower's cursor.
 type Followed struct {
 	NetworkPassphrase string
-	Ledger            uint32 // the newest that was read
+	Ledger            uint32 // the latest ledger read
 	Hash              string // its hash, 64 lowercase hex characters
 	ClosedAtMillis    int64
 	ReadAtMillis      int64
 	Coverage          domain.Coverage
-	// From this ledger on balance moves were recorded, without a break; 0: they are not.
+	// Balance moves are recorded without a gap since this ledger. 0: not recorded.
 	MovesSince       uint32
-	MovesSinceMillis int64 // when it closed
+	MovesSinceMillis int64 // when that ledger closed
 }
 
-// Sealer encrypts secrets before they leave the API. The associated data binds a secret to
-// its endpoint: it is the endpoint's id.
+// Sealer encrypts secrets before they leave the API. The associated data is the endpoint's id, and
+// binds the secret to its endpoint.
 type Sealer interface {
 	Seal(plaintext []byte, associatedData string) ([]byte, error)
 	Open(sealed []byte, associatedData string) ([]byte, error)
 }
 
 // SigningKeys are the deployment's Ed25519 keys, which sign receipts, and those of its endpoints,
-// which sign what each endpoint gets.
+// which sign their deliveries.
 type SigningKeys interface {
-	// Published returns the deployment's public keys, with those that sign later, and those that
-	// verify what they signed earlier.
+	// Published returns the deployment's public keys, including future keys and old keys that still
+	// verify earlier signatures.
 	Published() []PublicKey
-	// EndpointPublished returns the same for a name of an endpoint's key (domain.Endpoint).
+	// EndpointPublished returns the same for an endpoint's key, by name (domain.Endpoint).
 	EndpointPublished(name string) ([]PublicKey, error)
 	// Signs reports whether a key signs now.
 	Signs() bool
 	// Signers returns the deployment's private keys that sign at a time, newest first.
 	Signers(nowMillis int64) ([]domain.Secret, error)
-	// EndpointSigners returns the same for a name of an endpoint's key.
+	// EndpointSigners returns the same for an endpoint's key, by name.
 	EndpointSigners(name string, nowMillis int64) ([]domain.Secret, error)
 }
 
-// PublicKey is an Ed25519 key.
+// PublicKey is a public Ed25519 key.
 type PublicKey struct {
 	ID  string
 	Key ed25519.PublicKey
 }
 
-// Wallets looks wallets up on the ledger network.
+// Wallets looks up wallets on the Stellar network.
 type Wallets interface {
-	// Warnings returns why a wallet cannot receive some of the assets yet
-	// (ACCOUNT_NOT_FOUND, NO_TRUSTLINE:<code>), or that it could not be looked up. It never
-	// fails, and bounds its own time.
+	// Warnings returns why a wallet cannot receive some of the assets yet (ACCOUNT_NOT_FOUND,
+	// NO_TRUSTLINE:<code>), or that it could not be looked up. It never fails and bounds its own
+	// time.
 	Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string
 }
 
-// Transactions finds transactions on the ledger network.
+// Transactions finds transactions on the Stellar network.
 type Transactions interface {
-	// Transaction returns a transaction by its hash, or domain.ErrNoTransaction. It bounds its
-	// own time.
+	// Transaction returns a transaction by its hash, or domain.ErrNoTransaction. It bounds its own
+	// time.
 	Transaction(ctx context.Context, hash string) (domain.Transaction, error)
 }
 
-// URLPolicy decides which URLs may be sent to.
+// URLPolicy decides which URLs endpoints may have.
 type URLPolicy interface {
-	// Check returns the URL in its normal form. If there are faults, the URL is refused.
+	// Check returns the normalized URL. If there are faults, the URL is refused.
 	Check(ctx context.Context, raw string) (normalised string, warnings []string, faults []URLFault)
 }
 
-// URLFault is one reason against a URL. The detail says how to fix it and contains no part
-// of a URL's userinfo.
+// URLFault is one reason against a URL. Detail says how to fix it, and contains no part of the
+// URL's userinfo.
 type URLFault struct {
 	Code   string // such as SSRF_BLOCKED
 	Detail string
@@ -241,6 +241,6 @@ type URLFault struct {
 type Check struct {
 	Name string
 	Run  func(context.Context) error
-	// Detail, if set, says more about a condition that holds.
+	// Detail, if set, describes a condition that holds.
 	Detail func(context.Context) string
 }
