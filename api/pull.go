@@ -14,19 +14,18 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A receiver may pull the events of its endpoint, in the order of their numbers, and have a
-// request wait for the next.
+// A receiver may pull its endpoint's events in sequence order, and wait for the next one.
 const (
 	waitMax    = 30 * time.Second
 	waitMargin = 7 * time.Second // for reading; with waitMax and turnMax less than writeTimeout
-	// maxSequence is the largest number that JSON carries exactly everywhere (RFC 8259, section 6).
+	// maxSequence is the largest number that JSON represents exactly everywhere (RFC 8259, section
+	// 6).
 	maxSequence = 1<<53 - 1
 )
 
-// pullRequest is a request for an endpoint's events.
 type pullRequest struct {
 	after uint64
-	since int64 // Unix milliseconds, in place of after; 0: none
+	since int64 // Unix milliseconds, replaces after; 0: not set
 	limit int
 	wait  time.Duration
 }
@@ -46,8 +45,8 @@ func readPull(r *request) (pullRequest, error) {
 	return p, q.Err()
 }
 
-// pullEvents answers with the events of an endpoint after a number, and waits for the first of
-// them if asked to. An event is shown whatever became of its delivery.
+// pullEvents returns an endpoint's events after a number, and waits for the first one if requested.
+// It returns events regardless of the state of their delivery.
 func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
 	p, err := readPull(r)
 	if err != nil {
@@ -74,7 +73,7 @@ func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view}, err
 }
 
-// pull reads a page, and reads again for as long as it may wait for one.
+// pull reads a page, and reads again as long as it may wait for an event.
 func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.NumberedPage, error) {
 	read := func() (readmodel.NumberedPage, error) {
 		page, err := a.History.Numbered(ctx, r.caller.accountID, r.subjectID, p.after, p.limit)
@@ -108,11 +107,11 @@ func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.Nu
 	return page, a.afterWait(ctx, r)
 }
 
-// afterWait holds a request that has waited against what is true now: its key, and the endpoint
-// with its secrets.
+// afterWait checks a request that has waited against the current state of its key and its endpoint,
+// and reloads the endpoint's secrets.
 func (a *API) afterWait(ctx context.Context, r *request) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return err // nobody reads the answer
+		return err // nobody reads the response
 	}
 	if err := a.stillValid(r); err != nil {
 		return err
@@ -120,8 +119,8 @@ func (a *API) afterWait(ctx context.Context, r *request) error {
 	return a.findEndpoint(ctx, r)
 }
 
-// viewPulled signs each event for the time when it was created, with the keys that are valid now.
-// So a signature ages with its event: nobody can pull an old event and post it as a new one.
+// viewPulled signs each event for the time when it was created, with the currently valid keys. A
+// signature is as old as its event, so nobody can pull an old event and post it as new.
 func (a *API) viewPulled(
 	e domain.Endpoint, page readmodel.NumberedPage,
 ) (client.PulledEvents, error) {
@@ -156,8 +155,8 @@ func (a *API) viewPulled(
 	return view, err
 }
 
-// signersOf returns the secrets that sign for an endpoint now, and its Ed25519 keys if it asks for
-// their signature: it is given nothing without it, as it is sent nothing.
+// signersOf returns the secrets that sign for an endpoint now. It returns its Ed25519 keys only if
+// the endpoint uses that signature.
 func (a *API) signersOf(
 	e domain.Endpoint, nowMillis int64,
 ) (secrets, keys []domain.Secret, err error) {
