@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// withinQuota refuses a write that would exceed a quota of the account. It counts the objects that
-// this node has read, so concurrent requests together may exceed a quota
+// withinQuota refuses a write that would exceed one of the account's quotas. It counts the objects
+// that this node has read, so concurrent requests together may exceed a quota
 // (docs/decisions/quotas.md).
 func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 	used, quotas, err := a.Directory.Counts(r.caller.accountID)
@@ -28,7 +28,7 @@ func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
 	return nil
 }
 
-// watchCounts returns what a watch counts for, with its size.
+// watchCounts returns a watch's counts toward the quotas, including its size.
 func watchCounts(w domain.Watch) domain.Counts {
 	c := w.CountsOf()
 	if w.Exists() {
@@ -37,7 +37,7 @@ func watchCounts(w domain.Watch) domain.Counts {
 	return c
 }
 
-// endpointCounts returns what an endpoint counts for, with its size.
+// endpointCounts returns an endpoint's counts toward the quotas, including its size.
 func endpointCounts(e domain.Endpoint) domain.Counts {
 	c := e.CountsOf()
 	if e.Exists() {
@@ -46,7 +46,7 @@ func endpointCounts(e domain.Endpoint) domain.Counts {
 	return c
 }
 
-// getAccount shows the caller's account, with what it has and may have.
+// getAccount returns the caller's account with its usage and quotas.
 func (a *API) getAccount(_ context.Context, r *request) (reply, error) {
 	account, _, err := a.Directory.Account(r.caller.accountID)
 	if err != nil {
