@@ -10,13 +10,13 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Bounds of what rates look back on, in minutes.
+// Limits of the period of rates, in minutes.
 const (
 	ratesDefault = 60
 	ratesMost    = 1440
 )
 
-// getRates counts the attempts of the last minutes, the present one included.
+// getRates counts the attempts of the last minutes, including the current one.
 func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	q := decode.NewQuery(r.http.URL, "endpointId", "minutes")
 	endpointID := endpointParameter(r, q)
