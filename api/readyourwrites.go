@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// awaitTimeout bounds how long the answer to a write waits until this node has read the
+	// awaitTimeout bounds how long the response to a write waits until this node has read the
 	// write.
 	awaitTimeout = 2 * time.Second
-	// unreadFor bounds for how long after a write reads wait for the history to show it: a
-	// history that is further behind must not slow down every read.
+	// unreadFor bounds how long after a write reads wait for the history to show it. A history that
+	// is further behind must not slow down every read.
 	unreadFor = 10 * time.Second
 )
 
-// await delays the answer to a write until this node has read the write, so that the next
-// request to the node sees it. The write succeeds even if that takes too long.
+// await delays the response to a write until this node has read the write, so that the node's next
+// response includes it. The write succeeds even if that takes too long.
 func (a *API) await(ctx context.Context, r *request, id string, read func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
@@ -32,8 +32,8 @@ func (a *API) await(ctx context.Context, r *request, id string, read func(contex
 	}
 }
 
-// awaitAnswer delays an answer until this node has read the version that it shows. The
-// object in a repeat's answer may be gone by now, and its version is not waited for.
+// awaitAnswer delays a response until this node has read the version that it shows. For a retry,
+// the object may be gone by now, so it does not wait for its version.
 func (a *API) awaitAnswer(
 	ctx context.Context, r *request, result domain.Result, id string, version uint64,
 	read func(context.Context, string, uint64) error,
@@ -46,9 +46,9 @@ func (a *API) awaitAnswer(
 	})
 }
 
-// unreadWrites holds when each account last changed something that the history does not
-// show yet, so that a read that follows a write through this node sees it. There are two: lists of
-// events wait for what concerns deliveries only, the history of an object for any change.
+// unreadWrites records when each account last changed something that the history does not show yet,
+// so that a read after a write through this node includes it. There are two instances: lists of
+// events wait only for changes of deliveries, and an object's history waits for any change.
 type unreadWrites struct {
 	mu    sync.Mutex
 	since *lru.Cache[string, time.Time] // by account
@@ -70,7 +70,7 @@ func (u *unreadWrites) of(accountID string) (since time.Time, any bool) {
 	return u.since.Get(accountID)
 }
 
-// read removes a change, unless another has been made meanwhile.
+// read removes a change, unless there was another one in the meantime.
 func (u *unreadWrites) read(accountID string, since time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,13 +79,12 @@ func (u *unreadWrites) read(accountID string, since time.Time) {
 	}
 }
 
-// noteWrite notes a change for the reads that show it.
 func (a *API) noteWrite(accountID string, body domain.CommandBody) {
 	now := a.Now()
 	if concernsDeliveries(body) {
 		a.unread.note(accountID, now)
 	}
-	if _, ofAccount := body.(domain.AccountCommand); !ofAccount { // it has no history
+	if _, ofAccount := body.(domain.AccountCommand); !ofAccount { // accounts have no history
 		a.unreadFacts.note(accountID, now)
 	}
 }
@@ -101,14 +100,14 @@ func concernsDeliveries(c domain.CommandBody) bool {
 	}
 }
 
-// awaitOwnWrites delays a read of the history until it shows what the account did to deliveries
-// through this node before. If that takes too long, the read shows what there is. It fails if the
-// request's key has become invalid meanwhile.
+// awaitOwnWrites delays a read of the history until it shows the account's earlier changes of
+// deliveries through this node. If that takes too long, the read returns what the history contains.
+// It fails if the request's key has become invalid in the meantime.
 func (a *API) awaitOwnWrites(ctx context.Context, r *request) error {
 	return a.awaitRead(ctx, r, a.unread)
 }
 
-// awaitOwnFacts is awaitOwnWrites for the history of an object, which shows every change.
+// awaitOwnFacts is like awaitOwnWrites, for an object's history, which shows every change.
 func (a *API) awaitOwnFacts(ctx context.Context, r *request) error {
 	return a.awaitRead(ctx, r, a.unreadFacts)
 }
