@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// getReceipt answers with evidence of an event's attempts: all of them, to a bound, or one.
+// getReceipt returns evidence of an event's last attempts or of a single attempt.
 func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	q := decode.NewQuery(r.http.URL, "attempt", "earlierSize")
 	number := q.Number("attempt", math.MaxUint32)
@@ -52,7 +52,7 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view}, nil
 }
 
-// receiptSigners are the keys that sign a receipt now.
+// receiptSigners returns the keys that sign a receipt now.
 func (a *API) receiptSigners() (keys []domain.Secret, err error) {
 	if a.SigningKeys != nil {
 		keys, err = a.SigningKeys.Signers(a.Now().UnixMilli())
@@ -65,8 +65,8 @@ func (a *API) receiptSigners() (keys []domain.Secret, err error) {
 	return keys, err
 }
 
-// loggedAttempts are the attempts of an event that are in a log, the last of them if there are
-// many; with a number, that one.
+// loggedAttempts returns the attempts of an event that are in a log, up to a limit, or the attempt
+// with the number if it is not 0.
 func loggedAttempts(e readmodel.Event, number uint64) (logged []readmodel.Attempt) {
 	for _, attempt := range e.Attempts {
 		wanted := number == 0 || uint64(attempt.Number) == number // #nosec G115 -- not negative
@@ -77,8 +77,8 @@ func loggedAttempts(e readmodel.Event, number uint64) (logged []readmodel.Attemp
 	return logged[max(0, len(logged)-receipt.MaxAttempts):]
 }
 
-// splitLog takes the attempts in the log of the first one. An event that was handed over and came
-// back has attempts of other logs between them.
+// splitLog splits off the attempts in the first attempt's log. If an event moved to another
+// endpoint and back, attempts of other logs are between them.
 func splitLog(logged []readmodel.Attempt) (of, others []readmodel.Attempt) {
 	for _, attempt := range logged {
 		if attempt.EndpointID == logged[0].EndpointID && attempt.Entry.From == logged[0].Entry.From {
@@ -90,7 +90,6 @@ func splitLog(logged []readmodel.Attempt) (of, others []readmodel.Attempt) {
 	return of, others
 }
 
-// prove proves attempts of one log.
 func (a *API) prove(
 	ctx context.Context, r *request, of []readmodel.Attempt, earlier uint64, keys []domain.Secret,
 ) (receipt.Log, error) {
