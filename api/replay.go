@@ -10,13 +10,12 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// replay is a client's request to queue deliveries again.
+// replay is a request to queue deliveries again.
 type replay struct {
 	domain.ReplayEndpoint
 	selection
 }
 
-// decodeReplay decodes the time range of a replay, and its filters.
 func decodeReplay(r *request) (re replay, faults *problem.Faults) {
 	names := without(eventFilters(), "endpointId", "state", "since", "until")
 	re.selection, faults = decodeSelection(r, names,
@@ -43,9 +42,9 @@ func decodeReplay(r *request) (re replay, faults *problem.Faults) {
 	return re, faults
 }
 
-// replayEndpoint queues failed deliveries again. Those of a span of time the engine knows; what
-// was paid only the history does, so with a filter the choice is made there, and the command
-// carries it.
+// replayEndpoint queues failed deliveries again. The engine knows the deliveries of a time range.
+// Only the history knows their payments, so with a filter the history selects the events and the
+// command lists them.
 func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 	asked, faults := decodeReplay(r)
 	if err := faults.Err(); err != nil {
@@ -77,7 +76,7 @@ func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view, replayed: result.Replayed}, nil
 }
 
-// replayOf queues the oldest of the chosen events, which come newest first. More says that
+// replayOf queues the oldest of the chosen events, which are sorted newest first. more means that
 // there are others that were not counted.
 func replayOf(endpointID string, chosen []readmodel.Position, more bool) domain.ReplayEvents {
 	body := domain.ReplayEvents{EndpointID: endpointID, Matched: len(chosen)}
@@ -90,8 +89,8 @@ func replayOf(endpointID string, chosen []readmodel.Position, more bool) domain.
 	return body
 }
 
-// choose returns which events a filter selects, as the history has them after every write that
-// was acknowledged.
+// choose returns the events that match a filter. It first waits until the history includes every
+// acknowledged write.
 func (a *API) choose(
 	ctx context.Context, r *request, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (chosen []readmodel.Position, more *readmodel.Position, err error) {
