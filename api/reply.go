@@ -13,21 +13,21 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// reply is a successful answer.
+// reply is a successful response.
 type reply struct {
 	status      int    // 0: 200
 	contentType string // empty: application/json
 	location    string
 	etag        string
 	caching     string // Cache-Control; empty: no-store
-	link        string // of the next page, where the body has no cursor
+	link        string // URL of the next page, if the body has no cursor
 	policy      string // Content-Security-Policy; empty: nothing is allowed
 	replayed    bool
-	view        any    // is encoded as the body
-	body        []byte // if there is no view
+	view        any    // encoded as the body
+	body        []byte // used if there is no view
 }
 
-// encode writes the view into the body.
+// encode encodes the view as the body.
 func (answer *reply) encode() (err error) {
 	if answer.view == nil {
 		return nil
@@ -61,7 +61,7 @@ func (answer reply) write(w http.ResponseWriter) {
 		h.Del("Content-Length")
 	}
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(answer.body) // the client may be gone: the error concerns nobody
+	_, _ = w.Write(answer.body) // the client may be gone
 }
 
 // unlessZero returns nil for the zero value, which the API shows as null.
@@ -73,7 +73,7 @@ func unlessZero[T comparable](v T) *T {
 	return &v
 }
 
-// wire is how answers are encoded. Each time has milliseconds.
+// wire is the encoding of responses. Times have milliseconds.
 var wire = json.JoinOptions(json.Deterministic(true), jsontext.PreserveRawStrings(true),
 	json.WithMarshalers(json.MarshalFunc(func(t time.Time) ([]byte, error) {
 		return jsontext.AppendQuote(nil, domain.FormatMillis(t.UnixMilli()))
@@ -81,7 +81,7 @@ var wire = json.JoinOptions(json.Deterministic(true), jsontext.PreserveRawString
 
 func marshal(view any) (jsontext.Value, error) { return json.Marshal(view, wire) }
 
-// encoded is a view as a client got it.
+// encoded returns a view as clients receive it.
 func encoded(view any) jsontext.Value {
 	text, err := marshal(view)
 	if err != nil {
@@ -90,10 +90,9 @@ func encoded(view any) jsontext.Value {
 	return text
 }
 
-// nullable returns nil for an empty text, which the API shows as null.
+// nullable returns nil for an empty string, which the API shows as null.
 func nullable[T ~string](v T) *string { return unlessZero(string(v)) }
 
-// texts returns names as an answer has them.
 func texts[T ~string](all []T) []string {
 	list := make([]string, len(all))
 	for i, one := range all {
@@ -102,7 +101,7 @@ func texts[T ~string](all []T) []string {
 	return list
 }
 
-// signed is a count or a number of an event.
+// signed converts a count or an event's number.
 func signed(n uint64) int64 { return int64(n) } // #nosec G115 -- counts by one
 
 func at(millis int64) time.Time { return time.UnixMilli(millis).UTC() }
