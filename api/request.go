@@ -17,16 +17,16 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// overloadRetrySeconds is when a node that was overloaded may be tried again.
+// overloadRetrySeconds is when to retry at an overloaded node.
 const overloadRetrySeconds = 1
 
 // request is a request in progress.
 type request struct {
 	http           *http.Request
 	id             string
-	traceID        string // of traceparent; empty: none
-	route          string // template of the path: the path itself may contain anything
-	subjectID      string // the id or address in the path; empty: the path has no such part
+	traceID        string // from traceparent; empty: none
+	route          string // the path's template, because the path itself may contain anything
+	subjectID      string // id or address in the path; empty: none
 	caller         caller
 	idempotencyKey string
 	ifMatch        decode.Precondition
@@ -34,12 +34,12 @@ type request struct {
 	bodyHash       []byte // SHA-256
 	commandID      string // of a write
 	problem        *problem.Problem
-	turn           turn   // until the answer is written
-	done           func() // frees the request's other places then
+	turn           turn   // kept until the response is written
+	done           func() // then frees the request's other places
 
-	// What the path names, as this node last read it. missing is set when a request that
-	// may be a repeat names an object that is gone: only the engine knows its first answer.
-	missing  string // what is missing, for people; empty: it is there
+	// The object in the path, as this node last read it. missing is set if a request that may be a
+	// retry names an object that is gone. Only the engine knows its first answer.
+	missing  string // the missing object's kind, for users; empty: not missing
 	endpoint domain.Endpoint
 	watch    domain.Watch
 	key      domain.Key
@@ -47,19 +47,19 @@ type request struct {
 	recalled readmodel.Recalled // of a resend
 }
 
-// handler makes the answer to a request. Its error is a *problem.Problem, or internal.
+// handler handles a request. Its error is a *problem.Problem or an internal error.
 type handler func(context.Context, *request) (reply, error)
 
 type requestKey struct{}
 
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
-// statusClientGone is of a request whose client has gone before its answer, as nginx names it: no
-// fault of the service's, which a 5xx would be.
+// statusClientGone is nginx's status for requests whose client is gone before the response. A 5xx
+// would blame the service.
 const statusClientGone = 499
 
-// answering makes the handler of a route: it checks the headers, then the body, then does
-// the route's own work.
+// answering returns the handler of a route. It checks the headers, then the body, and then runs the
+// route's handler.
 func (a *API) answering(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := requestOf(hr)
@@ -72,13 +72,13 @@ func (a *API) answering(rt route) http.Handler {
 			err = answer.encode()
 		}
 		if r.turn.held {
-			// Only writers of tests have no deadlines.
+			// Only tests use writers without deadlines.
 			//nolint:forbidigo // the deadline is of this clock
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerMax))
 		}
 		switch {
 		case errors.Is(err, context.Canceled) && hr.Context().Err() != nil:
-			w.WriteHeader(statusClientGone) // for the log and the metrics: nobody reads it
+			w.WriteHeader(statusClientGone) // for the log and the metrics; nobody reads it
 		case err != nil:
 			a.refuse(w, r, problem.Of(err))
 		default:
@@ -88,7 +88,7 @@ func (a *API) answering(rt route) http.Handler {
 }
 
 func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error) {
-	// public routes serve those who monitor the node, most of all under overload
+	// Public routes serve monitoring, which matters most under overload.
 	if rt.permission != "" {
 		select {
 		case a.slots <- struct{}{}:
@@ -113,8 +113,8 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	if err := a.confine(r.http.Context(), r, rt); err != nil {
 		return reply{}, err
 	}
-	// What finds the subject has bounds of its own, and the time for the work starts after
-	// the body and the wait for a turn: they use up none of it.
+	// Finding the subject has its own time limit. The time for the work starts after the body has
+	// arrived and the turn has come.
 	if err := a.beforeBody(r, rt); err != nil {
 		return reply{}, err
 	}
@@ -139,12 +139,12 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	defer cancel()
 	answer, err := rt.handle(ctx, r)
 	if r.missing != "" && isProblem(err, problem.CodeValidationFailed) {
-		err = noSuch(r.missing) // merged into nothing, a valid change may look wrong
+		err = noSuch(r.missing) // without the object, a valid change may look invalid
 	}
 	return answer, err
 }
 
-// beforeBody reads the headers of a write and finds the object that its path names.
+// beforeBody reads the headers of a write and finds the object in its path.
 func (a *API) beforeBody(r *request, rt route) (err error) {
 	if rt.writes() {
 		if r.idempotencyKey, err = decode.IdempotencyKey(r.http.Header); err != nil {
@@ -169,7 +169,7 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 	return rt.subject(r.http.Context(), r)
 }
 
-// readBody reads the body and, for a write, derives the id of its command.
+// readBody reads the body and, for a write, sets the id of its command.
 func (a *API) readBody(w http.ResponseWriter, r *request, rt route) (err error) {
 	if r.body, err = decode.Body(w, r.http, rt.body); err != nil {
 		return err
