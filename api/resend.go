@@ -14,12 +14,12 @@ import (
 )
 
 // resendEvent sends the command to the event's first endpoint, and follows the event from there:
-// each endpoint knows where it has handed it over to, or learns it from the history. So a repeat
-// of the request takes the same path and gets the same answers. A history that is being
-// refilled may not know the first endpoint yet.
+// each endpoint knows where it has moved the event, or learns it from the history. A retry of the
+// request therefore takes the same path and gets the same answers. A history that is being refilled
+// may not know the first endpoint yet.
 //
-// For a link of one endpoint, only that one gets the command: the history said that the event is
-// there, and the endpoint knows whether it has moved since.
+// For a link for one endpoint, only that endpoint gets the command. The history has shown that the
+// event is there, and the endpoint knows whether it has moved since.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 	if err := a.findRecalled(ctx, r); err != nil {
 		return reply{}, err
@@ -63,7 +63,7 @@ func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 		domain.MaxMoves+1)
 }
 
-// sentEnvelope holds the fields of an event's body that a resend reads. A test.ping has no watch.
+// sentEnvelope holds the fields of an event's body that a resend needs. A test.ping has no watch.
 type sentEnvelope struct {
 	Type domain.EventType `json:"type"`
 	Data struct {
@@ -75,7 +75,7 @@ type sentEnvelope struct {
 
 func (r *request) sent() (e sentEnvelope) {
 	if json.Unmarshal(r.recalled.Body, &e) != nil {
-		return sentEnvelope{} // the body is ours
+		return sentEnvelope{} // cannot happen: the body is ours
 	}
 	if e.Data.Watch.ID == domain.SampleWatchID {
 		return sentEnvelope{Type: domain.TestPing}
@@ -83,8 +83,7 @@ func (r *request) sent() (e sentEnvelope) {
 	return e
 }
 
-// remembered returns what the history has of the event for an endpoint that is asked to send
-// it again.
+// remembered returns what the history knows of the event at an endpoint.
 func (r *request) remembered(endpointID string, envelope sentEnvelope) *domain.Remembered {
 	known := &domain.Remembered{Body: r.recalled.Body, AsOf: r.recalled.AsOf(endpointID)}
 	for _, d := range r.recalled.Deliveries {
@@ -96,8 +95,8 @@ func (r *request) remembered(endpointID string, envelope sentEnvelope) *domain.R
 	return known
 }
 
-// unknownAt answers for an endpoint that does not have the event. The first one had it
-// once, and the history still has: it is only readable now. A later one is about to receive
+// unknownAt responds for an endpoint that does not have the event. The first endpoint once had it,
+// so it is only in the history now and can no longer be sent. A later endpoint is about to receive
 // it.
 func (a *API) unknownAt(r *request, asked domain.ResendEvent, replayed bool) (reply, error) {
 	if asked.EndpointID != r.recalled.Deliveries[0].EndpointID {
@@ -108,7 +107,7 @@ func (a *API) unknownAt(r *request, asked domain.ResendEvent, replayed bool) (re
 	return reply{}, gone
 }
 
-// onItsWay is the delivery of an event that is being handed over to an endpoint.
+// onItsWay returns the delivery of an event that is moving to an endpoint.
 func onItsWay(endpointID string) domain.Delivery {
 	return domain.Delivery{EndpointID: endpointID, State: domain.StateQueued}
 }
@@ -125,8 +124,7 @@ func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error
 	return reply{view: view, replayed: replayed}, err
 }
 
-// presentEndpoint returns the endpoint that the event's watch names, empty when there is
-// none to send to.
+// presentEndpoint returns the current endpoint of the event's watch, or "" if there is none.
 func (a *API) presentEndpoint(ctx context.Context, r *request, watchID string) (string, error) {
 	if watchID == "" {
 		return "", nil
