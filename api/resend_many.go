@@ -17,15 +17,15 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Bounds of a resend of many events.
+// Limits of resending many events.
 const (
 	maxResend       = 1000
 	resendAtOnce    = 2               // within one turn
-	resendBeginning = 8 * time.Second // what does not begin in it is left for the next request
+	resendBeginning = 8 * time.Second // the rest is left for the next request
 	maxCursor       = 512
 )
 
-// decodeResend decodes the filters of a resend, and where it continues.
+// decodeResend decodes the filters and the cursor of a resend.
 func (a *API) decodeResend(r *request) (s selection, after *readmodel.Position, err error) {
 	var cursor string
 	s, faults := decodeSelection(r, eventFilters(),
@@ -51,10 +51,10 @@ func (a *API) decodeResend(r *request) (s selection, after *readmodel.Position, 
 	return s, after, nil
 }
 
-// resendEvents sends again what a filter selects in the history, newest first, whatever became
-// of it. Each event is asked for by a command of its own, whose id is derived from the request's
-// and the event's: a repeat of the request sends none of them twice, and goes on with those that
-// it did not come to.
+// resendEvents resends the events in the history that match the filters, newest first and
+// regardless of their state. Each event gets its own command, whose id is derived from the ids of
+// the request and the event. A retry of the request therefore sends no event twice, and continues
+// with the remaining ones.
 func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 	asked, after, err := a.decodeResend(r)
 	if err != nil {
@@ -91,8 +91,8 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view, replayed: replayed}, nil
 }
 
-// resendChosen sends the chosen events again, as many as begin in time, and the first in any case.
-// The refusal of one event is part of its result; an error stops all of them.
+// resendChosen resends as many of the events as start in time, but at least the first. If an event
+// is refused, that is part of the result; an error stops all of them.
 func (a *API) resendChosen(
 	ctx context.Context, r *request, chosen []readmodel.Position,
 ) (view client.ResendManyResult, replayed bool, err error) {
@@ -131,7 +131,7 @@ func (a *API) resendChosen(
 	return view, replayed, err
 }
 
-// resendOne sends one of many events again. code is why that one cannot be.
+// resendOne resends one of many events. code is the reason if it cannot be resent.
 func (a *API) resendOne(
 	ctx context.Context, r *request, eventID string,
 ) (replayed bool, code string, err error) {
