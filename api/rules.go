@@ -36,7 +36,7 @@ func viewMemoRule(r domain.MemoRule) client.MemoRule {
 	}
 }
 
-// amountTexts and memoTexts return a rule's fields, to merge a patch into.
+// amountTexts and memoTexts return a rule's fields, to merge a patch into them.
 func amountTexts(r client.AmountRule) map[string]string {
 	return notEmpty(map[string]string{"kind": r.Kind, "amount": r.Amount, "min": r.Min, "max": r.Max})
 }
@@ -50,7 +50,7 @@ func notEmpty(texts map[string]string) map[string]string {
 	return texts
 }
 
-// kindFields are the fields of a kind of rule, besides kind itself.
+// kindFields lists the fields of one kind of rule, in addition to kind.
 type kindFields struct {
 	kind   string
 	fields []string
@@ -71,8 +71,8 @@ var memoKinds = []kindFields{
 	{string(domain.MemoEquals), []string{"value", "type"}},
 }
 
-// readKind reads the kind of an optional rule, and checks that its fields belong to the
-// kind. A missing rule is "any", the first of the kinds.
+// readKind reads the kind of an optional rule, and checks that the other fields belong to that
+// kind. A missing rule has the first kind, "any".
 func readKind(rule decode.Value, kinds []kindFields) (kind string, ok bool) {
 	if !rule.Given() {
 		return kinds[0].kind, false
@@ -135,7 +135,7 @@ func readAmount(v decode.Value) (int64, bool) {
 	}
 	stroops, err := domain.ParseAmount(s)
 	if _, fraction, _ := strings.Cut(s, "."); err == nil && len(fraction) > 7 {
-		err = domain.ErrAmountPrecision // zeros too: an amount that cannot be paid should not be written
+		err = domain.ErrAmountPrecision // even trailing zeros: nobody can pay such an amount
 	}
 	if err == nil && stroops == 0 {
 		err = errAmountZero
