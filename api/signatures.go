@@ -10,11 +10,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// jwksCaching is for how long receivers may keep the published keys. A key is published for
-// longer before it signs.
+// jwksCaching is how long receivers may cache the published keys. Keys are published for longer
+// than that before they sign.
 const jwksCaching = "public, max-age=3600"
 
-// jwkView is a public key as RFC 7517 has it; "OKP" is of RFC 8037.
+// jwkView is a public key in the format of RFC 7517. "OKP" is from RFC 8037.
 type jwkView struct {
 	Kty string `json:"kty"`
 	Crv string `json:"crv"`
@@ -28,7 +28,8 @@ type jwksView struct {
 	Keys []jwkView `json:"keys"`
 }
 
-// getJWKS answers with the deployment's public keys, in advance of their use. They check receipts.
+// getJWKS returns the deployment's public keys, which verify receipts. It includes keys that will
+// sign later.
 func (a *API) getJWKS(context.Context, *request) (reply, error) {
 	if a.SigningKeys == nil {
 		return jwks(nil), nil
@@ -36,9 +37,9 @@ func (a *API) getJWKS(context.Context, *request) (reply, error) {
 	return jwks(a.SigningKeys.Published()), nil
 }
 
-// getEndpointJWKS answers with an endpoint's public keys, in advance of their use, and during a
-// rotation with the former ones. Anyone may ask. An id without an endpoint has keys too, so the
-// answer reports rotations only.
+// getEndpointJWKS returns an endpoint's public keys, including keys that will sign later and,
+// during a rotation, the previous keys. It requires no API key. It also returns keys for an id
+// without an endpoint, so the response reveals nothing but rotations.
 func (a *API) getEndpointJWKS(_ context.Context, r *request) (reply, error) {
 	if !domain.IsID(domain.EndpointPrefix, r.subjectID) {
 		return reply{}, noSuch("endpoint")
@@ -64,7 +65,7 @@ func (a *API) getEndpointJWKS(_ context.Context, r *request) (reply, error) {
 
 func jwks(keys []PublicKey) reply {
 	view := jwksView{Keys: []jwkView{}}
-	caching := "" // an empty set is not kept: the first key signs at once
+	caching := "" // don't cache an empty set: the first key signs immediately
 	for _, k := range keys {
 		caching = jwksCaching
 		view.Keys = append(view.Keys, jwkView{
@@ -79,7 +80,7 @@ func jwks(keys []PublicKey) reply {
 	return reply{view: view, contentType: "application/jwk-set+json", caching: caching}
 }
 
-// readSignatures reads the names of signatures that an endpoint asks for.
+// readSignatures reads the names of the additional signatures of an endpoint.
 func readSignatures(v decode.Value) (asked domain.Signatures) {
 	elements, _ := v.Elements(len(domain.SignatureNames()))
 	for _, name := range words(elements,
@@ -89,8 +90,8 @@ func readSignatures(v decode.Value) (asked domain.Signatures) {
 	return asked
 }
 
-// judgeSignatures refuses a signature that nothing could make. What the endpoint has already
-// is not judged again, nor is a repeat.
+// judgeSignatures adds a fault for a signature that this deployment cannot create. It does not
+// check signatures that the endpoint already has, or retries.
 func (a *API) judgeSignatures(
 	asked *domain.Signatures, have domain.Signatures, repeated bool, faults *problem.Faults,
 ) {
