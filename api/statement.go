@@ -21,33 +21,31 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Bounds of a statement.
+// Limits of a statement.
 const (
-	ownWatchesMax = 10_000 // of a wallet that are looked at, the newest first
-	reasonsMax    = 20     // watches of which it is said why they took no payment
+	ownWatchesMax = 10_000 // watches of a wallet that are checked, newest first
+	reasonsMax    = 20     // watches for which reasons are returned
 )
 
-// Why a watch took no payment, besides the reasons of its rules (domain.Reason).
+// Reasons why a watch did not accept a payment, in addition to those of its rules (domain.Reason).
 const (
-	reasonWatchedLater = "WATCHED_LATER" // the ledger closed before the watch saw any
-	reasonNotReported  = "NOT_REPORTED"  // its eventTypes leave out verified payments
-	reasonRulesChanged = "RULES_CHANGED" // its rules take it now, and were changed since
+	reasonWatchedLater = "WATCHED_LATER" // the ledger closed before the watch covered any
+	reasonNotReported  = "NOT_REPORTED"  // its eventTypes exclude verified payments
+	reasonRulesChanged = "RULES_CHANGED" // its rules were changed since, and accept it now
 	reasonPending      = "PENDING"       // its event is not in the history yet
 	reasonExpired      = "EXPIRED"       // the ledger closed after the watch expired
-	reasonFulfilled    = "FULFILLED"     // the watch is for one payment, and took another
+	reasonFulfilled    = "FULFILLED"     // the watch is for one payment and accepted another
 )
 
-// statementQuery is a request for a statement.
 type statementQuery struct {
 	asset    string
 	from, to boundary
 	csv      bool
 	after    readmodel.StatementPosition
-	through  uint32 // of the first page; 0: this is it
+	through  uint32 // last ledger of the first page; 0: this is the first page
 	limit    int
 }
 
-// boundary is a ledger or a time.
 type boundary struct {
 	ledger uint32
 	millis int64
@@ -122,7 +120,7 @@ func (a *API) readStatementQuery(r *request) (*decode.Query, statementQuery, err
 	return q, asked, err
 }
 
-// assetForm and poolForm are names of balances: a code and its issuer, and shares in a pool.
+// assetForm matches a code and its issuer, and poolForm matches shares in a pool.
 var (
 	assetForm = regexp.MustCompile(`^([A-Za-z0-9]{1,12}):(G[A-Z2-7]{55})$`)
 	poolForm  = regexp.MustCompile(`^pool:[0-9a-f]{64}$`)
@@ -161,9 +159,9 @@ func boundaryParameter(q *decode.Query, name string) boundary {
 	return boundary{ledger: uint32(n)}
 }
 
-// findOwnWatches returns the caller's watches of the wallet that the path names, the newest first.
-// A watch that was deleted, or whose endpoint was, watches nothing: without another, the answer is
-// the same as for a wallet that nobody has ever watched.
+// findOwnWatches returns the caller's watches of the wallet in the path, newest first. A watch that
+// was deleted or has no endpoint does not count. If no watch is left, the response is the same as
+// for a wallet that was never watched.
 func (a *API) findOwnWatches(ctx context.Context, r *request) ([]domain.Watch, error) {
 	none := problem.New(problem.CodeNotFound, "Your account has no active watch of this wallet: "+
 		"create one to get statements of it.")
@@ -210,13 +208,13 @@ func (a *API) ownWatches(accountID, wallet string) (own []domain.Watch, err erro
 	return own, nil
 }
 
-// newStatement says which moves are asked for, and which the caller may see: those of ledgers that
-// a watch of its own saw, after recording began.
+// newStatement returns the filter for the requested moves that the caller may see: those in ledgers
+// that one of its watches covered, since recording started.
 func newStatement(
 	r *request, asked statementQuery, watches []domain.Watch, followed Followed,
 ) (client.Statement, readmodel.StatementFilter) {
 	var since uint32
-	var sinceMillis int64 // nothing that closed before was seen
+	var sinceMillis int64 // earlier ledgers were not seen
 	for _, w := range watches {
 		if w.LiveSince != 0 && (since == 0 || w.LiveSince < since) {
 			since, sinceMillis = w.LiveSince, w.CreatedAtMillis
@@ -244,7 +242,7 @@ func newStatement(
 		Balances:      []client.BalanceStatement{},
 		Data:          []client.BalanceMove{},
 	}
-	if since == 0 { // the follower has not met the watch yet
+	if since == 0 { // the follower has not seen the watch yet
 		f.FirstLedger, f.LastLedger = 1, 0
 		v.ThroughLedger = nil
 		v.BeginsLater = true
@@ -259,7 +257,7 @@ func newStatement(
 	return v, f
 }
 
-// fillStatement adds what the history has.
+// fillStatement adds the data from the history.
 func fillStatement(
 	v *client.Statement, s readmodel.Statement, watches []domain.Watch, asked statementQuery,
 ) {
@@ -318,7 +316,7 @@ func viewMove(m readmodel.Move, watches []domain.Watch) client.BalanceMove {
 	return v
 }
 
-// outOfTime returns why a watch takes no payment of a time, whatever its rules say.
+// outOfTime returns why a watch does not accept a payment at its time, regardless of the rules.
 func outOfTime(w domain.Watch, p domain.Payment) (reasons []string) {
 	if w.Expired(p.ClosedAtMillis) {
 		reasons = append(reasons, reasonExpired)
@@ -329,7 +327,7 @@ func outOfTime(w domain.Watch, p domain.Payment) (reasons []string) {
 	return reasons
 }
 
-// notTaken returns why a watch, as it is now, made no event of a payment.
+// notTaken returns why a watch, in its current state, created no event for a payment.
 func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	if w.LiveSince == 0 || w.LiveSince > p.Ledger {
 		return []string{reasonWatchedLater}
@@ -351,17 +349,18 @@ func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	return slices.Clip(reasons)
 }
 
-// statementColumns are the columns of a statement in CSV (RFC 4180).
+// statementColumns are the columns of a statement as CSV (RFC 4180).
 var statementColumns = []string{
 	"ledger", "ledgerClosedAt", "txHash", "operation", "asset", "kind", "before", "change", "after",
 	"unexplained", "payments", "eventIds", "notTaken",
 }
 
-// statementCSV writes the moves of the page. The next page is in the header Link (RFC 8288).
+// statementCSV returns the moves of a page as CSV. The Link header contains the next page (RFC
+// 8288).
 func statementCSV(v client.Statement, r *request, q *decode.Query) (reply, error) {
 	var body bytes.Buffer
 	w := csv.NewWriter(&body)
-	_ = w.Write(statementColumns) // into memory
+	_ = w.Write(statementColumns) // writes to memory
 	for _, m := range v.Data {
 		operation := ""
 		if m.Operation != nil {
