@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// countedMax bounds how long a statement waits for a ledger to count whose moves are recorded.
+	// countedMax bounds how long a statement waits for a recorded ledger to count.
 	countedMax = 2 * time.Second
-	// countedPoll is the time between looks at the follower's cursor.
+	// countedPoll is the interval between reads of the follower's cursor.
 	countedPoll = 20 * time.Millisecond
 )
 
-// findStatement reads a statement of the ledgers that count. Matches and moves of a ledger are
-// committed before it counts, so a webhook can arrive in between, and a statement that is requested
-// then would miss its payment. If moves of the wallet are recorded after the statement, it waits
-// for their ledger and reads again. A ledger that does not count in time, for example because the
-// follower died over it, is omitted, and so is one for which too many statements already wait:
-// throughLedger says so.
+// findStatement reads a statement of the ledgers that count. A ledger's matches and moves are
+// committed before the ledger counts, so a webhook can arrive in between, and a statement requested
+// at that moment would miss its payment. If there are recorded moves after the statement,
+// findStatement waits for their ledger and reads again. It omits a ledger that does not count in
+// time, for example because the follower died, or if too many statements are already waiting.
+// throughLedger shows this.
 func (a *API) findStatement(
 	ctx context.Context, r *request, asked statementQuery, watches []domain.Watch, followed Followed,
 ) (view client.Statement, f readmodel.StatementFilter, s readmodel.Statement, err error) {
@@ -47,8 +47,8 @@ func (a *API) findStatement(
 	}
 }
 
-// awaitCounted returns the follower's cursor once a ledger counts, or what it is after countedMax.
-// It gives back the account's place among those that wait.
+// awaitCounted returns the follower's cursor once the ledger counts, or the current cursor after
+// countedMax. It frees the account's place among the waiting statements.
 func (a *API) awaitCounted(
 	ctx context.Context, accountID string, now Followed, ledger uint32,
 ) (Followed, error) {
