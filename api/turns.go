@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// maxRunningInAll is of all accounts. With the bound of a page it bounds a node's memory.
+	// maxRunningInAll applies to all accounts together. With the limit of a page, it bounds a
+	// node's memory.
 	maxRunningInAll = 64
-	// turnMax bounds the wait for a turn. It uses up none of the time for the work.
+	// turnMax bounds the wait for a turn, which does not count toward the time for the work.
 	turnMax = 6 * time.Second
-	// answerMax bounds how long a client may take to read the answer to a request that has a turn: it
-	// is less than turnMax, so that those who wait outlast slow readers. Answers keep their turns
-	// until they are written, because turns bound the memory of answers.
+	// answerMax bounds how long a client may take to read the response to a request with a turn.
+	// Responses keep their turns until they are written, because turns bound the memory of
+	// responses. answerMax is less than turnMax, so that waiting requests outlast slow readers.
 	answerMax = 5 * time.Second
-	// turnRetrySeconds is when a request that got no turn may be repeated.
+	// turnRetrySeconds is when to retry a request that got no turn.
 	turnRetrySeconds = 1
 )
 
-// turns lets the keys of each account, and again its portal links, run a few reads and bulk
-// operations at once. Others wait in the order of their arrival, so that a flood of one account
+// turns lets the keys of each account, and separately its portal links, run a few reads and bulk
+// operations concurrently. Other requests wait in order of arrival, so a flood from one account
 // delays only its own requests.
 type turns struct {
 	all      *semaphore.Weighted
@@ -36,7 +37,7 @@ type turns struct {
 type holderTurns struct {
 	running *semaphore.Weighted
 	most    uint64 // how many may run: the account's quota
-	users   int    // requests that run or wait; with the last one, the entry goes
+	users   int    // requests that run or wait; the last one removes the entry
 }
 
 func newTurns() *turns {
@@ -46,16 +47,16 @@ func newTurns() *turns {
 	}
 }
 
-// turn is the turn of one request. The zero value takes none.
+// turn is the turn of one request. The zero value needs no turn.
 type turn struct {
 	of   *turns
 	by   holder
-	most uint64 // how many of the holder may run at once
+	most uint64 // how many of the holder's requests may run concurrently
 	own  *holderTurns
 	held bool
 }
 
-// users returns how many requests of a holder run or wait.
+// users returns how many of a holder's requests run or wait.
 func (t *turns) users(of holder) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +72,7 @@ func (t *turn) take(ctx context.Context) error {
 	defer cancel()
 	t.of.mu.Lock()
 	own, known := t.of.byHolder[t.by]
-	if !known || own.most != t.most { // after a change of the quota, earlier requests end on their own
+	if !known || own.most != t.most { // earlier requests finish on their own
 		own = &holderTurns{running: semaphore.NewWeighted(int64(t.most)), most: t.most} // #nosec G115
 		t.of.byHolder[t.by] = own
 	}
@@ -96,7 +97,7 @@ func (t *turn) take(ctx context.Context) error {
 	return nil
 }
 
-// end gives the turn back, if the request has one.
+// end frees the turn, if the request has one.
 func (t *turn) end() {
 	if !t.held {
 		return
@@ -115,8 +116,7 @@ func (t *turn) leave(own *holderTurns) {
 	}
 }
 
-// aside gives the turn back while a request only waits for something to happen, and takes another
-// afterwards.
+// aside frees the turn while a request only waits for something, and takes a new one afterwards.
 func (t *turn) aside(ctx context.Context, wait func() error) error {
 	if !t.held {
 		return wait()
