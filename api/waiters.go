@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// Bounds of the requests that wait for events, and of the statements that wait for a ledger to
-// count, at one node: each for themselves.
+// Limits for the requests that wait for events, and separately for the statements that wait for a
+// ledger to count, at one node.
 const (
 	maxWaiters        = 256
 	maxAccountWaiters = 16
@@ -17,9 +17,9 @@ const (
 	waiterRetrySeconds = 5
 )
 
-// waiters counts the requests that wait.
+// waiters counts waiting requests.
 type waiters struct {
-	ending context.Context // ends when the server stops
+	ending context.Context // canceled when the server stops
 	end    context.CancelFunc
 
 	mu        sync.Mutex
@@ -33,7 +33,7 @@ func newWaiters() *waiters {
 	return w
 }
 
-// enter takes a place for a request, or refuses it.
+// enter reserves a place for a request, or returns a problem.
 func (w *waiters) enter(accountID string) error {
 	taken := w.take(accountID)
 	if taken == "" {
@@ -44,7 +44,8 @@ func (w *waiters) enter(accountID string) error {
 		RetryAfter(waiterRetrySeconds)
 }
 
-// take takes a place for a request, unless they are taken: then it says by which.
+// take reserves a place for a request. If there is none, it returns a description of the requests
+// that occupy the places.
 func (w *waiters) take(accountID string) (taken string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,6 +69,6 @@ func (w *waiters) leave(accountID string) {
 	}
 }
 
-// EndWaits has requests that wait for events answer with what there is, and no other wait: for
-// http.Server.RegisterOnShutdown.
+// EndWaits makes requests that wait for events respond with what there is, and stops further waits.
+// It is for http.Server.RegisterOnShutdown.
 func (a *API) EndWaits() { a.waiters.end() }
