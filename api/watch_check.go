@@ -10,11 +10,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// reasonEndpointDeleted is why a watch reports nothing, until it gets another endpoint.
+// reasonEndpointDeleted is why a watch reports nothing until it gets another endpoint.
 const reasonEndpointDeleted = "ENDPOINT_DELETED"
 
-// checkWatch answers what the watch, as it is now, would make of a payment of this moment. The
-// rules that decide are those of the follower.
+// checkWatch returns what the watch would do with a payment made now. It applies the same rules as
+// the follower.
 func (a *API) checkWatch(_ context.Context, r *request) (reply, error) {
 	payment, err := readImagined(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *API) checkWatch(_ context.Context, r *request) (reply, error) {
 	return reply{view: view}, nil
 }
 
-// readImagined reads a payment to the watch's wallet that nobody has made.
+// readImagined reads a hypothetical payment to the watch's wallet.
 func readImagined(r *request) (domain.Payment, error) {
 	q := decode.NewQuery(r.http.URL, "amount", "asset", "memo", "memoType", "sender")
 	p := domain.Payment{
@@ -86,10 +86,10 @@ func readImaginedMemo(q *decode.Query) domain.Memo {
 			"memo and memoType belong together: give both, or neither")
 		return domain.Memo{}
 	case text == "" || memoType == "":
-		return domain.Memo{} // what is wrong with it is said
+		return domain.Memo{} // the faults were added above
 	}
 	memo, err := domain.ParseMemo(memoType, text)
-	if err != nil && !errors.Is(err, domain.ErrMemoType) { // of which OneOf has said it
+	if err != nil && !errors.Is(err, domain.ErrMemoType) { // OneOf has added the fault
 		q.Fault("memo", problem.FaultInvalidMemo, err.Error())
 	}
 	return memo
