@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Bounds of a watch's fields.
+// Limits of a watch's fields.
 const (
 	maxLabelCharacters = 256
 	maxAssets          = 100
@@ -31,11 +31,11 @@ func viewFulfilled(w domain.Watch) *client.Fulfilment {
 	}
 }
 
-// watchStatus is whether a watch takes payments, and can deliver them.
+// watchStatus is whether a watch accepts payments and can deliver their events.
 type watchStatus string
 
-// A watch outlives its endpoint, and matches nothing until it gets another. One that is fulfilled
-// takes nothing more, whatever else is the matter with it.
+// A watch outlives its endpoint, and matches nothing until it gets another one. A fulfilled watch
+// accepts no more payments, regardless of its other states.
 const (
 	watchActive          watchStatus = "active"
 	watchEndpointDeleted watchStatus = "endpoint_deleted"
@@ -43,7 +43,7 @@ const (
 	watchFulfilled       watchStatus = "fulfilled"
 )
 
-// viewWatch converts a watch to the form of the specification's "Watch".
+// viewWatch converts a watch to the form in the specification ("Watch").
 func viewWatch(w domain.Watch, status watchStatus) client.Watch {
 	v := client.Watch{
 		ID:              w.ID,
@@ -68,15 +68,14 @@ func viewWatch(w domain.Watch, status watchStatus) client.Watch {
 	return v
 }
 
-// watchBody is the body of a request to create or change a watch, without its wallet. Fields that a
-// change does not name are nil.
+// watchBody is the body of a request to create or update a watch, without the wallet. Fields that
+// an update omits are nil.
 type watchBody struct {
 	domain.WatchChange
-	completed bool // a rule was merged into the watch's
+	completed bool // a rule was merged into the existing rule
 }
 
-// fields lists the fields of a watch, besides its wallet. Fields that a rule does not name
-// are the watch's.
+// fields returns the fields of a watch, except the wallet. Rules are merged into the existing ones.
 func (b *watchBody) fields(have domain.Watch) []decode.Field {
 	amount, memo := viewAmountRule(have.Rules.Amount), viewMemoRule(have.Rules.Memo)
 	return []decode.Field{
@@ -105,7 +104,7 @@ func (b *watchBody) complete(v decode.Value, have map[string]string) decode.Valu
 	return merged
 }
 
-// decodeNewWatch decodes the body of a creation. An invalid endpoint id is left empty.
+// decodeNewWatch decodes the body of a creation. An invalid endpoint id becomes "".
 func decodeNewWatch(body []byte) (domain.Watch, *problem.Faults) {
 	var b watchBody
 	var wallet string
@@ -135,8 +134,8 @@ func decodeNewWatch(body []byte) (domain.Watch, *problem.Faults) {
 	}, faults
 }
 
-// refuseRejections adds a fault if a watch for one payment is to report payments that fail its
-// rules: it has one event.
+// refuseRejections adds a fault if a watch for one payment is to report rejected payments, because
+// such a watch has only one event.
 func refuseRejections(once bool, types *[]domain.EventType, faults *problem.Faults) {
 	if once && types != nil && slices.Contains(*types, domain.PaymentRejected) {
 		faults.Add("/eventTypes", problem.FaultNotAllowed,
@@ -144,7 +143,7 @@ func refuseRejections(once bool, types *[]domain.EventType, faults *problem.Faul
 	}
 }
 
-// orZero returns the value of a field, or the zero value if it was not read.
+// orZero returns the value of a field, or the zero value if the field was not read.
 func orZero[T any](v *T) (value T) {
 	if v != nil {
 		value = *v
@@ -152,9 +151,9 @@ func orZero[T any](v *T) (value T) {
 	return value
 }
 
-// decodeWatchPatch decodes a merge patch: named fields change, null restores a field's
-// default. A rule that names no kind, or its present one, is merged into the rule; one of
-// another kind replaces it.
+// decodeWatchPatch decodes a merge patch: fields that are present change, and null restores a
+// field's default. A rule without a kind, or with the current kind, is merged into the rule. A rule
+// with another kind replaces it.
 func decodeWatchPatch(
 	body []byte, have domain.Watch, shown decode.Shown,
 ) (b watchBody, faults *problem.Faults) {
@@ -180,7 +179,7 @@ func refuseOtherWallet(v decode.Value, have string) {
 }
 
 func readWallet(v decode.Value) string {
-	if text, isText := v.Peek(); isText && looksLikeSecretKey(text) { // however long
+	if text, isText := v.Peek(); isText && looksLikeSecretKey(text) { // of any length
 		refuseSecretKey(v)
 		return ""
 	}
@@ -191,7 +190,7 @@ func readWallet(v decode.Value) string {
 	return wallet
 }
 
-// checkAddress reports whether an address is valid, and adds what is wrong with it.
+// checkAddress reports whether an address is valid. If not, it adds a fault.
 func checkAddress(v decode.Value, s string, faultOf func(string) (string, string)) bool {
 	code, detail := faultOf(s)
 	if code != "" {
