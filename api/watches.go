@@ -19,7 +19,7 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		_, made, err := a.Directory.Watch(id)
 		return made, err
 	})
-	if !repeated || r.caller.endpointID != "" { // what such a link names is checked again
+	if !repeated || r.caller.endpointID != "" { // a link for one endpoint is checked even for a retry
 		if err := a.checkEndpoint(ctx, r, watch.EndpointID, faults); err != nil {
 			return reply{}, err
 		}
@@ -64,8 +64,8 @@ func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	return watchActive, nil
 }
 
-// presentStatus returns a watch's status, given that of its endpoint. Whether a payment came in
-// time depends on when its ledger closed; this uses the clock.
+// presentStatus returns a watch's status for the status of its endpoint. Whether a payment is in
+// time depends on its ledger's close time, but the status uses the clock.
 func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
 	switch {
 	case w.Fulfilled.Is():
@@ -76,8 +76,8 @@ func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
 	return endpoint
 }
 
-// showWatch converts what a caller may see of a watch, with its present status. An answer of the
-// engine may have it at an endpoint that it was not found at.
+// showWatch returns the part of a watch that the caller may see, with its current status. In the
+// engine's answer, the watch may have moved to another endpoint since it was found.
 func (a *API) showWatch(r *request, w domain.Watch) (client.Watch, error) {
 	if !r.caller.sees(w.EndpointID) {
 		return client.Watch{}, noSuch("watch")
@@ -143,10 +143,10 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		}
 	}
 	if patch.completed && update.IfRevision == 0 {
-		update.IfRevision = r.watch.Revision // the revision that was merged into
+		update.IfRevision = r.watch.Revision // the revision that the rule was merged into
 	}
 	if r.missing != "" || unjudged {
-		update.IfRevision = decode.NoRevision // it must be a repeat, or have no effect
+		update.IfRevision = decode.NoRevision // must be a retry, or have no effect
 	}
 	assets := r.watch.Rules.Assets
 	if patch.Assets != nil {
@@ -173,8 +173,8 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, err
 }
 
-// twinOf returns a warning if another watch of the account has the same wallet and endpoint. Two
-// are valid, but usually the second is a mistake.
+// twinOf returns a warning if the account has another watch with the same wallet and endpoint. This
+// is valid, but usually a mistake.
 func (a *API) twinOf(w domain.Watch) []string {
 	page, _, err := a.Directory.Watches(readmodel.WatchFilter{
 		AccountID: w.AccountID, WalletAddress: w.WalletAddress, EndpointID: w.EndpointID,
@@ -187,8 +187,8 @@ func (a *API) twinOf(w domain.Watch) []string {
 	return nil
 }
 
-// judgeNewEndpoint checks whether a watch may get another endpoint. For a repeat, the
-// result of the first time counts: unjudged reports that the endpoint would be refused now.
+// judgeNewEndpoint checks whether a watch may get another endpoint. For a retry, the first result
+// counts: unjudged reports that the endpoint would be refused now.
 func (a *API) judgeNewEndpoint(
 	ctx context.Context, r *request, id *string, faults *problem.Faults,
 ) (unjudged bool, err error) {
