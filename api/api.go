@@ -199,7 +199,6 @@ const (
 	narrows
 )
 
-// routes returns all operations.
 func (a *API) routes() []route {
 	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
 	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
@@ -261,7 +260,6 @@ func (a *API) routes() []route {
 	}...)
 }
 
-// openRoutes returns the operations that need no key.
 func (a *API) openRoutes() []route {
 	get := []string{http.MethodGet, http.MethodHead}
 	const noBody = decode.BodyIgnored
