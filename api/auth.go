@@ -25,7 +25,6 @@ type caller struct {
 	endpointID      string // the only endpoint of the link; empty: the whole account
 }
 
-// directoryRetrySeconds is when to retry at a node that was behind.
 const directoryRetrySeconds = 1
 
 // authenticate admits a request if its key has the permission and its account is within the rate
