@@ -39,7 +39,6 @@ func viewBackfill(b domain.Backfill) *client.Backfill {
 	return v
 }
 
-// decodeBackfill decodes the range of ledgers for a backfill.
 func decodeBackfill(body []byte) (b domain.BackfillWatch, faults *problem.Faults) {
 	faults = decode.Object(body,
 		decode.Into("from", &b.From, func(v decode.Value) uint32 {
