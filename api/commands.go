@@ -16,7 +16,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// writeRetrySeconds is when to retry a write that was not answered or not accepted.
 const writeRetrySeconds = 2
 
 // newCommandID returns the id of a request's command. With an Idempotency-Key the id is derived
@@ -85,7 +84,6 @@ func notAnswered(r *request, id string, body domain.CommandBody, err error) *pro
 	return p
 }
 
-// refusalIn returns the problem of a rejected command, or nil if the command was not rejected.
 func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 	rejection := result.Answer.Rejection
 	switch {
@@ -193,7 +191,6 @@ func isProblem(err error, code string) bool {
 	return errors.As(err, &p) && p.Code == code
 }
 
-// sentence turns a detail into a sentence.
 func sentence(s string) string {
 	if s == "" {
 		return ""
@@ -201,7 +198,6 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
-// maxRemembered bounds how many of its answers a node remembers.
 const maxRemembered = 16_384
 
 // warnings remembers the warnings in this node's responses to writes that may be retried. A retry
