@@ -162,7 +162,6 @@ func narrowedWatchSteps(
 	return page
 }
 
-// judgeLinkEndpoint adds a fault if the link's endpoint does not belong to the caller.
 func (a *API) judgeLinkEndpoint(
 	ctx context.Context, r *request, id string, faults *problem.Faults,
 ) error {
