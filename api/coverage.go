@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// ledgersRetrySeconds is when to retry reading the follower's cursor.
 const ledgersRetrySeconds = 2
 
 func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
@@ -15,7 +14,6 @@ func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
 	return reply{view: viewCoverage(f)}, err
 }
 
-// followed returns the progress of following ledgers.
 func (a *API) followed(ctx context.Context) (Followed, error) {
 	f, err := a.Ledgers.Followed(ctx)
 	if err != nil {
