@@ -135,7 +135,6 @@ func decodeEndpointPatch(
 	return b, faults
 }
 
-// create returns the command that creates an endpoint from a body without faults.
 func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 	return domain.CreateEndpoint{
 		EndpointID: id,
