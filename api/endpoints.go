@@ -294,7 +294,6 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 	return deleted, err
 }
 
-// delete submits a deletion and waits until this node has read it.
 func (a *API) delete(
 	ctx context.Context, r *request, body domain.CommandBody,
 	gone func(context.Context, string) error,
@@ -351,7 +350,6 @@ func (a *API) changeEndpoint(
 	return answer, err
 }
 
-// decodeTest decodes the type of a test event. The body is optional.
 func decodeTest(r *request) (body domain.TestEndpoint, err error) {
 	body.EndpointID = r.subjectID
 	if len(r.body) == 0 {
