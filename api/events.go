@@ -17,7 +17,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// historyRetrySeconds is when to retry a read of the history.
 const historyRetrySeconds = 2
 
 // deliveryPart holds the fields that GET /v1/events/{id} adds to the event's body.
@@ -92,7 +91,6 @@ func readEventFilter(r *request) (*decode.Query, readmodel.EventFilter) {
 	return q, eventFilterOf(r, q)
 }
 
-// eventFilters returns the names of the event filters.
 func eventFilters() []string {
 	return []string{
 		"endpointId", "watchId", "walletAddress", "type", "state", "since", "until",
@@ -130,13 +128,11 @@ func eventFilterOf(r *request, q *decode.Query) readmodel.EventFilter {
 	return f
 }
 
-// listedEvent is an event in a list, and its position.
 type listedEvent struct {
 	at   readmodel.Position
 	text jsontext.Value
 }
 
-// viewEvents converts events to the form in lists.
 func (a *API) viewEvents(r *request, page []readmodel.Event) ([]listedEvent, error) {
 	views := make([]listedEvent, 0, len(page))
 	known := make(map[string]bool) // whether deliveries are held, by endpoint
@@ -226,7 +222,6 @@ func viewAttempt(a readmodel.Attempt) client.Attempt {
 	}
 }
 
-// storedBodyBytes is how much of a response body is stored.
 const storedBodyBytes = 1024
 
 // withoutCutRune removes an incomplete last character. The receiver sent the rest, but it was not
