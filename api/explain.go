@@ -31,7 +31,6 @@ const (
 
 var transactionForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// explanation collects what is known about a transaction.
 type explanation struct {
 	api      *API
 	request  *request
@@ -121,7 +120,6 @@ func (e *explanation) add(paid readmodel.Paid, watches []domain.Watch) error {
 	return nil
 }
 
-// showEvent adds the event that a watch created for a payment.
 func showEvent(v client.ExplainedWatch, event readmodel.PaidEvent) client.ExplainedWatch {
 	v.EventID, v.EventType = &event.ID, pointer(string(event.Type))
 	v.Reasons = reasonsOf(event.Reasons, "")
@@ -228,7 +226,6 @@ func (e *explanation) askNetwork(ctx context.Context) error {
 	return nil
 }
 
-// conclude sets the outcome of the transaction.
 func (e *explanation) conclude() {
 	v := &e.view
 	for _, p := range v.Payments {
@@ -290,7 +287,6 @@ var reasonDetails = map[string]string{
 	outcomeNotRead: "The service has not read this ledger yet.",
 }
 
-// memoText returns a memo as events show it.
 func memoText(m domain.Memo) *string {
 	if m.Type == domain.MemoNone {
 		return nil
