@@ -35,7 +35,6 @@ func refuseSecret(v decode.Value, text string) bool {
 	return true
 }
 
-// refuseSecretKey adds a fault for a secret key given as an address.
 func refuseSecretKey(v decode.Value) { v.Fault(secretKeyFault()) }
 
 func secretKeyFault() (code, detail string) {
