@@ -103,10 +103,8 @@ type selection struct {
 	dryRun bool          // only count the events
 }
 
-// filtered reports whether at least one filter was given.
 func (s selection) filtered() bool { return len(s.values.Names()) > 0 }
 
-// decodeSelection decodes a body with the named filters and other fields.
 func decodeSelection(
 	r *request, names []string, others ...decode.Field,
 ) (s selection, faults *problem.Faults) {
