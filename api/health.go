@@ -109,7 +109,6 @@ func (h health) rank(e domain.Endpoint) int64 {
 	return int64(place)*2*scale + int64(of.Day.Rate()*scale)
 }
 
-// place returns an endpoint's position in a list sorted by health.
 func (h health) place(e domain.Endpoint) readmodel.Position {
 	return readmodel.Position{CreatedAtMillis: h.rank(e), ID: e.ID}
 }
