@@ -65,7 +65,6 @@ type deliveryThen struct {
 	MovedTo       *string               `json:"movedTo"`
 }
 
-// attemptThen is the last attempt so far.
 type attemptThen struct {
 	Number      int                  `json:"number"`
 	SentAt      time.Time            `json:"sentAt"`
@@ -177,7 +176,6 @@ func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 	})
 }
 
-// object describes how to read and show the history of one kind of object.
 type object[S any] struct {
 	what, prefix string
 	read         func(context.Context, readmodel.StepFilter) (readmodel.StepPage[S], error)
@@ -245,7 +243,6 @@ func whyNoFacts[S any](ctx context.Context, a *API, r *request, of object[S]) er
 	return cmp.Or(err, readmodel.ErrNotFound)
 }
 
-// stepsError returns the problem of a history that cannot be folded.
 func stepsError(what string, expires bool, err error) error {
 	switch {
 	case errors.Is(err, readmodel.ErrNotFound):
