@@ -88,7 +88,6 @@ func readCIDRs(v decode.Value) []string {
 	}, "is the same network as element %d")
 }
 
-// parseCIDR normalizes a network or a single address.
 func parseCIDR(s string) (string, bool) {
 	if !strings.Contains(s, "/") {
 		address, err := netip.ParseAddr(s)
