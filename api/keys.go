@@ -93,7 +93,6 @@ func (a *API) earliestEnd(r *request) (millis int64) {
 	return a.Now().UnixMilli()
 }
 
-// mayGive refuses permissions that the caller's key does not have.
 func mayGive(r *request, permissions []domain.Permission, to string) error {
 	for _, p := range permissions {
 		if !slices.Contains(r.caller.permissions, p) {
@@ -218,10 +217,8 @@ func (a *API) revokeKey(ctx context.Context, r *request) (reply, error) {
 	return reply{status: http.StatusNoContent, replayed: result.Replayed}, nil
 }
 
-// useEvery is the minimum interval between records of a key's use.
 const useEvery = time.Minute
 
-// keyUsage records when this node last recorded the use of each key.
 type keyUsage struct {
 	mu   sync.Mutex
 	byID *lru.Cache[string, time.Time]
