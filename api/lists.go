@@ -30,7 +30,6 @@ func newListQuery(r *request, names ...string) *decode.Query {
 	return decode.NewQuery(r.http.URL, append(names, "limit", "cursor")...)
 }
 
-// idParameter reads an optional id.
 func idParameter(q *decode.Query, name, prefix string) string {
 	s := q.Text(name)
 	if s != "" && !domain.IsID(prefix, s) {
