@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// catchUpTimeout bounds the wait for writes of other nodes.
 const catchUpTimeout = 2 * time.Second
 
 // lookUp looks up an object. If it is missing, lookUp tries again once this node has read
@@ -70,7 +69,6 @@ func (a *API) findEndpoint(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// ownEndpoint finds one of the caller's endpoints.
 func (a *API) ownEndpoint(r *request, id string) (domain.Endpoint, bool, error) {
 	e, found, err := a.Directory.Endpoint(id)
 	return e, found && e.AccountID == r.caller.accountID && !e.Deleted() && r.caller.sees(e.ID), err
@@ -100,7 +98,6 @@ func (a *API) findWatch(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// ownWatch finds one of the caller's watches.
 func (a *API) ownWatch(r *request, id string) (domain.Watch, bool, error) {
 	w, found, err := a.Directory.Watch(id)
 	return w, found && w.AccountID == r.caller.accountID && !w.Deleted() &&
@@ -159,7 +156,6 @@ func expired() *problem.Problem {
 		"The event is too old to be sent again: its body is no longer kept.")
 }
 
-// historyError returns the problem for a history that cannot be read now.
 func historyError(err error) error {
 	unavailable := func(code, detail string) error {
 		return problem.New(code, detail+" Repeat the request after the time in Retry-After.").
