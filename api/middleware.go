@@ -91,7 +91,6 @@ func traceID(h http.Header) string {
 	return ""
 }
 
-// refuse responds with a problem.
 func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
 	r.problem = p
 	p.RequestID = r.id
@@ -114,7 +113,6 @@ func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
 	}.write(w)
 }
 
-// refusing returns a handler that always responds with a problem.
 func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *problem.Problem) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, requestOf(r), why(w, r))
@@ -213,7 +211,6 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
 	status    int
