@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// checkTimeout bounds each readiness check.
 const checkTimeout = 2 * time.Second
 
 func (a *API) getOpenAPI(context.Context, *request) (reply, error) {
@@ -81,7 +80,6 @@ func (a *API) getVectors(context.Context, *request) (reply, error) {
 	return reply{body: schemas.SignatureVectors}, nil
 }
 
-// getDocs returns the documentation page or a file that it loads.
 func (a *API) getDocs(_ context.Context, r *request) (reply, error) {
 	answer := reply{contentType: "text/html; charset=utf-8", policy: docsPolicy}
 	file := mux.Vars(r.http)["file"]
