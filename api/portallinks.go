@@ -16,7 +16,6 @@ const (
 	maxPortalSec     = 24 * 3600
 )
 
-// portalLink holds the requested grants of a link.
 type portalLink struct {
 	permissions []domain.Permission
 	endpointID  string // empty: the whole account
