@@ -46,7 +46,6 @@ func endpointCounts(e domain.Endpoint) domain.Counts {
 	return c
 }
 
-// getAccount returns the caller's account with its usage and quotas.
 func (a *API) getAccount(_ context.Context, r *request) (reply, error) {
 	account, _, err := a.Directory.Account(r.caller.accountID)
 	if err != nil {
