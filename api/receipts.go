@@ -52,7 +52,6 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view}, nil
 }
 
-// receiptSigners returns the keys that sign a receipt now.
 func (a *API) receiptSigners() (keys []domain.Secret, err error) {
 	if a.SigningKeys != nil {
 		keys, err = a.SigningKeys.Signers(a.Now().UnixMilli())
