@@ -10,7 +10,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// replay is a request to queue deliveries again.
 type replay struct {
 	domain.ReplayEndpoint
 	selection
