@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// reply is a successful response.
 type reply struct {
 	status      int    // 0: 200
 	contentType string // empty: application/json
@@ -27,7 +26,6 @@ type reply struct {
 	body        []byte // used if there is no view
 }
 
-// encode encodes the view as the body.
 func (answer *reply) encode() (err error) {
 	if answer.view == nil {
 		return nil
@@ -81,7 +79,6 @@ var wire = json.JoinOptions(json.Deterministic(true), jsontext.PreserveRawString
 
 func marshal(view any) (jsontext.Value, error) { return json.Marshal(view, wire) }
 
-// encoded returns a view as clients receive it.
 func encoded(view any) jsontext.Value {
 	text, err := marshal(view)
 	if err != nil {
