@@ -17,10 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// overloadRetrySeconds is when to retry at an overloaded node.
 const overloadRetrySeconds = 1
 
-// request is a request in progress.
 type request struct {
 	http           *http.Request
 	id             string
