@@ -25,7 +25,6 @@ const (
 	maxCursor       = 512
 )
 
-// decodeResend decodes the filters and the cursor of a resend.
 func (a *API) decodeResend(r *request) (s selection, after *readmodel.Position, err error) {
 	var cursor string
 	s, faults := decodeSelection(r, eventFilters(),
