@@ -126,7 +126,6 @@ var (
 	poolForm  = regexp.MustCompile(`^pool:[0-9a-f]{64}$`)
 )
 
-// balanceParameter reads the name of a balance.
 func balanceParameter(q *decode.Query, name string) string {
 	s := q.Text(name)
 	asset := assetForm.FindStringSubmatch(s)
@@ -145,7 +144,6 @@ func balanceParameter(q *decode.Query, name string) string {
 
 var ledgerForm = regexp.MustCompile(`^[0-9]+$`)
 
-// boundaryParameter reads a ledger or a time.
 func boundaryParameter(q *decode.Query, name string) boundary {
 	s := q.Get(name)
 	if !ledgerForm.MatchString(s) {
@@ -257,7 +255,6 @@ func newStatement(
 	return v, f
 }
 
-// fillStatement adds the data from the history.
 func fillStatement(
 	v *client.Statement, s readmodel.Statement, watches []domain.Watch, asked statementQuery,
 ) {
