@@ -56,7 +56,6 @@ type turn struct {
 	held bool
 }
 
-// users returns how many of a holder's requests run or wait.
 func (t *turns) users(of holder) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +65,6 @@ func (t *turns) users(of holder) uint64 {
 	return 0
 }
 
-// take waits for a turn.
 func (t *turn) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, turnMax)
 	defer cancel()
@@ -97,7 +95,6 @@ func (t *turn) take(ctx context.Context) error {
 	return nil
 }
 
-// end frees the turn, if the request has one.
 func (t *turn) end() {
 	if !t.held {
 		return
