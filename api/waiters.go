@@ -17,7 +17,6 @@ const (
 	waiterRetrySeconds = 5
 )
 
-// waiters counts waiting requests.
 type waiters struct {
 	ending context.Context // canceled when the server stops
 	end    context.CancelFunc
