@@ -47,7 +47,6 @@ func (a *API) checkWatch(_ context.Context, r *request) (reply, error) {
 	return reply{view: view}, nil
 }
 
-// readImagined reads a hypothetical payment to the watch's wallet.
 func readImagined(r *request) (domain.Payment, error) {
 	q := decode.NewQuery(r.http.URL, "amount", "asset", "memo", "memoType", "sender")
 	p := domain.Payment{
