@@ -52,7 +52,6 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// statusOf returns whether a watch's endpoint still exists.
 func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	e, found, err := a.Directory.Endpoint(w.EndpointID)
 	if err != nil {
