@@ -15,7 +15,6 @@ type Fact struct {
 	State   json.RawMessage `json:"state"` // a JSON object
 }
 
-// factWords maps fact names to descriptions.
 var factWords = map[string]string{
 	"EndpointCreated": "Created", "EndpointUpdated": "Changed", "SecretRotated": "Secret rotated",
 	"SecretsResealed": "Secrets re-encrypted", "EndpointDisabled": "Disabled",

@@ -85,7 +85,6 @@ type AmountRule struct {
 // String describes the rule, such as "range 1 9".
 func (r AmountRule) String() string { return words(r.Kind, r.Amount, r.Min, r.Max) }
 
-// words joins the nonempty strings.
 func words(list ...string) string {
 	return strings.Join(strings.Fields(strings.Join(list, " ")), " ")
 }

@@ -44,7 +44,6 @@ func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error)
 	return body, nil
 }
 
-// checkBodyHeaders checks what it can before reading the body.
 func checkBodyHeaders(r *http.Request, kind BodyKind) error {
 	if r.ContentLength > maxBodyBytes {
 		return tooLarge()

@@ -94,7 +94,6 @@ type kind struct {
 	title  string
 }
 
-// kinds maps each code to its status and title.
 var kinds = map[string]kind{
 	CodeMalformedJSON:     {http.StatusBadRequest, "The body is not well-formed JSON"},
 	CodeInvalidHeader:     {http.StatusBadRequest, "A header is not valid"},

@@ -83,16 +83,13 @@ func verifierOf(public ed25519.PublicKey) (note.Verifier, error) {
 	return note.NewVerifier(text)
 }
 
-// signer signs notes with one of the deployment's keys.
 type signer struct {
 	note.Verifier
 	private ed25519.PrivateKey
 }
 
-// Sign implements note.Signer.
 func (s signer) Sign(text []byte) ([]byte, error) { return ed25519.Sign(s.private, text), nil }
 
-// sign returns the checkpoint as a signed note.
 func (c Checkpoint) sign(keys []domain.Secret) (string, error) {
 	signers := make([]note.Signer, len(keys))
 	for i, key := range keys {

@@ -59,7 +59,6 @@ type Attempt struct {
 	Proof           tlog.RecordProof `json:"proof"`
 }
 
-// show returns an attempt in the receipt's format.
 func show(r domain.AttemptRecord, leaf int64, proof tlog.RecordProof) Attempt {
 	return Attempt{
 		EndpointID:      r.EndpointID,
@@ -84,7 +83,6 @@ func nonNil(proof []tlog.Hash) []tlog.Hash {
 	return proof
 }
 
-// record is the inverse of show.
 func (a Attempt) record(eventID string) (domain.AttemptRecord, error) {
 	r := domain.AttemptRecord{
 		EventID:        eventID,

@@ -127,7 +127,6 @@ func CheckTest(t client.TestResult) error {
 		"any event", r.Answer(), remedyOf(r))
 }
 
-// remedyOf suggests what to do about a failed test.
 func remedyOf(r domain.AttemptResult) string {
 	switch {
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:

@@ -70,7 +70,6 @@ func ShowEvents(w io.Writer, l client.List[client.Event]) {
 	cli.More(w, l.NextCursor)
 }
 
-// lastText returns the result of the last attempt of a listed delivery.
 func lastText(d client.Delivery) any {
 	if d.LastError == nil && d.LastStatusCode != nil {
 		return fmt.Sprint("HTTP ", *d.LastStatusCode)

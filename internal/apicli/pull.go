@@ -132,7 +132,6 @@ func OpenPullFile(path, endpointID string) (*PullFile, error) {
 	return p, nil
 }
 
-// resume seeks to the position of the next line.
 func (p *PullFile) resume(endpointID string) error {
 	size, err := p.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {

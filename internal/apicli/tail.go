@@ -196,7 +196,6 @@ func (t *Tail) list(
 	return events, false, nil
 }
 
-// tellLost reports how many pending events were forgotten to make room for others.
 func (t *Tail) tellLost() {
 	if t.lost > 0 {
 		fmt.Fprintf(t.Tell, "too many pending events: changes of %d of them are no longer shown "+
@@ -205,7 +204,6 @@ func (t *Tail) tellLost() {
 	t.lost = 0
 }
 
-// round shows what happened since the last round.
 func (t *Tail) round(ctx context.Context) error {
 	defer t.tellLost()
 	filter := t.Filter
@@ -292,7 +290,6 @@ func (t *Tail) due() (ids []string) {
 	return ids
 }
 
-// show shows what changed since the event was last shown.
 func (t *Tail) show(e client.Event) error {
 	known, was := t.known.Get(e.ID)
 	if !was {
@@ -365,7 +362,6 @@ func (t *Tail) write(l TailLine) (err error) {
 	return nil
 }
 
-// text formats the line for users.
 func (l TailLine) text() string {
 	said := fmt.Sprintf("%s  %s  %s  %s  ", l.Time.Local().Format(time.TimeOnly), l.EventID,
 		cli.OneLine(l.Type), l.EndpointID)
@@ -392,7 +388,6 @@ func (l TailLine) text() string {
 	return said
 }
 
-// paid describes the payment of an event, if it has one.
 func paid(data json.RawMessage) string {
 	if amount := readPaid(data).amount(); amount != "" {
 		return cli.OneLine(": " + amount)

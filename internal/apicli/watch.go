@@ -108,7 +108,6 @@ func NothingToChange(patch client.Patch) error {
 // noExpiry is the value of --expires-at that removes the expiry.
 const noExpiry = "none"
 
-// expiry returns when the watch expires, or nil if it does not.
 func (f *Watch) expiry() (*time.Time, error) {
 	switch {
 	case f.flags.Changed("expires-at") && f.flags.Changed("expires-in"):
@@ -246,7 +245,6 @@ func FollowBackfill(
 	}
 }
 
-// backfillText formats the progress of a backfill as one line.
 func backfillText(b *client.Backfill) string {
 	switch {
 	case b == nil:

@@ -115,8 +115,6 @@ func (l Line) prepare(began *bool) {
 	})
 }
 
-// settle sets the flags that are not on the command line from variables, secrets and the config
-// file. It then reports all faults together, including those of the command's PreRunE.
 func (l Line) settle(c *cobra.Command, args []string) error {
 	if c.HasSubCommands() {
 		return nil // only prints its help
@@ -179,7 +177,6 @@ func isRequired(f *pflag.Flag) bool {
 	return slices.Equal(f.Annotations[cobra.BashCompOneRequiredFlag], []string{"true"})
 }
 
-// flagFault rewords pflag's errors.
 func (l Line) flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -229,7 +226,6 @@ func Form(f *pflag.Flag) string {
 	return "must be of the form " + f.Value.Type()
 }
 
-// helpCommand is like cobra's, except that an unknown topic is an error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -344,7 +340,6 @@ func DidYouMean(word string, names []string, before string) string {
 	return "; did you mean " + before + strings.Join(nearest, " or "+before) + "?"
 }
 
-// flagsToldMost bounds the flags suggested for an unknown flag.
 const flagsToldMost = 4
 
 // didYouMeanFlag returns a suggestion to append to an error about an unknown flag. Some commands

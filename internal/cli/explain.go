@@ -58,8 +58,6 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	return text
 }
 
-// requests matches what Kafka errors say about the failed request. That doesn't help a user who
-// cannot reach a broker.
 var requests = regexp.MustCompile(`asking for the (offsets of topic [^ :]+|brokers): |` +
 	`no answer that counts: |context deadline exceeded; the last try: |unable to dial: `)
 
@@ -101,7 +99,6 @@ func noBroker(e unreachedError) string {
 	return said
 }
 
-// brokerCause explains why a broker cannot be reached, and what to do.
 func brokerCause(err error, address string) string {
 	var dialing *net.OpError
 	var name *net.DNSError
@@ -122,8 +119,6 @@ func brokerCause(err error, address string) string {
 	return cause(errors.New(strings.TrimPrefix(withoutPackages(err), "unable to dial: ")), address)
 }
 
-// packages lists the packages whose errors start with the package's name. The name is only useful
-// in logs, so it is removed for users.
 var packages = []string{
 	"api", "broker", "client", "commands", "console", "directory", "domain", "egress",
 	"engine", "follower", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
@@ -180,7 +175,6 @@ func loginFault(err error) error {
 	return err
 }
 
-// loginAdvice explains a rejected login and what to do, depending on the flags.
 func loginAdvice(err error, flags *pflag.FlagSet) string {
 	given := func(name string) bool { return flags.Changed(name) }
 	advice := "the brokers rejected the login: "
@@ -207,7 +201,6 @@ func loginAdvice(err error, flags *pflag.FlagSet) string {
 		"; if they require TLS, set --kafka-tls, or --kafka-ca-file for a private certificate authority"
 }
 
-// base returns the scheme and host of an address.
 func base(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -216,7 +209,6 @@ func base(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// cause explains why a connection failed, and what to do.
 func cause(err error, address string) string {
 	var name *net.DNSError
 	var record tls.RecordHeaderError
@@ -241,7 +233,6 @@ func cause(err error, address string) string {
 	return strings.ReplaceAll(err.Error(), address, "it")
 }
 
-// refusal formats an API error, and names the flag of each fault.
 func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	var lines []string
 	for _, f := range p.Errors {
@@ -265,7 +256,6 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	return p.Detail
 }
 
-// keyRefused explains where the rejected key came from, and what to do.
 func keyRefused(flags *pflag.FlagSet) string {
 	key, dir := flags.Lookup("api-key"), flags.Lookup("data-dir")
 	switch {
@@ -279,7 +269,6 @@ func keyRefused(flags *pflag.FlagSet) string {
 	return "the service rejected the API key"
 }
 
-// prefixes maps the kinds of objects in API errors to their id prefixes.
 var prefixes = map[string]string{
 	"endpoint": "ep_",
 	"watch":    "wat_",
@@ -312,7 +301,6 @@ func noEndpoint(id string) string {
 		"; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` creates one")
 }
 
-// one adds the indefinite article to a noun.
 func one(noun string) string {
 	if strings.ContainsAny(noun[:1], "aeiou") {
 		return "an " + noun
@@ -320,7 +308,6 @@ func one(noun string) string {
 	return "a " + noun
 }
 
-// isID reports whether an id has this prefix and the right length.
 func isID(prefix, id string) bool {
 	return strings.HasPrefix(id, prefix) && len(id) == len(prefix)+26
 }
@@ -368,7 +355,6 @@ func isInvalid(err error, flags *pflag.FlagSet) bool {
 	})
 }
 
-// place returns the flag of a fault, or the field if there is no flag.
 func place(f client.Fault, flags *pflag.FlagSet) string {
 	field, inside := fieldOf(f)
 	if field == "" {
@@ -385,7 +371,6 @@ func place(f client.Fault, flags *pflag.FlagSet) string {
 	return given + ": "
 }
 
-// fieldOf returns the parameter or field of a fault, and the position inside it.
 func fieldOf(f client.Fault) (field, inside string) {
 	if f.Parameter != "" {
 		return f.Parameter, ""
@@ -399,12 +384,10 @@ func flagOf(f client.Fault, flags *pflag.FlagSet) *pflag.Flag {
 	return flagFor(field, flags)
 }
 
-// flagFor returns the flag for a field or parameter, or nil.
 func flagFor(field string, flags *pflag.FlagSet) *pflag.Flag {
 	return flags.Lookup(cmp.Or(flagNames[field], flagOfName(field)))
 }
 
-// nth returns the element of a list that a fault refers to.
 func nth(values []string, inside string) string {
 	index, _, _ := strings.Cut(inside, "/")
 	for i, value := range values {

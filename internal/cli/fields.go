@@ -64,7 +64,6 @@ func ChangedFields(f *pflag.FlagSet, of any) client.Patch {
 	return patch
 }
 
-// field describes a field of a struct.
 type field struct {
 	json, flag, help string
 	values           []string // empty: any value
@@ -109,7 +108,6 @@ func flagOfName(name string) string {
 	return strings.TrimSuffix(kebab, "-id")
 }
 
-// flagNames maps field names to flags that have a different name.
 var flagNames = func() map[string]string {
 	names := make(map[string]string)
 	for _, t := range []reflect.Type{

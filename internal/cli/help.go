@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// helpWidth is the line width of the flags in help texts.
 const helpWidth = 100
 
 // helpAll is the flag that shows all flags. Commands with many flags show only the important ones
@@ -70,10 +69,8 @@ func (*allHelp) String() string { return "" }
 
 func (*allHelp) Type() string { return "bool" }
 
-// isHelp reports whether a flag only shows help.
 func isHelp(f *pflag.Flag) bool { return f.Name == "help" || f.Name == helpAll }
 
-// isBrief reports whether a command's help shows only the important flags.
 func isBrief(c *cobra.Command) bool {
 	f := c.Flags().Lookup(helpAll)
 	return f != nil && !slices.Contains(f.Annotations[shownKey], "true")
@@ -151,7 +148,6 @@ func headingOf(f *pflag.Flag, withRoles bool) string {
 	return heading + " (" + roles + ")"
 }
 
-// requirement returns the mark of a required flag.
 func requirement(f *pflag.Flag) string {
 	if isRequired(f) {
 		return " (required)"

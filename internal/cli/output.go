@@ -121,7 +121,6 @@ func step(at any, name string) (inside any, there bool) {
 	return inside, there
 }
 
-// lacks explains why the value reached so far has no member with this name.
 func lacks(reached, name string, at any) string {
 	switch at := at.(type) {
 	case map[string]any:

@@ -117,7 +117,6 @@ func readBounded(path string, sizeMaxBytes int64) ([]byte, error) {
 	return data, err
 }
 
-// configFile is a config file being applied.
 type configFile struct {
 	path   string
 	flags  settings
@@ -181,7 +180,6 @@ func (c *configFile) meant(name string) string {
 	return DidYouMean(name, names, "")
 }
 
-// set sets a flag, unless a source with precedence has set it.
 func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 	if f.Changed {
 		return
@@ -227,7 +225,6 @@ func NotShared(flags *pflag.FlagSet, name string) {
 	annotate(flags.Lookup(name), notSharedKey, "true")
 }
 
-// settings are the flags of a command that files can set.
 type settings struct {
 	*pflag.FlagSet
 	shared bool
@@ -267,7 +264,6 @@ func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	return f, known
 }
 
-// visit calls each for every flag that a file can set.
 func (s settings) visit(each func(*pflag.Flag)) {
 	named := s.owners
 	if !s.shared {
@@ -409,7 +405,6 @@ func OnCommandLine(flags *pflag.FlagSet, name string) bool {
 	return f.Changed && len(f.Annotations[originKey]) == 0
 }
 
-// setFrom sets a flag and records the value's origin.
 func setFrom(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	if err := flags.Set(f.Name, value); err != nil {
 		return err

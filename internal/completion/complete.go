@@ -39,7 +39,6 @@ var (
 	}
 )
 
-// words describes values.
 var words = map[string]string{
 	"QUEUED": "waiting for the first attempt", "WAITING": "waiting for another attempt",
 	"DELIVERED": "accepted by the receiver", "FAILED": "no attempts left; can be replayed",
@@ -106,7 +105,6 @@ func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 	return cobra.NoFileCompletions
 }
 
-// argumentOf returns the completion of the argument in a command's use line.
 func argumentOf(c *cobra.Command) cobra.CompletionFunc {
 	complete, use := cobra.NoFileCompletions, strings.Fields(c.Use+" -")
 	switch word := strings.Trim(use[1], "[]"); {
@@ -173,7 +171,6 @@ func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// wallets completes watched wallets.
 var wallets = func() apicli.Resource[client.Watch, client.WatchFilter] {
 	of := apicli.Watches
 	of.Offer = func(w client.Watch) (string, []string) { return w.WalletAddress, []string{w.Label} }

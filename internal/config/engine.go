@@ -101,7 +101,6 @@ func (e errForbidden) Error() string {
 
 func (e errForbidden) Unwrap() error { return e.cause }
 
-// forbidden reports whether the brokers denied a permission. Retrying doesn't help then.
 func forbidden(err error) bool {
 	return errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed)

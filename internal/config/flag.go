@@ -22,7 +22,6 @@ type Flag struct {
 	values []string                        // offered by shell completion
 }
 
-// kind lists the possible types of a flag.
 type kind interface {
 	string | []string | bool | int | int32 | int64 | uint32 | float64 | time.Duration
 }
@@ -101,7 +100,6 @@ func (s *Flags) Faults() (faults []error) {
 	return faults
 }
 
-// shown formats a value for its error. Errors of lists already name the invalid element.
 func (d Flag) shown(value any) string {
 	_, isList := value.([]string)
 	text, isText := value.(string)

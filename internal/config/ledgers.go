@@ -160,7 +160,6 @@ func (s *Ledgers) Check() error {
 	return errors.Join(faults...)
 }
 
-// preset selects the network's public server if none is given.
 func (s *Ledgers) preset() {
 	switch {
 	case s.Network == "testnet" && s.kind == sourceRPC && len(s.rpcURLs) == 0:
@@ -186,7 +185,6 @@ func (s *Ledgers) checkSource() error {
 	return nil
 }
 
-// checkQuorum checks that there are enough sources for the quorum.
 func (s *Ledgers) checkQuorum() error {
 	named := len(s.rpcURLs)
 	if s.lakeAddress != "" {
@@ -284,7 +282,6 @@ type Server struct {
 // Servers returns all ledger sources, for `lumenhook doctor`.
 func (s *Ledgers) Servers() ([]Server, error) { return s.servers(nil, true) }
 
-// servers opens all ledger sources. It records their clocks only if clocks is set.
 func (s *Ledgers) servers(log *slog.Logger, clocks bool) (servers []Server, err error) {
 	urls := s.rpcURLs
 	if s.kind == sourceLake && s.Quorum <= 1 {
@@ -450,7 +447,6 @@ type noLookup struct{}
 
 func (noLookup) Warnings(context.Context, string, []domain.Asset) []string { return []string{} }
 
-// dated records the Date header of responses.
 type dated struct {
 	mu      sync.Mutex
 	its, at time.Time

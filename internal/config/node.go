@@ -194,7 +194,6 @@ func parseHistoryRetention(text string) (*time.Duration, error) {
 	return &keep, err
 }
 
-// parseNameServer parses an address with an optional port.
 func parseNameServer(text string) (string, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return net.JoinHostPort(addr.String(), "53"), nil
@@ -206,7 +205,6 @@ func parseNameServer(text string) (string, error) {
 	return text, nil
 }
 
-// readRoots returns the system's authorities and those in the file, if given.
 func readRoots(file string) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -331,7 +329,6 @@ func checkMailServer(addr string) error {
 	return nil
 }
 
-// checkUnused rejects a mail setting without a mail server.
 func (m *Mail) checkUnused(value string) error {
 	if m.Addr == "" && value != "" {
 		return errors.New("needs --smtp-addr")
@@ -372,7 +369,6 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// checkPassword reads the password file.
 func (m *Mail) checkPassword(file string) (err error) {
 	switch {
 	case m.Addr == "":

@@ -86,7 +86,6 @@ func (s *Service) Cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	return c, c.Listening(context.Background())
 }
 
-// addressedCluster returns the connection settings from the flags or from the data folder.
 func (s *Service) addressedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.NamedCluster(logger)
 	if err != nil || len(c.Brokers) > 0 {
@@ -170,8 +169,6 @@ func (s *Service) API() (*client.Client, error) {
 	return c, nil
 }
 
-// trusting returns a transport that trusts the system's authorities. Over TLS it also trusts those
-// in caFile.
 func trusting(caFile, url string) (http.RoundTripper, error) {
 	pem, err := keys.ReadAuthorities(caFile)
 	if err != nil || pem == nil || strings.HasPrefix(url, "http://") {
@@ -326,7 +323,6 @@ type said struct {
 	byFolder bool // expected from the data folder's service
 }
 
-// strange returns the error for a response that is not from Lumenhook.
 func (s said) strange() error {
 	return fmt.Errorf("unexpected response from %s (HTTP %d %s); "+
 		"is it the process's --metrics-listen address?", s.url, s.status, http.StatusText(s.status))

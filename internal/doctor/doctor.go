@@ -95,12 +95,10 @@ func (f *findings) add(status Status, do, format string, args ...any) {
 	f.list = append(f.list, Finding{Status: status, Found: fmt.Sprintf(format, args...), Do: do})
 }
 
-// failed reports that something is unusable.
 func (f *findings) failed(err error, do string) {
 	f.add(Problem, do, "%s", f.explain(err))
 }
 
-// unknown reports that something could not be checked.
 func (f *findings) unknown(err error, do string) {
 	f.add(Unknown, do, "%s", f.explain(err))
 }
@@ -250,7 +248,6 @@ func (cfg *Config) ofService(run checkFunc) checkFunc {
 // running.
 const Configuration = "configuration"
 
-// checks returns all checks, in their listed order.
 func (cfg *Config) checks() []check {
 	return []check{
 		{Configuration, cfg.configuration},
@@ -270,7 +267,6 @@ func (cfg *Config) checks() []check {
 	}
 }
 
-// configuration reports problems of the settings.
 func (cfg *Config) configuration(_ context.Context, f *findings) {
 	if cfg.Away != nil {
 		f.unknown(cfg.Away, "")
@@ -283,7 +279,6 @@ func (cfg *Config) configuration(_ context.Context, f *findings) {
 	}
 }
 
-// files checks who can read the files that contain secrets.
 func (cfg *Config) files(_ context.Context, f *findings) {
 	well := 0
 	for _, path := range cfg.SecretFiles {

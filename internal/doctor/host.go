@@ -26,7 +26,6 @@ const (
 	leastMemory = 512 << 20
 )
 
-// disk checks the data folder's disk.
 func (cfg *Config) disk(ctx context.Context, f *findings) {
 	at, err := nearest(cfg.DataDir)
 	if err != nil {
@@ -83,7 +82,6 @@ func nearest(dir string) (string, error) {
 	}
 }
 
-// sync measures how long a write takes until it is on disk.
 func (cfg *Config) sync(ctx context.Context, dir string, f *findings) {
 	took, err := measureSync(ctx, dir)
 	if err != nil {
@@ -126,7 +124,6 @@ func measureSync(ctx context.Context, dir string) (middle time.Duration, err err
 	return took[len(took)/2], nil
 }
 
-// kind is a file system. why explains what is wrong with it, if anything.
 type kind struct{ name, why string }
 
 // kinds maps the numbers of statfs(2) to file systems.

@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// kafka checks each broker's version.
 func (cfg *Config) kafka(ctx context.Context, f *findings) {
 	if err := cfg.Cluster.Listening(ctx); err != nil {
 		f.failed(err, "start the brokers, or correct --kafka-brokers and the login")
@@ -86,7 +85,6 @@ func (cfg *Config) reached(ctx context.Context, f *findings) bool {
 	return err == nil
 }
 
-// parts runs the named parts of the cluster check.
 func (cfg *Config) parts(ctx context.Context, f *findings, names ...string) (well bool) {
 	well = true
 	for _, part := range topology.Parts(cfg.Cluster, cfg.Topology) {
@@ -107,7 +105,6 @@ func (cfg *Config) parts(ctx context.Context, f *findings, names ...string) (wel
 	return well
 }
 
-// topics checks the topics' settings and whether their replicas are in sync.
 func (cfg *Config) topics(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return
@@ -134,7 +131,6 @@ func (cfg *Config) topics(ctx context.Context, f *findings) {
 	}
 }
 
-// copies reports partitions without a leader or with replicas that are out of sync.
 func (cfg *Config) copies(topics kadm.TopicDetails, f *findings) (inStep bool) {
 	var leaderless, behind, unsafe []string
 	for _, topic := range topics.Sorted() {
@@ -167,7 +163,6 @@ func (cfg *Config) copies(topics kadm.TopicDetails, f *findings) (inStep bool) {
 	return len(leaderless)+len(behind)+len(unsafe) == 0
 }
 
-// transactions checks the cluster's transaction version.
 func (cfg *Config) transactions(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return
@@ -182,7 +177,6 @@ func (cfg *Config) transactions(ctx context.Context, f *findings) {
 	}
 }
 
-// rights checks the Kafka user's permissions.
 func (cfg *Config) rights(ctx context.Context, f *findings) {
 	if !cfg.reached(ctx, f) {
 		return

@@ -82,7 +82,6 @@ func (cfg *Config) lastRead(ctx context.Context, f *findings) schemas.LedgerRead
 	return schemas.LedgerRead{}
 }
 
-// sameChain reports a server that serves another chain than the one followed so far.
 func (cfg *Config) sameChain(
 	ctx context.Context, server config.Server, last schemas.LedgerRead, f *findings,
 ) {
@@ -104,7 +103,6 @@ func (cfg *Config) sameChain(
 	}
 }
 
-// agree checks that enough servers respond, and that their latest ledgers are close.
 func (cfg *Config) agree(latest []uint32, f *findings) {
 	if len(latest) < cfg.Quorum {
 		f.add(Problem, "add servers, or lower --ledger-quorum",
@@ -127,7 +125,6 @@ func (cfg *Config) agree(latest []uint32, f *findings) {
 	f.ok("%d servers respond, and their latest ledgers are %d apart", len(latest), high-low)
 }
 
-// ledgerServer checks the network and the ledgers of one server.
 func (cfg *Config) ledgerServer(
 	ctx context.Context, server config.Server, f *findings,
 ) (latest uint32) {
@@ -187,7 +184,6 @@ const (
 // metadata is the address where cloud providers serve their machines' credentials.
 var metadata = netip.MustParseAddr("169.254.169.254")
 
-// dns checks the name servers that resolve receivers.
 func (cfg *Config) dns(ctx context.Context, f *findings) {
 	client, err := egress.New(cfg.Egress)
 	if err != nil {
@@ -272,7 +268,6 @@ func prefixes(list []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// remedies says what to do about each error of an attempt.
 var remedies = map[egress.Code]string{
 	egress.Timeout: "check whether a firewall drops the connection or the receiver is overloaded",
 	egress.DNS:     "correct the host name, or add an address to its DNS records",
@@ -284,7 +279,6 @@ var remedies = map[egress.Code]string{
 		"or --egress-ports if you own it",
 }
 
-// tried reports how far an attempt would get.
 func (cfg *Config) tried(t egress.Trial, f *findings) {
 	if t.Error != "" {
 		f.add(Problem, remedies[t.Error], "an attempt to the --url would end with %s: %s", t.Error,
@@ -329,7 +323,6 @@ const (
 	someSkew = 3 * time.Second
 )
 
-// clock compares this host's clock with every server that reports its time.
 func (cfg *Config) clock(ctx context.Context, f *findings) {
 	told := 0
 	for _, ask := range []func(context.Context, *findings) int{

@@ -98,7 +98,6 @@ func (f *Forwarder) Handle(ctx context.Context, e client.PulledEvent) error {
 	return nil
 }
 
-// attempt waits for the receiver, posts an event and reports the result.
 func (f *Forwarder) attempt(
 	ctx context.Context, e client.PulledEvent, line Line, fault Fault,
 ) error {
@@ -134,7 +133,6 @@ func (f *Forwarder) attempt(
 	return f.Report.attempt(line)
 }
 
-// inWords describes why an attempt got no response.
 func inWords(err error) string {
 	var timed interface{ Timeout() bool }
 	var asked *url.Error
@@ -149,7 +147,6 @@ func inWords(err error) string {
 	return err.Error()
 }
 
-// tellAway reports once that the forwarder is waiting for the receiver.
 func (f *Forwarder) tellAway() {
 	if !f.away {
 		f.Report.tell("nothing listens at %s; waiting for the receiver", f.URL)
@@ -157,7 +154,6 @@ func (f *Forwarder) tellAway() {
 	f.away = true
 }
 
-// isAway reports whether the connection was refused.
 func isAway(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 func (f *Forwarder) post(
@@ -207,7 +203,6 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// faultsMax bounds the failures of one event.
 const faultsMax = 8
 
 // Fault is a failure that an attempt simulates. The service retries after such a failure, so a
@@ -306,7 +301,6 @@ func (r *Report) tell(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.Tell, format+"\n", args...)
 }
 
-// event reports an event that is not posted.
 func (r *Report) event(l Line, body string) error {
 	r.Events++
 	if l.Body = body; r.JSON {
@@ -316,7 +310,6 @@ func (r *Report) event(l Line, body string) error {
 	return err
 }
 
-// attempt reports the result of an attempt.
 func (r *Report) attempt(l Line) error {
 	if l.OnPurpose == "" && (r.Refusal && !l.refused() || !r.Refusal && !l.accepted()) {
 		r.misjudged++
@@ -346,7 +339,6 @@ func (r *Report) head(l Line) string {
 		cli.OneLine(l.Type), cli.OneLine(l.ID))
 }
 
-// outcome describes the result of an attempt.
 func (l Line) outcome() string {
 	got := fmt.Sprintf("%d %s in %d ms", l.Status, http.StatusText(l.Status), l.Millis)
 	if l.Error != "" {

@@ -101,7 +101,6 @@ func (r *Receiver) secrets() []domain.Secret {
 	return secrets
 }
 
-// webhookPrinter prints webhooks, one at a time.
 type webhookPrinter struct {
 	out    io.Writer
 	asJSON bool

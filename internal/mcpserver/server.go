@@ -24,7 +24,6 @@ type Config struct {
 	Secrets func() ([]domain.Secret, error)
 }
 
-// server implements the tools.
 type server struct{ Config }
 
 const instructions = `Lumenhook watches wallets on the Stellar network, and sends each payment that
@@ -48,7 +47,6 @@ func New(cfg Config) (*mcp.Server, error) {
 	return to, addPages(to)
 }
 
-// addPages adds the documentation pages as resources.
 func addPages(to *mcp.Server) error {
 	return fs.WalkDir(docs.Pages, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -118,13 +116,11 @@ type answering struct {
 	closed  bool
 }
 
-// Close implements [mcp.Connection].
 func (c *answering) Close() error {
 	c.note(func() { c.closed = true })
 	return c.Connection.Close()
 }
 
-// Read implements [mcp.Connection].
 func (c *answering) Read(ctx context.Context) (jsonrpc.Message, error) {
 	message, err := c.Connection.Read(ctx)
 	c.mu.Lock()
@@ -138,7 +134,6 @@ func (c *answering) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return message, err
 }
 
-// Write implements [mcp.Connection].
 func (c *answering) Write(ctx context.Context, message jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, message)
 	if response, is := message.(*jsonrpc.Response); is {

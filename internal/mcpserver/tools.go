@@ -64,7 +64,6 @@ func (s *server) addTools(to *mcp.Server) {
 		"The body is only checked, not interpreted.", takes(s.verify))
 }
 
-// addResource adds the tools that list a resource and show an object.
 func addResource[T, F any](
 	s *server, to *mcp.Server, r apicli.Resource[T, F], noun, lists, gets string, shown func(T) any,
 ) {
@@ -94,7 +93,6 @@ func addResource[T, F any](
 		}))
 }
 
-// stuckList is a list of late deliveries.
 type stuckList struct {
 	Now  time.Time      `json:"now"`
 	Data []client.Event `json:"data"` // oldest first
@@ -197,7 +195,6 @@ type webhook struct {
 	Signature string `json:"signature" help:"complete value of the Webhook-Signature header"`
 }
 
-// checked is the result of checking a webhook's signature.
 type checked struct {
 	Valid bool   `json:"valid"`
 	Why   string `json:"why"`

@@ -81,7 +81,6 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 // next minute produces another.
 const maxUsesUnderWay = 64
 
-// keyUses stores the last uses of API keys in their topic.
 type keyUses struct {
 	producer *kafka.Producer
 	logger   *slog.Logger
@@ -109,7 +108,6 @@ func (u *keyUses) EndSession(ctx context.Context, id string, untilMillis int64) 
 	return u.producer.Append(ctx, useOf(id, untilMillis))
 }
 
-// Forget deletes a key's record.
 func (u *keyUses) Forget(keyID string) {
 	u.append(kafka.Record{Topic: schemas.TopicKeyUses, Key: []byte(keyID)})
 }
@@ -152,7 +150,6 @@ func deriver(key []byte) func(label string) [32]byte {
 	}
 }
 
-// watches is the follower's view of the directory.
 type watches struct{ *directory.Directory }
 
 func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {

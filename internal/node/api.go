@@ -201,7 +201,6 @@ func testWait(attempt time.Duration) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 
-// isWhole reports whether the process runs all roles.
 func (n *Node) isWhole() bool { return len(n.cfg.Roles) == 0 }
 
 // apiChecks returns the conditions of the API's /readyz in addition to the directory's. They cover

@@ -29,7 +29,6 @@ const (
 	tooManyWaitSecs = 10
 )
 
-// authLimiter delays the rejection of invalid keys, per client.
 type authLimiter struct {
 	mu       sync.Mutex
 	guessers *simplelru.LRU[netip.Prefix, *guesser]
@@ -89,7 +88,6 @@ func (l *authLimiter) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// slowWriter waits before it writes a 401.
 type slowWriter struct {
 	http.ResponseWriter
 	request  *http.Request

@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// projectionLag exports the projector's lag. It is read at each scrape.
 type projectionLag struct {
 	projector *writer.Projector
 	records   *prometheus.Desc
@@ -201,7 +200,6 @@ func age(sinceMillis int64, now time.Time) float64 {
 	return max(0, now.Sub(time.UnixMilli(sinceMillis)).Seconds())
 }
 
-// readyParts exports whether each part of a node works, checked at each scrape.
 type readyParts struct {
 	ready func(context.Context) []Report
 }

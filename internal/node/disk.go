@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// lookEvery is the interval between checks of the free space.
 const lookEvery = time.Second
 
 // LeastFreeBytes is the free space that the data folder's disk needs. With less, the process
@@ -58,7 +57,6 @@ func freeBytes(dir string) (uint64, error) {
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
 
-// look checks the free space once and reports changes.
 func (g *DiskGuard) look() {
 	free, err := g.free()
 	if err == nil && free < g.leastBytes {

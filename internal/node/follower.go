@@ -48,7 +48,6 @@ func (r *followerRole) Start(context.Context) error {
 	return nil
 }
 
-// claimsAtOnce bounds the watches for which a payment is claimed concurrently.
 const claimsAtOnce = 64
 
 // claims submits commands concurrently. Several engines may answer them.

@@ -21,7 +21,6 @@ type History struct {
 	writes atomic.Pointer[written] // nil if there is no history
 }
 
-// written describes how a history is written.
 type written struct {
 	stuck  func() error // why nothing is being written
 	lag    func(context.Context) (records int64, err error)
@@ -60,7 +59,6 @@ func (h *History) readFrom(
 	return func() { ends.Close(); lag.Close() }, nil
 }
 
-// describe describes the history's lag.
 func (h *History) describe(ctx context.Context) string {
 	records, err := h.records(ctx)
 	switch {
@@ -89,7 +87,6 @@ func (h *History) check(ctx context.Context) error {
 	return nil
 }
 
-// records returns the number of records that the history lacks.
 func (h *History) records(ctx context.Context) (int64, error) {
 	by := h.writes.Load()
 	if by == nil {

@@ -40,7 +40,6 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	return p, nil
 }
 
-// get returns the certificate for a handshake.
 func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

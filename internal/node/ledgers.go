@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// cursorMax bounds how long reading the cursor may take.
 const cursorMax = 5 * time.Second
 
 // ledgers is the API's view of the follower's cursor. A result is never older than the call.

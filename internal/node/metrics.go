@@ -106,7 +106,6 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// addSetAside adds the counters of emails, rejected ledgers and dead letters.
 func (m *Metrics) addSetAside() {
 	m.refused = counter("lumenhook_ledgers_refused_total",
 		"Ledgers from a source that don't match their hashes, counted each time. Investigate any "+
@@ -156,7 +155,6 @@ func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// gauge adds a metric that is read at each scrape.
 func (m *Metrics) gauge(name, help string, value func() float64) {
 	opts := prometheus.GaugeOpts{Name: name, Help: help}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
@@ -212,7 +210,6 @@ const (
 	readerMailer    = "mailer"
 )
 
-// deadLetterOf returns a function that counts the records a reader set aside.
 func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 	return func(topic string) { m.deadLetters.WithLabelValues(topic, reader).Inc() }
 }
@@ -238,7 +235,6 @@ func (m *Metrics) SourceLeft(name, reason string) {
 	m.sourcesLeft.WithLabelValues(name, reason).Inc()
 }
 
-// ledgerRead records a ledger and its payments.
 func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {
 	m.ledger.Set(float64(l.Ledger.Sequence))
 	m.ledgerAt.Set(float64(l.Ledger.ClosedAtMillis) / 1000)

@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// maxScrapers bounds the connections of metrics clients.
 const maxScrapers = 64
 
 // ServeOperations serves /metrics, /healthz, /readyz and /ledger-sources on a separate listener,

@@ -41,7 +41,6 @@ func (n *Node) AwaitReady(ctx context.Context) bool {
 	}
 }
 
-// unready lists the parts that are not ready, with the reasons.
 func (n *Node) unready(ctx context.Context) string {
 	var parts []string
 	for _, r := range n.readyNow(ctx) {

@@ -23,7 +23,6 @@ func newProblem(code, detail string) *problem.Problem {
 	return p
 }
 
-// setHeaders sets the headers of a problem, except those of the connection.
 func setHeaders(h http.Header, p *problem.Problem, body []byte) {
 	h.Set("Content-Type", problem.ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -136,7 +135,6 @@ func refusalIn(b []byte) *problem.Problem {
 	return refusalOf(status, reason)
 }
 
-// refusalOf returns the problem for a status that net/http sends itself.
 func refusalOf(status int, reason string) *problem.Problem {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:

@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/directory"
 )
 
-// directoryPart is the read model for the API, the follower and the mailer.
 type directoryPart struct {
 	part
 	*directory.Directory
@@ -54,7 +53,6 @@ func (p *directoryPart) fill(ctx context.Context) error {
 
 func (p *directoryPart) Ready(context.Context) error { return p.Fresh() }
 
-// commandsPart is the client of the engine.
 type commandsPart struct {
 	part
 	*commands.Client
@@ -94,7 +92,6 @@ func (p *receiversPart) Start(context.Context) (err error) {
 	return nil
 }
 
-// openAccountMax bounds the wait for an engine to change an account.
 const openAccountMax = 30 * time.Second
 
 // KeyOwner is a key and its account.

@@ -146,7 +146,6 @@ func (t *Tracing) Fact(f domain.Fact) {
 	}
 }
 
-// moment adds a span of zero length.
 func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attribute.KeyValue) {
 	attributes = append(attributes, attribute.String("lumenhook.event.id", eventID))
 	_, span := t.tracer.Start(ofEvent(context.Background(), eventID), name,
@@ -154,7 +153,6 @@ func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attri
 	span.End(trace.WithTimestamp(at))
 }
 
-// attempt adds the span of an attempt.
 func (t *Tracing) attempt(a domain.AttemptMade) {
 	sent := time.UnixMilli(a.Result.SentAtMillis)
 	_, span := t.tracer.Start(ofEvent(context.Background(), a.EventID), "delivery attempt",

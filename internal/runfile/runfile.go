@@ -117,7 +117,6 @@ func othersFolder(err error) error {
 	return fmt.Errorf("%w: the data folder belongs to another user; run this as that user", err)
 }
 
-// whyNotRunning explains why a folder has no run.json.
 func whyNotRunning(dir string) error {
 	pid, err := os.ReadFile(filepath.Join(dir, lockName))
 	var owner int
