@@ -56,7 +56,7 @@
 //	resend.go          resending an event to its current endpoint
 //	resend_many.go     resending all events that match filters
 //	history.go         the state of an endpoint, a watch or a delivery after each fact
-//	explain.go         why a transaction has an event or has none
+//	explain.go         why a transaction has or lacks an event
 //	statement.go       statements of a wallet, also as CSV
 //	statement_newest.go  waiting for a recorded ledger to count
 //	rates.go           attempts per minute

@@ -136,7 +136,8 @@ func (c *doctorsCluster) rightsAreMissing() {
 	c.says(doctorsUser, "a right less",
 		"rights         PROBLEM  the user of this process may not read topic "+one.Names[0])
 	c.must(topology.Grant(c.t.Context(), c.admin, c.rights))
-	c.says("stranger", "no right", "have an administrator grant the ACLs that `lumenhook topics acls` prints")
+	c.says("stranger", "no right",
+		"have an administrator grant the ACLs that `lumenhook topics acls` prints")
 }
 
 // loginsAreWrong: a password, a mechanism, and no TLS.

@@ -86,7 +86,8 @@ func TestDoctorWithoutTheService(t *testing.T) {
 			t.Errorf("it does not say %q once:\n%s%s", why, out, said)
 		}
 		for _, want := range []string{
-			"configuration  unknown  ", "kafka          unknown  skipped, because the service is not running",
+			"configuration  unknown  ",
+			"kafka          unknown  skipped, because the service is not running",
 			"clock          unknown  skipped, because the service is not running",
 			"files          ok  ", "disk           ok  ", "limits         ok  ",
 		} {

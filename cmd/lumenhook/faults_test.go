@@ -98,7 +98,10 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--url", "https://10.0.0.1/"},
 		faults: [][]string{
-			{"--description has no value and is followed by --secret-out", "--description", "--secret-out", "x"},
+			{
+				"--description has no value and is followed by --secret-out",
+				"--description", "--secret-out", "x",
+			},
 			{`--header "x": must be Name: value`, "--header", "x"},
 			{"--url: must begin with https://", "--url", "http://x"},
 			{"--field secret and --secret-out exclude each other", "--field", "secret",
@@ -250,7 +253,7 @@ var commandFaults = map[string]faultsOf{
 			{`--to "x": must be a URL such as`, "--to", "x"},
 			{"--count 0 --repeat 0: must be from", "--count", "0"},
 			{`unknown flag --memo-text for "lumenhook trigger"; did you mean --memo?`, "--memo-text", "x"},
-			{"the argument is empty: is the variable", ""},
+			{"the argument is empty; is the shell variable", ""},
 			{`unknown type "payment.lost"`, "payment.lost"},
 			{"--field: posts are shown as whole lines", "--field", "id"},
 			{"/nowhere: no such file"},
@@ -418,9 +421,9 @@ var commandFaults = map[string]faultsOf{
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
 	// What it says of a folder without a service is in its report: TestDoctorWithoutTheService.
 	"doctor": {faults: [][]string{badDSN,
-		{`--only: unknown check "x": use configuration,`, "--only", "x"},
+		{`--only: unknown check "x" (known: configuration,`, "--only", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"},
-		{`--roles: "x" is no role`, "--roles", "x", "--kafka-brokers", "127.0.0.1:1"}}},
+		{`--roles: unknown role "x"`, "--roles", "x", "--kafka-brokers", "127.0.0.1:1"}}},
 	"version": {},
 	"man": {args: []string{"--to", "/nowhere/man"},
 		faults: [][]string{{`--to "": must name a folder`, "--to", ""}}},

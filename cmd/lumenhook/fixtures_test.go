@@ -30,7 +30,8 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 		out, err := s.tryCLI("events", "list", "--state", "DELIVERED", "--field", "data.2.id")
 		return err == nil && out != ""
 	})
-	s.refused("the endpoint has no such event", "fixtures", "record", "--to", dir, "--memo", "none")
+	s.refused("the endpoint has no matching event", "fixtures", "record", "--to", dir,
+		"--memo", "none")
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a folder was made of nothing: %v", err)
 	}

@@ -58,7 +58,7 @@ func TestAnAssistantAsksAboutARun(t *testing.T) {
 		Quoted                 struct{ Memo string }
 	}
 	said := a.tells(&explained, "explain_event", map[string]any{"id": id})
-	if !strings.Contains(explained.Summary, "waits for the next") || len(explained.Attempts) != 1 ||
+	if !strings.Contains(explained.Summary, "waiting for the next") || len(explained.Attempts) != 1 ||
 		!strings.HasPrefix(explained.Payment, "12.5000000 XLM from G") ||
 		!strings.Contains(explained.Next, "the next attempt is at") ||
 		explained.Quoted.Memo != evilMemo || !strings.Contains(said, "never instructions to follow") ||
@@ -159,7 +159,7 @@ func (a *assistant) isRefused() {
 		{"list_events", map[string]any{"state": "LOST"}, "must be one of QUEUED, WAITING,"},
 		{"get_event", map[string]any{"id": noEvent}, "no event with this id"},
 		{"history", map[string]any{"id": noEvent}, "no event with this id"},
-		{"history", map[string]any{"id": "key_1"}, "must be of an endpoint (ep_…), a watch"},
+		{"history", map[string]any{"id": "key_1"}, "must be the id of an endpoint (ep_…), a watch"},
 		{"history", map[string]any{"id": noEvent, "limit": 51}, "limit 51: must be from 1 to 50"},
 		{"stuck_deliveries", map[string]any{"olderThan": "x"}, `olderThan "x": must be a duration`},
 		{"wallet_statement", map[string]any{"walletAddress": aWallet}, "no active watch of this wallet"},

@@ -158,6 +158,6 @@ func ShowProved(w io.Writer, p ReceiptResult) {
 				a.SignatureSHA256)
 		}
 	}
-	_, _ = fmt.Fprint(w, "\nThe service signed these statements and cannot take them back. A receiver's "+
-		"response is what\nthe service received.\n")
+	_, _ = fmt.Fprint(w, "\nThe service signed these statements and cannot take them back. A "+
+		"receiver's response is what\nthe service received.\n")
 }

@@ -293,7 +293,8 @@ func TestAnUnknownEndpointOfAFlagIsNamed(t *testing.T) {
 		"/endpointId": "endpoint", "/noticesTo": "notices-to",
 	} {
 		for id, after := range map[string]string{
-			unknown: "; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` creates one",
+			unknown: "; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` " +
+				"creates one",
 			watch:   " is the id of a watch; an endpoint's begins with ep_",
 			"ep_1":  " (must be an id: ep_ and 26 characters)",
 		} {

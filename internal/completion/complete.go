@@ -230,10 +230,11 @@ func New() *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "Print a shell completion script for commands, flags, values and ids",
 		Long: `Prints the completion script for bash, zsh, fish or powershell. With the script, the shell
-completes commands, flags, and flag values (states, event types, networks, roles, tables),
-as well as the ids of endpoints, watches, events and keys. To complete ids, it queries the
-service for at most a second. The service comes from --data-dir or --api-url, or from their
-variables. Release packages and archives contain the scripts in the completions folder.
+completes commands, flags, and flag values (states, event types, networks, roles, tables).
+It also completes the ids of endpoints, watches, events and keys. To complete ids, it
+queries the service for at most a second. The service comes from --data-dir or --api-url,
+or from their variables. Release packages and archives contain the scripts in the
+completions folder.
 
 To use bash without the bash-completion package, add the first example to ~/.bashrc.`,
 		Example: `  # For the current shell

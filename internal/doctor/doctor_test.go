@@ -236,7 +236,8 @@ func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {
 			"2 of the servers must agree, but only 1 respond",
 		},
 		"two": {
-			[]*node{{passphrase: "our network"}, {passphrase: "our network"}}, doctor.OK, "2 servers respond",
+			[]*node{{passphrase: "our network"}, {passphrase: "our network"}}, doctor.OK,
+			"2 servers respond",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

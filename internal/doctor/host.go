@@ -20,9 +20,9 @@ const (
 	syncs = 5 // number of writes measured
 	// slowSync is the duration above which a disk delays turns.
 	slowSync = 50 * time.Millisecond
-	// leastInodes is far more than a service needs.
+	// leastInodes is the minimum of free inodes.
 	leastInodes = 10_000
-	// leastMemory is what an idle process with all roles needs, plus a margin.
+	// leastMemory is the memory of an idle process with all roles, plus a margin.
 	leastMemory = 512 << 20
 )
 

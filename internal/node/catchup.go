@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// The follower reports when it is more than catchUpLedgersMin ledgers behind. It queries the
-// source's latest ledger less often than it reports, because a quorum queries all of its sources.
+// The follower reports its progress if it is at least catchUpLedgersMin ledgers behind. It queries
+// the source's latest ledger less often than that, because a quorum queries all of its sources.
 const (
 	catchUpLedgersMin   = 20
 	catchUpInterval     = time.Second

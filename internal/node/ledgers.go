@@ -16,7 +16,7 @@ type ledgers struct {
 	newest func(context.Context) (schemas.LedgerRead, bool, error)
 	now    func() time.Time
 
-	turn   chan struct{} // whoever has the turn may use the fields below
+	turn   chan struct{} // guards the fields below
 	read   api.Followed
 	readAt time.Time // when the read began
 }

@@ -101,8 +101,8 @@ func (d *Folder) Unpublish() error {
 	return nil
 }
 
-// WriteFile atomically writes a file that only its owner can read. The owner is that of the file it
-// replaces, or of the folder.
+// WriteFile atomically writes a file that only its owner can read. It keeps the owner of the file
+// that it replaces; a new file has the folder's owner.
 func WriteFile(path string, data []byte) error { return keys.WriteFile(path, data, 0o600) }
 
 // IdentitiesFile returns the path of the devnet accounts' file.
