@@ -295,8 +295,8 @@ func TestAnUnknownEndpointOfAFlagIsNamed(t *testing.T) {
 		for id, after := range map[string]string{
 			unknown: "; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` " +
 				"creates one",
-			watch:   " is the id of a watch; an endpoint's begins with ep_",
-			"ep_1":  " (must be an id: ep_ and 26 characters)",
+			watch:  " is the id of a watch; an endpoint's begins with ep_",
+			"ep_1": " (must be an id: ep_ and 26 characters)",
 		} {
 			flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
 			flags.String(flag, "", "")
