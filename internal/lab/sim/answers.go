@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// answered checks that the answer to a command about an endpoint follows the specification, by the
+// answered checks the answer to a command about an endpoint against the specification, with the
 // reference model.
 func (m *referenceModel) answered(
 	endpointID string, e *referenceEndpoint, h domain.CommandHandled,
@@ -35,9 +35,9 @@ func (m *referenceModel) answered(
 	return nil
 }
 
-// ownerOf returns the account that may ask a command: the endpoint's, or the delivery's for
-// an event that is sent again. They differ where a disaster took an endpoint that a watch
-// still named: its matches were cancelled, and their account may send them to another.
+// ownerOf returns the account that may issue a command: the endpoint's or, for a resent event, the
+// delivery's. They differ if an endpoint that a watch still named was lost in a disaster. The
+// watch's matches were then cancelled, and their account may send them to another endpoint.
 func (m *referenceModel) ownerOf(endpointID string, e *referenceEndpoint, cmd *issued) string {
 	if resend, resends := cmd.Body.(domain.ResendEvent); resends {
 		if d := m.deliveries[deliveryID{endpointID, resend.EventID}]; d != nil {
@@ -47,7 +47,7 @@ func (m *referenceModel) ownerOf(endpointID string, e *referenceEndpoint, cmd *i
 	return e.account
 }
 
-// refused checks that a refusal has a reason.
+// refused checks that a rejection has a valid reason.
 func (m *referenceModel) refused(
 	endpointID string, e *referenceEndpoint, cmd *issued, code string,
 ) error {
@@ -68,8 +68,8 @@ func (m *referenceModel) refused(
 	return nil
 }
 
-// staysCancelled reports whether an event cannot continue elsewhere, for the reason that a
-// code names.
+// staysCancelled reports whether an event cannot continue at another endpoint for the reason given
+// by code.
 func (m *referenceModel) staysCancelled(
 	e *referenceEndpoint, d *referenceDelivery, c domain.ResendEvent, code string,
 ) bool {
@@ -86,7 +86,7 @@ func (m *referenceModel) staysCancelled(
 	return false
 }
 
-// done checks that a command that was not refused has had its effect.
+// done checks that a command that was not rejected has taken effect.
 func (m *referenceModel) done(
 	endpointID string, e *referenceEndpoint, cmd *issued, a domain.Answer,
 	requeued []deliveryID,
@@ -137,8 +137,8 @@ func (m *referenceModel) done(
 	}
 }
 
-// replayed checks that a replay has left out nothing. A run has fewer deliveries than one
-// replay queues at most.
+// replayed checks that a replay has left out no delivery. A run has fewer deliveries than the limit
+// of a replay.
 func (m *referenceModel) replayed(
 	endpointID string, e *referenceEndpoint, c domain.ReplayEndpoint,
 	r domain.ReplayResult, requeued []deliveryID,

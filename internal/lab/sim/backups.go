@@ -15,19 +15,21 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// A disaster destroys everything but a backup: the topics, the processes, their disks. A backup is
-// written as by lumenhook backup, while the service runs, and later restored as by lumenhook
-// restore, into topics of any partition count. Everything after the backup is lost.
+// A disaster destroys everything except a backup: topics, processes and disks. A backup is written
+// while the service runs, as with lumenhook backup, and later restored, as with lumenhook restore,
+// into topics with any number of partitions. Everything after the backup is lost.
 
-// disaster is the step in which a backup is written, and the one in which all else is lost.
+// disaster holds the step in which a backup is written, and the step in which everything else is
+// lost.
 type disaster struct{ copied, lost int }
 
-// disastersDrawn are the disasters of a run: none in most. Of the others some are moved before.
+// disastersDrawn draws the disasters of a run. Most runs have none. Some of the others have a move
+// before them.
 func disastersDrawn(seed uint64) (list []disaster, moves []int) {
 	if seed/4%4 != 2 || seed/16%2 != 1 {
 		return nil, nil
 	}
-	n := int(seed / 32) // #nosec G115 -- it is only drawn from
+	n := int(seed / 32) // only used for drawing
 	first := disaster{copied: 140 + n%7*70}
 	first.lost = first.copied + 15 + n/7%5*60
 	list = append(list, first)
@@ -42,7 +44,7 @@ func disastersDrawn(seed uint64) (list []disaster, moves []int) {
 	return list, moves
 }
 
-// isCopied reports whether the run writes journals that begin with a snapshot of a copy.
+// isCopied reports whether the run writes journals that start with a snapshot of a copy.
 func (s setup) isCopied() bool { return len(s.moves)+len(s.disasters) > 0 }
 
 // strike writes a backup, or loses everything else, if this is the step for it.
@@ -62,17 +64,17 @@ func (w *World) strike(step int) bool {
 	return false
 }
 
-// backup is a folder with a backup, and what checkers keep of the moment at which it was begun.
+// backup is a backup's folder with what the checkers need to know about the time when it was
+// started.
 type backup struct {
 	dir   string
 	about transfer.Manifest
-	// facts is how many had been committed since the last copy, and matched the events that had
-	// been matched.
+	// facts is the number of facts committed since the last copy, and matched are the events matched
+	// by then.
 	facts   int
 	matched map[string]bool
 }
 
-// backUp writes a backup while the service runs.
 func (w *World) backUp() {
 	b := &backup{dir: w.newFolder(), facts: len(w.checks.committed), matched: make(map[string]bool)}
 	for event := range w.checks.matched {
@@ -94,7 +96,6 @@ func (w *World) backUp() {
 	w.note("backups", "a backup has the journals up to %v", b.about.Journal)
 }
 
-// newFolder is a folder that is there until the run ends.
 func (w *World) newFolder() string {
 	dir, err := os.MkdirTemp(inMemory(), "lumenhook-sim-")
 	if err != nil {
@@ -111,8 +112,8 @@ func (w *World) removeFolders() {
 	w.folders = nil
 }
 
-// loseAll loses everything but the backup, and continues with the restored deployment, some time
-// later.
+// loseAll loses everything except the backup, and continues some time later with the restored
+// deployment.
 func (w *World) loseAll() {
 	b := w.backup
 	w.note("disasters", "all is lost but a backup")
@@ -138,10 +139,10 @@ func (w *World) copying(what string, err error) {
 }
 
 // served is a log that is read while its deployment runs: something happens between any two
-// answers, and brokers do not answer at one moment.
+// responses, and brokers don't respond at the same moment.
 type served struct{ copied }
 
-// goOnBeside lets a few things happen while a backup is written.
+// goOnBeside makes a few things happen while a backup is written.
 func (w *World) goOnBeside() {
 	for range w.rnd.IntN(4) {
 		from := actions
@@ -153,10 +154,10 @@ func (w *World) goOnBeside() {
 	}
 }
 
-// patience is after how many things that happen time passes until a transaction is aborted.
+// patience is after how many such things time advances, until a transaction is aborted.
 const patience = 40
 
-// untilDecided lets things happen until a partition is decided up to an offset.
+// untilDecided makes things happen until a partition has no open transaction before an offset.
 func (w *World) untilDecided(at topicPartition, end int64) {
 	for n := 0; w.log.stable(at) < end; n++ {
 		w.goOnBeside()
@@ -172,7 +173,7 @@ func (s served) Starts(ctx context.Context, topic string) (map[int32]int64, erro
 	return s.copied.Starts(ctx, topic)
 }
 
-// Of returns the ends, undecided records included.
+// Of returns the ends, including undecided records.
 func (s served) Of(_ context.Context, topic string) (map[int32]int64, error) {
 	by := make(map[int32]int64)
 	for _, p := range s.world.rnd.Perm(int(s.count(topic))) {
@@ -222,7 +223,7 @@ func (s servedPartition) ReadSome(
 	return s.log.readUpTo(at, from, to, 1+s.world.rnd.IntN(64))
 }
 
-// replicaOn folds with the run's settings, on a disk in memory.
+// replicaOn returns a replica with the run's settings and a disk in memory.
 func (c copied) replicaOn(
 	log task.PartitionLog, cfg task.CoreConfig[engine.Effect, engine.Outcome],
 ) (*task.Replica[engine.Effect, engine.Outcome], error) {
@@ -237,7 +238,7 @@ func (c copied) replicaOn(
 	return task.NewReplicaOn(log, cfg)
 }
 
-// copiedRecords returns a new log's records of a topic, which are all copied.
+// copiedRecords returns a topic's records in a new log, all of which are copies.
 func (l *Log) copiedRecords(topic string) (all []kafka.Record) {
 	for p := range l.count(topic) {
 		for _, e := range l.partitions[topicPartition{topic, p}].entries {

@@ -10,11 +10,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// chain is the ledger network: closed ledgers, 1 is the first.
+// chain is the ledger network. The first ledger has sequence 1.
 type chain struct {
 	world   *World
 	ledgers []domain.Ledger
-	drawn   map[string]draw.Payment // by id
+	drawn   map[string]draw.Payment // by payment id
 }
 
 var (
@@ -49,7 +49,7 @@ func (c *chain) close(payments []domain.Payment) {
 	})
 }
 
-// payments returns the payments of some ledgers, in order.
+// payments returns the payments of ledgers from to to, in order.
 func (c *chain) payments(from, to uint32) (all []domain.Payment) {
 	for _, l := range c.ledgers[from-1 : to] {
 		all = append(all, l.Payments...)
@@ -61,7 +61,6 @@ func hashOf(sequence uint32) string { return fmt.Sprintf("%064x", sequence) }
 
 func (c *chain) latest() uint32 { return uint32(len(c.ledgers)) }
 
-// closeLedger closes a ledger with a few payments.
 func (w *World) closeLedger() bool {
 	sequence := w.chain.latest() + 1
 	var payments []domain.Payment
@@ -97,7 +96,6 @@ func (w *World) closeLedger() bool {
 	return true
 }
 
-// source is the chain as one follower reads it.
 type source struct {
 	follower *followerProcess
 	r        *routine
@@ -115,14 +113,14 @@ func (s source) Continue(sequence uint32, hash string) {
 	}
 }
 
-// lies are errors of a source that may be gone at the next answer.
+// lies are errors that a source may return although its next response is right.
 var lies = []domain.LedgerError{
 	domain.ErrForked, domain.ErrBehindRetention, domain.ErrWrongNetwork, domain.ErrUnreadable,
 }
 
-// Next waits for a ledger, and returns some of those after it too. The page belongs to the
-// follower, which empties it. Now and then it returns something else: an error that looks
-// permanent, or another ledger than the expected one.
+// Next waits for a ledger, and also returns some of the following ones. The page belongs to the
+// follower, which empties it. Occasionally, Next returns something else: an error that looks
+// permanent, or a different ledger.
 func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	c := s.follower.world.chain
 	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {

@@ -11,31 +11,31 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// checks check the guarantees of docs/architecture.md during a run. A violation panics.
+// checks checks the guarantees of docs/architecture.md during a run. It panics on a violation.
 type checks struct {
 	world     *World
 	model     *model
 	reference *referenceModel
 	started   map[attemptID][]*sent // attempts that reached a receiver
 	made      map[attemptID]domain.AttemptResult
-	matched   map[string][]match   // by event, in the order of the topic
-	took      map[string]string    // the event of a watch for one payment
+	matched   map[string][]match   // by event, in topic order
+	took      map[string]string    // the event of each watch for one payment
 	handed    map[deliveryID]match // events that were handed over
 	told      map[string]string    // endpoints to notify, by event
-	observed  map[string]bool      // payments, by their id
+	observed  map[string]bool      // by payment id
 	judged    *judged
 	mails     *mailChecks
-	stood     map[string]int      // committed records of a command, by its id
-	carried   map[string]int      // how often it was answered
-	lost      map[attemptID]bool  // attempts that ended when their delivery was forgotten
+	stood     map[string]int      // number of committed records, by command id
+	carried   map[string]int      // how often a command was answered, by its id
+	lost      map[attemptID]bool  // attempts that ended after their delivery was forgotten
 	starts    map[string][]int64  // of attempts in the last second, by endpoint: [World.passed]
-	routes    map[[2]int32]uint64 // the last hand-over from a partition to another
+	routes    map[[2]int32]uint64 // number of the last handover between two partitions
 	cursor    uint32
-	had       map[partID]map[string]bool // events that there were when a part began
-	reread    map[string]uint32          // by watch: how many ledgers its backfill has read
+	had       map[partID]map[string]bool // events that existed when a part started
+	reread    map[string]uint32          // number of ledgers that a backfill has read, by watch
 
-	// For runs with a disaster: the state on which the facts since the last copy were folded, these
-	// facts in commit order, and the payments that had been observed by then.
+	// For runs with disasters: the state onto which the facts since the last copy were folded, these
+	// facts in commit order, and the payments observed before them.
 	base      timeline
 	committed []kafka.Record
 	since     observed
@@ -48,7 +48,7 @@ type attemptID struct {
 
 type sent struct {
 	*flight
-	result domain.AttemptResult // of the receiver's answer
+	result domain.AttemptResult // the receiver's result
 }
 
 type match struct {
@@ -81,7 +81,6 @@ func newChecks(w *World) *checks {
 	}
 }
 
-// stands records committed records.
 func (c *checks) stands(records []kafka.Record) {
 	for _, r := range records {
 		switch r.Topic {
@@ -111,8 +110,8 @@ func (c *checks) stands(records []kafka.Record) {
 	}
 }
 
-// checkObserved checks that reading live has written each payment once, however often its
-// ledger was read. Backfills write past payments for their watch.
+// checkObserved checks that live reading has written each payment once, no matter how often its
+// ledger was read. Backfills write past payments separately for their watch.
 func (c *checks) checkObserved(log *Log, seen map[string]bool) {
 	for partition := range log.keyed {
 		for _, e := range log.partitions[topicPartition{schemas.TopicPayments, partition}].entries {
@@ -128,7 +127,8 @@ func (c *checks) checkObserved(log *Log, seen map[string]bool) {
 	}
 }
 
-// checkCoverage checks a fact's coverage of ledgers for its watch, before it is folded.
+// checkCoverage checks what a fact says about the ledgers covered for its watch, before the fact is
+// folded.
 func (c *checks) checkCoverage(f domain.Fact) {
 	before := c.model.watches[f.Aggregate]
 	if covered, is := f.Body.(domain.RangeCovered); is {
@@ -194,13 +194,13 @@ func (c *checks) fact(r kafka.Record) {
 				t.enabled = t.enabled || t.partition == r.Partition && c.owns(t)
 			}
 		}
-	default: // the models check enough
+	default: // the models check these
 	}
 	w.tracef("fact %d of %s: %s %s", f.Version, short(f.Aggregate), f.Body.FactType(),
 		short(f.EventID()))
 }
 
-// checkStranger checks that an object of one account does not exist for another.
+// checkStranger checks that an account's objects don't exist for another account.
 func (c *checks) checkStranger(h domain.CommandHandled) {
 	cmd := c.world.clients.byID[h.CommandID]
 	switch cmd.Body.(type) {
@@ -241,11 +241,11 @@ func (c *checks) checkCreated(partition int32, b domain.DeliveryCreated) {
 	c.world.violate("G2: the delivery of %s is of no match", b.Event.ID)
 }
 
-// checkTaken checks that a partition takes each handover of another one once, in the order of their
-// numbers.
+// checkTaken checks that a partition takes each handover from another partition once, in number
+// order.
 func (c *checks) checkTaken(partition int32, moved domain.Moved) {
 	if moved.Number == 0 && c.model.wasMoved {
-		return // it was on its way during a move
+		return // it was in flight during a move
 	}
 	route := [2]int32{moved.FromPartition, partition}
 	if moved.Number <= c.routes[route] {
@@ -255,7 +255,7 @@ func (c *checks) checkTaken(partition int32, moved domain.Moved) {
 	c.routes[route] = moved.Number
 }
 
-// checkAttempt checks that a recorded attempt happened (G7).
+// checkAttempt checks that a recorded attempt has happened (G7).
 func (c *checks) checkAttempt(endpoint string, b domain.AttemptMade) {
 	id := attemptID{deliveryID{endpoint, b.EventID}, b.Number}
 	happened := slices.ContainsFunc(c.started[id],
@@ -268,8 +268,8 @@ func (c *checks) checkAttempt(endpoint string, b domain.AttemptMade) {
 	c.world.count("deliveries " + string(b.State))
 }
 
-// checkLog checks that an attempt is the next leaf of its endpoint's log: the fold closes a log
-// that any other one is given to.
+// checkLog checks that an attempt is the next leaf of its endpoint's log. The fold closes a log
+// that gets any other leaf.
 func (c *checks) checkLog(f domain.Fact, e domain.LogEntry) {
 	log := c.model.endpoints[f.Aggregate].Log
 	if e.Number == 0 || log.Size != e.Number || log.From != e.From {
@@ -278,7 +278,7 @@ func (c *checks) checkLog(f domain.Fact, e domain.LogEntry) {
 	}
 }
 
-// askedFor is the Retry-After of an attempt's result.
+// askedFor returns the Retry-After of an attempt's response.
 func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
 	for _, s := range c.started[attemptID{deliveryID{endpoint, b.EventID}, b.Number}] {
 		if same(s.result, b.Result) {
@@ -288,8 +288,8 @@ func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
 	return 0
 }
 
-// underWay reports whether the owner of a delivery's partition has an attempt of it in
-// flight, or took its outcome in this turn.
+// underWay reports whether the owner of a delivery's partition has an attempt of it in flight, or
+// took its outcome in this turn.
 func (c *checks) underWay(id deliveryID) bool {
 	partition := c.world.log.partitionOf(schemas.TopicJournal, id.endpoint)
 	for _, e := range c.world.engines {
@@ -312,8 +312,8 @@ func same(a, b domain.AttemptResult) bool {
 		a.StatusCode == b.StatusCode && a.Error == b.Error && bytes.Equal(a.ResponseBody, b.ResponseBody)
 }
 
-// countCommand counts how often a command was issued: however often its record is read again,
-// it is not executed more often.
+// countCommand counts how often a command was issued. Even if its record is read again, the command
+// must not be executed more often than that.
 func (c *checks) countCommand(r kafka.Record) {
 	if isDamaged(r) {
 		return
@@ -345,8 +345,7 @@ func (c *checks) match(r kafka.Record) {
 	c.takes(in)
 }
 
-// checkHandOver checks that an event is handed over as its journal says, with the body that it
-// was matched with.
+// checkHandOver checks that an event is handed over with the body with which it was matched.
 func (c *checks) checkHandOver(r kafka.Record, in domain.MatchInput) {
 	matches := c.matched[in.Event.ID]
 	if len(matches) == 0 || !bytes.Equal(matches[0].event.Body, in.Event.Body) {
@@ -357,7 +356,7 @@ func (c *checks) checkHandOver(r kafka.Record, in domain.MatchInput) {
 	c.world.count("hand-overs")
 }
 
-// checkTelling checks that an endpoint gets one message about each disabling or failing endpoint.
+// checkTelling checks that an endpoint gets a single event about each disabled or failing endpoint.
 func (c *checks) checkTelling(r kafka.Record, in domain.MatchInput) {
 	if len(c.matched[in.Event.ID]) > 0 {
 		c.world.violate("G2: event %s is told to %s twice", in.Event.ID, in.EndpointID)
@@ -367,14 +366,14 @@ func (c *checks) checkTelling(r kafka.Record, in domain.MatchInput) {
 	c.world.count("tellings: " + string(in.Event.Type))
 }
 
-// noteTelling records whom a fact must notify.
+// noteTelling records which endpoint a fact must notify.
 func (c *checks) noteTelling(f domain.Fact) {
 	if telling := f.Telling(); telling.EndpointID != "" {
 		c.told[telling.EventID] = telling.EndpointID
 	}
 }
 
-// allTold checks that every endpoint to notify has a delivery.
+// allTold checks that each endpoint to notify got a delivery.
 func (c *checks) allTold() {
 	for event, endpoint := range c.told {
 		if c.model.endpointOf[event] != endpoint {
@@ -403,7 +402,7 @@ func (c *checks) checkLedger(r kafka.Record) {
 	c.checkRead(w.chain.ledgers[read.Sequence-1])
 }
 
-// checkStart checks that an attempt may start, according to the journal (G3).
+// checkStart checks whether an attempt may start, according to the journal (G3).
 func (c *checks) checkStart(t *engineTask, a domain.Attempt) {
 	w := c.world
 	id := deliveryID{a.EndpointID, a.EventID}
@@ -463,8 +462,8 @@ func (c *checks) checkStart(t *engineTask, a domain.Attempt) {
 	}
 }
 
-// oneOfAWallet checks that no other attempt of a line is in flight at its receiver, unless its
-// process has died, or another has owned its partition since.
+// oneOfAWallet checks that no other attempt of the same line is in flight at the receiver, unless
+// its process has died or its partition has changed owners.
 func (c *checks) oneOfAWallet(a domain.Attempt, line string) {
 	if line == "" {
 		return
@@ -482,8 +481,8 @@ func (c *checks) oneOfAWallet(a domain.Attempt, line string) {
 	}
 }
 
-// bounds checks that an endpoint gets no more attempts at once, or in any second, than it may,
-// whichever tasks begin them. Attempts that a user waits for are exempt.
+// bounds checks that an endpoint doesn't get more attempts at once, or per second, than allowed, no
+// matter which tasks start them. Attempts that a user waits for are exempt.
 func (c *checks) bounds(t *engineTask, endpoint string, perSecond int) {
 	under := 0
 	for _, u := range t.under {
@@ -506,14 +505,14 @@ func (c *checks) bounds(t *engineTask, endpoint string, perSecond int) {
 	}
 }
 
-// noteEnd records a receiver's view of an attempt.
+// noteEnd records an attempt as seen by its receiver.
 func (c *checks) noteEnd(f *flight) {
 	id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
 	c.started[id] = append(c.started[id], &sent{f, f.result})
 }
 
-// checkHistory checks that an attempt that ended is in the journal, unless its process died or
-// another has owned the partition since (G7).
+// checkHistory checks that each finished attempt is in the journal, unless its process has died or
+// the partition has changed owners (G7).
 func (c *checks) checkHistory() {
 	for _, delivery := range c.model.created {
 		for n := 1; ; n++ {
@@ -552,8 +551,8 @@ func (c *checks) checkOutcomes(t *engineTask) {
 	t.taken = nil
 }
 
-// loses records that an attempt is in no history because its delivery was cancelled, and forgotten
-// after enough others have settled.
+// loses records that an attempt is in no history, because its delivery was cancelled, and forgotten
+// after enough others had settled.
 func (c *checks) loses(id attemptID) {
 	c.lost[id] = true
 	c.world.count("attempts of what was forgotten")
@@ -566,13 +565,13 @@ func (c *checks) checkReported(f domain.Fact) {
 	}
 }
 
-// owns reports whether a task is the one that may write.
+// owns reports whether a task may currently write.
 func (c *checks) owns(t *engineTask) bool {
 	return !t.ended && c.world.log.producers[txnID(t.partition)].epoch == t.epoch
 }
 
-// checkDue checks that nothing due waits while there is room for it (G6): a slow neighbour is not a
-// reason. It runs after each turn. A rate limit is a reason for a second.
+// checkDue checks after each turn that no due delivery waits while there is capacity (G6), whatever
+// other endpoints do. A rate limit may delay it by up to a second.
 func (c *checks) checkDue(t *engineTask, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
@@ -607,8 +606,8 @@ func (c *checks) checkDue(t *engineTask, nowMillis int64) {
 	}
 }
 
-// waits records that a delivery is due and not begun, and checks that its endpoint's rate
-// limit is a reason for no longer than a second. Waited is since when endpoints wait.
+// waits records that a delivery is due but not started, and checks that its endpoint's rate limit
+// doesn't delay it by more than a second. waited holds since when endpoints have been waiting.
 func (t *engineTask) waits(id deliveryID, waited map[string]int64) {
 	w := t.process.world
 	since, is := waited[id.endpoint]
@@ -622,8 +621,8 @@ func (t *engineTask) waits(id deliveryID, waited map[string]int64) {
 	t.limited[id.endpoint] = since
 }
 
-// noteTest records a test at the task that created it, which must answer it. The next
-// task of the partition learns of it when its command is repeated.
+// noteTest records a test at the task that created it and must answer it. The partition's next task
+// only learns of it when the command is repeated.
 func (c *checks) noteTest(partition int32, id deliveryID) {
 	if !c.reference.deliveries[id].test {
 		return
@@ -637,13 +636,12 @@ func (c *checks) noteTest(partition int32, id deliveryID) {
 	}
 }
 
-// mostTestTurns is how many turns a test may wait while its endpoint is disabled: the one
-// that decides to cancel it, and the one that does.
+// mostTestTurns is how many turns a test may wait while its endpoint is disabled: one to decide to
+// cancel it, and one to do so.
 const mostTestTurns = 2
 
-// checkTests checks that a test whose endpoint was disabled or deleted before it was
-// sent is answered, and does not wait until the endpoint is enabled. It is checked after
-// each turn.
+// checkTests checks after each turn that tests are answered if their endpoint was disabled or
+// deleted before they were sent. They must not wait until the endpoint is enabled.
 func (c *checks) checkTests(t *engineTask) {
 	for id := range t.tests {
 		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
@@ -673,7 +671,7 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 			r.CommandID)
 	}
 	if h.again {
-		return // repeats are promised to be recognized for a day
+		return // repeats are only guaranteed to be recognized for a day
 	}
 	told := encoded(r.CommandID, r.BodyHash, r.Answer)
 	if !bytes.Equal(told, encoded(r.CommandID, h.BodyHash, h.Answer)) {
@@ -694,14 +692,14 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 }
 
-// encoded is an answer as it is written.
+// encoded returns the stored form of an answer.
 func encoded(commandID string, bodyHash []byte, a domain.Answer) []byte {
 	r := domain.Result{CommandID: commandID, BodyHash: bodyHash, Answer: a}
 	return schemas.EncodeResult(r).Value
 }
 
-// effect reports whether a created object exists, and a deleted one does not. For endpoints, the
-// reference model checks more.
+// effect reports whether a created object exists, or a deleted one no longer does. For endpoints,
+// the reference model checks more.
 func (c *checks) effect(body domain.CommandBody) bool {
 	switch b := body.(type) {
 	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
@@ -713,8 +711,8 @@ func (c *checks) effect(body domain.CommandBody) bool {
 	}
 }
 
-// askedBy are the commands that lead to a fact. Others follow from matches and attempts, or the
-// reference model checks them.
+// askedBy maps facts to the commands that lead to them. Other facts follow from matches and
+// attempts, or are checked by the reference model.
 var askedBy = map[string][]string{
 	"EndpointEnabled":  {"EnableEndpoint"},
 	"EndpointDeleted":  {"DeleteEndpoint"},

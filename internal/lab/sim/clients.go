@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// clients are the API's users, and the API's connection to the engine.
+// clients are the API's users and the API's connection to the engine.
 type clients struct {
 	world     *World
 	commands  []*issued
@@ -19,27 +19,27 @@ type clients struct {
 	endpoints []string
 	watches   []string
 	keys      []string
-	from      map[topicPartition]int64 // position in the results
+	from      map[topicPartition]int64 // positions in the results
 }
 
-// issued is a command that was issued.
 type issued struct {
 	domain.Command
 	atMillis int64 // by the wall clock
-	asks     int   // repeats without an answer since
-	unsure   bool  // it was requested with a history that did not know that the event had moved
+	asks     int   // repeats without an answer
+	unsure   bool  // requested with a history that did not know that the event had moved
 	answer   *domain.Result
-	lost     bool // it was answered, and a disaster destroyed its effect
+	lost     bool // a disaster destroyed the effect after the answer
 }
 
-// isToldWhere reports whether it is a resend, each of whose records says where the event went.
+// isToldWhere reports whether the command is a resend, and each of its records says where the event
+// went.
 func (cmd *issued) isToldWhere() bool {
 	_, resends := cmd.Body.(domain.ResendEvent)
 	return resends && !cmd.unsure
 }
 
-// account owns the objects that the clients create; stranger is another account, for which they
-// must not exist.
+// account owns the objects that the clients create. For stranger, another account, they must not
+// exist.
 var (
 	account  = domain.DeriveID(domain.AccountPrefix, "holder")
 	stranger = domain.DeriveID(domain.AccountPrefix, "stranger")
@@ -49,7 +49,7 @@ func newClients(w *World) *clients {
 	return &clients{world: w, byID: make(map[string]*issued), from: make(map[topicPartition]int64)}
 }
 
-// restart models the API after a kill: results are read from their ends, and waiting clients learn
+// restart models the API after a kill: it reads results from their ends, and waiting clients learn
 // that the outcome is unknown.
 func (c *clients) restart() {
 	for p := range c.world.setup.partitions {
@@ -58,12 +58,12 @@ func (c *clients) restart() {
 	}
 }
 
-// repeatsForMillis is for how long clients repeat a command: a bit less than the promised
+// repeatsForMillis is for how long clients repeat a command. It is a bit less than the guaranteed
 // 24 hours.
 const repeatsForMillis = 20 * hourMillis
 
-// old reports whether a command is too old to be repeated, by a wall clock that
-// may have jumped.
+// old reports whether a command is too old to be repeated, according to a wall clock that may have
+// jumped.
 func (c *clients) old(r kafka.Record) bool {
 	cmd := decode(r, schemas.DecodeCommand)
 	if _, answers := cmd.Body.(domain.RecordMail); answers {
@@ -78,13 +78,11 @@ func (c *clients) tooOld(cmd *issued) bool {
 		w.latestWall-cmd.atMillis > rememberMillis-repeatsForMillis
 }
 
-// waits reports whether a client still waits for the answer.
 func (c *clients) waits(cmd *issued) bool { return cmd.asks > 0 && !c.tooOld(cmd) }
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// clientAsks issues a command: a new one, one whose answer did not arrive, or one that was
-// answered.
+// clientAsks issues a command: a new one, one without an answer, or one that was already answered.
 func (w *World) clientAsks() bool {
 	c := w.clients
 	if w.chance(0.3) {
@@ -118,7 +116,7 @@ func (c *clients) issue(body domain.CommandBody) *issued {
 	return cmd
 }
 
-// again repeats a command, sometimes with another body under the same id.
+// again repeats a command, sometimes with a different body under the same id.
 func (c *clients) again(cmd *issued) bool {
 	w := c.world
 	if c.tooOld(cmd) {
@@ -136,7 +134,7 @@ func (c *clients) again(cmd *issued) bool {
 	return true
 }
 
-// ask appends a command. The append may silently fail, or happen twice.
+// ask appends a command. The append may silently fail or happen twice.
 func (c *clients) ask(cmd *issued) {
 	w := c.world
 	cmd.asks++
@@ -167,7 +165,7 @@ func (c *clients) append(cmd *issued) {
 	w.count("commands")
 }
 
-// tellFor records the commands of a follower, which waits for no answer.
+// tellFor records the commands of a follower, which doesn't wait for answers.
 func (c *clients) tellFor(records []kafka.Record) {
 	for _, r := range records {
 		if r.Topic != schemas.TopicCommands {
@@ -180,7 +178,6 @@ func (c *clients) tellFor(records []kafka.Record) {
 	}
 }
 
-// newBody draws a command.
 func (c *clients) newBody() (domain.CommandBody, bool) {
 	w := c.world
 	if len(c.commands) == 0 {
@@ -219,7 +216,7 @@ func (c *clients) key() domain.Key {
 	return domain.Key{ID: id, Name: id, Hash: []byte(id), Permissions: domain.Permissions()}
 }
 
-// orderings are what endpoints have, in turn.
+// orderings are assigned to endpoints in turn.
 var orderings = []domain.Ordering{
 	domain.OrderingNone, domain.OrderingWallet, domain.OrderingWallet,
 }
@@ -231,7 +228,7 @@ func (c *clients) ordering(n int) domain.Ordering {
 	return orderings[n%len(orderings)]
 }
 
-// noticesTo is the endpoint that was made before the one that is being made, if it is there.
+// noticesTo returns the endpoint created before the current one, if it exists.
 func (c *clients) noticesTo() string {
 	if !c.world.setup.notices || len(c.endpoints) < 2 {
 		return ""
@@ -268,8 +265,7 @@ func (c *clients) newEndpoint() domain.CommandBody {
 	}
 }
 
-// newWatch creates a watch with an endpoint whose creation was acknowledged, as the API
-// does.
+// newWatch creates a watch with an endpoint whose creation was acknowledged, as the API does.
 func (c *clients) newWatch() (domain.CommandBody, bool) {
 	w := c.world
 	endpoint, ok := pick(w, c.knownEndpoints())
@@ -302,7 +298,6 @@ func (c *clients) invoice(n int) (once bool, expiresAtMillis int64) {
 	return n%3 > 0, c.expiry(n)
 }
 
-// expiry is never, or a while from now on.
 func (c *clients) expiry(n int) int64 {
 	if n%2 == 0 {
 		return 0
@@ -310,7 +305,6 @@ func (c *clients) expiry(n int) int64 {
 	return c.world.wall() + int64(1+n%7)*600*secondMillis
 }
 
-// rules draws rules, and the types of events that a watch with them makes.
 func (c *clients) rules(once bool) (domain.Rules, []domain.EventType) {
 	w := c.world
 	r := *draw.Anything()
@@ -345,7 +339,7 @@ func (c *clients) rules(once bool) (domain.Rules, []domain.EventType) {
 	return rules, types
 }
 
-// knownEndpoints are existing endpoints, and sometimes one that was deleted meanwhile.
+// knownEndpoints returns existing endpoints, sometimes including ones that were deleted.
 func (c *clients) knownEndpoints() []string {
 	late := c.world.chance(0.05)
 	return slices.DeleteFunc(slices.Clone(c.endpoints), func(id string) bool {
@@ -383,7 +377,7 @@ func (c *clients) watchChange() domain.CommandBody {
 	}
 }
 
-// pastOf requests a backfill of any ledgers, also of some that are yet to close.
+// pastOf requests a backfill of arbitrary ledgers, including some that have not closed yet.
 func (c *clients) pastOf() domain.CommandBody {
 	w := c.world
 	last := int(w.chain.latest()) + 2
@@ -398,7 +392,7 @@ func (c *clients) pastOf() domain.CommandBody {
 	return body
 }
 
-// revision is the If-Match of a client that has read an object: none, the right one or an
+// revision returns the If-Match of a client that has read an object: none, the current one, or an
 // older one.
 func (c *clients) revision(current uint64) uint64 {
 	switch c.world.rnd.IntN(6) {
@@ -449,8 +443,8 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	return c.resend()
 }
 
-// resend resends any delivery, with the endpoint that its watch names, as the API does. A
-// watch whose endpoint is gone often gets another first.
+// resend resends any delivery with the endpoint that its watch names, as the API does. If that
+// endpoint was deleted, the watch often gets another one first.
 func (c *clients) resend() (domain.CommandBody, bool) {
 	w := c.world
 	m := w.checks.model
@@ -460,7 +454,7 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	}
 	if some := c.forgotten(); len(some) > 0 && w.chance(0.5) {
 		d = some[w.rnd.IntN(len(some))]
-		if w.chance(0.5) { // a history that is behind may lack its later facts
+		if w.chance(0.5) { // a history that is behind may lack later facts
 			d = some[len(some)-1]
 		}
 		if left, is := pick(w, c.gone(some)); is && w.chance(0.6) {
@@ -486,7 +480,6 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	return body, ok
 }
 
-// named returns a watch that was not deleted, and the endpoint that it names.
 func (c *clients) named(watchID string) (domain.Watch, domain.Endpoint) {
 	m := c.world.checks.model
 	watch := m.watches[watchID]
@@ -496,7 +489,7 @@ func (c *clients) named(watchID string) (domain.Watch, domain.Endpoint) {
 	return watch, m.endpoints[watch.EndpointID]
 }
 
-// cancelled returns deliveries whose events may continue elsewhere.
+// cancelled returns deliveries whose events may continue at another endpoint.
 func (c *clients) cancelled() (some []deliveryID) {
 	m := c.world.checks.model
 	for _, id := range m.created {
@@ -508,14 +501,15 @@ func (c *clients) cancelled() (some []deliveryID) {
 	return some
 }
 
-// gone returns those deliveries whose events have moved elsewhere.
+// gone returns the deliveries whose events have moved to another endpoint.
 func (c *clients) gone(some []deliveryID) []deliveryID {
 	return slices.DeleteFunc(slices.Clone(some), func(id deliveryID) bool {
 		return c.world.checks.reference.deliveries[id].next == ""
 	})
 }
 
-// forgotten returns deliveries that are in the history only, by when they settled.
+// forgotten returns the deliveries that only the history still has, in the order in which they
+// settled.
 func (c *clients) forgotten() (some []deliveryID) {
 	seen := make(map[deliveryID]bool)
 	for _, entry := range slices.Backward(c.world.checks.model.settled) {
@@ -528,7 +522,7 @@ func (c *clients) forgotten() (some []deliveryID) {
 	return some
 }
 
-// replay requests a time range; its ends are often the exact time of a delivery.
+// replay requests a time range. Its bounds are often the exact time of a delivery.
 func (c *clients) replay(endpoint string) domain.CommandBody {
 	w := c.world
 	var failed []int64
@@ -538,7 +532,7 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 		if id.endpoint == endpoint && d.State == domain.StateFailed {
 			failed = append(failed, d.CreatedAtMillis)
 		}
-		// Whatever their outcome.
+		// With any outcome.
 		if w.setup.options && id.endpoint == endpoint && len(chosen) < 8 && w.chance(0.3) {
 			chosen = append(chosen, id.event)
 		}
@@ -562,7 +556,7 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 	return body
 }
 
-// reseal requests that sealed values, present and long replaced ones, be resealed.
+// reseal requests resealing of sealed values, both current and long replaced ones.
 func (c *clients) reseal(id string) domain.CommandBody {
 	body := domain.ResealSecrets{
 		EndpointID: id,
@@ -575,7 +569,6 @@ func (c *clients) reseal(id string) domain.CommandBody {
 	return body
 }
 
-// clientReads delivers answers.
 func (w *World) clientReads() bool {
 	c := w.clients
 	at := topicPartition{schemas.TopicResults, w.rnd.Int32N(w.setup.partitions)}
@@ -596,7 +589,7 @@ func (c *clients) take(r kafka.Record) {
 	cmd := c.byID[result.CommandID]
 	if rejection := result.Answer.Rejection; rejection != nil &&
 		(rejection.Code == domain.CodeCommandUnreadable || rejection.Temporary()) {
-		w.count("refusals: " + rejection.Code) // 503: the client still waits, and repeats the command
+		w.count("refusals: " + rejection.Code) // 503: the client keeps waiting and repeats the command
 		if cmd != nil && rejection.Temporary() && cmd.isToldWhere() {
 			w.violate("G1: %s is refused with %s, and the history says where the event went", cmd.ID,
 				rejection.Code)

@@ -19,42 +19,41 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// errKilled ends whatever a process was doing when it died.
+// errKilled ends a process's current activity when the process dies.
 var errKilled = errors.New("sim: killed")
 
-// errLog is a failure of the log, after which it is unknown what was committed.
+// errLog is a failure of the log. Afterwards, it is unknown what was committed.
 var errLog = errors.New("sim: the log did not answer")
 
-// followerProcess is one process with the role of a follower: the directory, and the
-// reading of ledgers while it is elected. Reading is a coroutine: it yields wherever the
-// real one waits.
+// followerProcess is a process with the follower role: a directory, and reading ledgers while it is
+// elected. Reading is a coroutine that yields wherever the real follower waits.
 type followerProcess struct {
 	member
 	world     *World
 	id        int
 	disk      *vfs.MemFS
 	directory *directory.Directory
-	at        positions // of the directory's reader
+	at        positions // positions of the directory's reader
 
 	live    routine // reads closed ledgers
 	past    routine // runs backfills
 	reading *follower.Reading
 	filler  *follower.Backfiller
-	turns   follower.Turns // whose backfill is advanced next
-	unsure  bool           // isElected returned false
-	epochs  map[string]int // of the transactional ids, at the take-over
+	turns   follower.Turns // decides which backfill to advance next
+	unsure  bool           // ours has returned false
+	epochs  map[string]int // epochs of the transactional ids at the takeover
 	elected bool           // as far as it knows
 }
 
 // routine is a goroutine of a process, simulated by a coroutine.
 type routine struct {
-	next    func() (func() bool, bool) // resumes it; nil when it is not running
+	next    func() (func() bool, bool) // resumes it; nil if not running
 	stop    func()
 	yield   func(func() bool) bool
-	blocked func() bool // its wait condition; nil: it does not wait
+	blocked func() bool // wait condition; nil if it isn't waiting
 	killed  bool
-	lied    bool  // its source gave something else than the ledger that is due
-	failed  error // how it ended
+	lied    bool  // its source returned something other than the expected ledger
+	failed  error // error with which it ended
 	backoff int64 // by the steady clock
 	panel   *panel
 }
@@ -67,7 +66,7 @@ func (r *routine) begin(do func() error) {
 	})
 }
 
-// end cancels it wherever it is.
+// end cancels the routine wherever it is.
 func (r *routine) end() {
 	if r.stop == nil {
 		return
@@ -77,7 +76,7 @@ func (r *routine) end() {
 	r.next, r.stop, r.yield, r.blocked, r.killed = nil, nil, nil, nil, false
 }
 
-// wait yields until the condition holds; without one, once.
+// wait yields until the condition holds, or once if until is nil.
 func (r *routine) wait(until func() bool) error {
 	if r.killed {
 		return errKilled
@@ -98,7 +97,7 @@ type positions kafka.Offsets
 // Position returns the position of the directory's reader.
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
 
-// Epoch is unknown: the simulation's log has one leader.
+// Epoch is unknown, because the simulated log has a single leader.
 func (positions) Epoch(string, int32) int32 { return -1 }
 
 func (f *followerProcess) boot() {
@@ -124,7 +123,7 @@ func (f *followerProcess) boot() {
 	w.tracef("follower %d boots", f.id)
 }
 
-// ends answers the directory's requests. It only reads, because the directory requests
+// ends answers the directory's requests. It only reads, because the directory sends requests for
 // several topics concurrently.
 type ends struct{ log *Log }
 
@@ -136,7 +135,7 @@ func (e ends) Of(_ context.Context, topic string) (map[int32]int64, error) {
 	return e.log.offsets(topic, e.log.end), nil
 }
 
-// OfEpochs returns nothing: the simulation's log has one leader.
+// OfEpochs returns nil, because the simulated log has a single leader.
 func (ends) OfEpochs(context.Context, string, map[int32]int32) map[int32]int64 { return nil }
 
 func (f *followerProcess) crash() {
@@ -168,7 +167,7 @@ func (f *followerProcess) close() {
 	}
 }
 
-// coordinateFollowers holds the election.
+// coordinateFollowers simulates the election.
 func (w *World) coordinateFollowers() bool {
 	did := false
 	for _, f := range w.followers {
@@ -180,7 +179,7 @@ func (w *World) coordinateFollowers() bool {
 			}
 			w.tracef("the group gives up on follower %d", f.id)
 			did = true
-		case f.works() && !f.in && w.chance(0.5): // it learns that it lost everything
+		case f.works() && !f.in && w.chance(0.5): // it learns that it has lost everything
 			f.endTerm()
 			f.in = true
 			f.beat(w)
@@ -192,7 +191,7 @@ func (w *World) coordinateFollowers() bool {
 	}
 	for _, f := range w.followers {
 		if f.alive && f.in && f.elected && !f.live.killed {
-			return did // it is still giving the partition up
+			return did // it is still giving up the partition
 		}
 	}
 	f, ok := pick(w, workers(w.followers))
@@ -230,7 +229,7 @@ func (f *followerProcess) ours() bool {
 	return ours
 }
 
-// workFollower resumes one follower until it next yields, or further.
+// workFollower resumes a follower until it yields, possibly several times.
 func (w *World) workFollower() bool {
 	var ready []*followerProcess
 	for _, f := range workers(w.followers) {
@@ -241,12 +240,10 @@ func (w *World) workFollower() bool {
 	return keepWorking(w, ready, func(f *followerProcess) bool { return f.works() && f.ready() })
 }
 
-// ready reports whether a running follower can continue.
 func (f *followerProcess) ready() bool {
 	return f.elected && (f.live.ready(f.world.steady) || f.pastReady())
 }
 
-// pastReady reports whether backfills can continue.
 func (f *followerProcess) pastReady() bool {
 	if f.reading == nil || !f.past.ready(f.world.steady) {
 		return false
@@ -292,7 +289,7 @@ func (f *followerProcess) work() {
 	}
 }
 
-// config returns the configuration that its reading and its backfills share.
+// config returns the configuration that reading and backfills share.
 func (f *followerProcess) config(r *routine) follower.Config {
 	return follower.Config{
 		Watches:    knownWatches{f.directory, r},
@@ -302,7 +299,6 @@ func (f *followerProcess) config(r *routine) follower.Config {
 	}
 }
 
-// follow starts reading from the cursor.
 func (f *followerProcess) follow() {
 	f.unsure = false
 	if f.reading == nil {
@@ -321,7 +317,7 @@ func (f *followerProcess) follow() {
 type followerLog struct {
 	f  *followerProcess
 	r  *routine
-	id string // transactional
+	id string // transactional id
 }
 
 // Transactional ids of the followers.
@@ -347,8 +343,8 @@ func (l followerLog) TakeOver(context.Context) error {
 	return l.r.wait(nil)
 }
 
-// Commit may end anywhere: before anything is written, with the transaction open, or with its
-// answer lost.
+// Commit may end anywhere: before anything is written, with an open transaction, or with its
+// response lost.
 func (l followerLog) Commit(_ context.Context, records ...kafka.Record) error {
 	f := l.f
 	w := f.world
@@ -372,8 +368,8 @@ func (l followerLog) Commit(_ context.Context, records ...kafka.Record) error {
 	return l.r.wait(nil)
 }
 
-// end commits the transaction. Backfills are rare, and are interrupted more often, most of all when
-// they have appended matches, which another follower must read back.
+// end commits the transaction. Backfills are rare, so they are interrupted more often. They are
+// interrupted most often after appending matches, which another follower must then read back.
 func (l followerLog) end(topic string) error {
 	f := l.f
 	w := f.world
@@ -414,7 +410,7 @@ func (l followerLog) Of(ctx context.Context, topic string) (map[int32]int64, err
 	return until, cmp.Or(err, l.r.wait(nil))
 }
 
-// Since returns the starts: nothing is older than that.
+// Since returns the starts, because no record is older.
 func (l followerLog) Since(
 	ctx context.Context, topic string, _ int64,
 ) (map[int32]int64, error) {
@@ -451,7 +447,7 @@ type knownWatches struct {
 	r *routine
 }
 
-// CatchUp is directory.CatchUp; it yields while it waits.
+// CatchUp is directory.CatchUp, but yields while it waits.
 func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
 	ends, err := k.Barrier(ctx)
 	if err != nil {
@@ -474,7 +470,7 @@ func (k knownWatches) ByWallet(wallet string) (all []domain.Watch, err error) {
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}
 
-// fillDirectory lets one process read some rows, or repeatedly some.
+// fillDirectory makes a process read some rows, possibly several times.
 func (w *World) fillDirectory() bool {
 	did := false
 	for !did || w.chance(goesOn) {

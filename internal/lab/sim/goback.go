@@ -10,9 +10,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A restore goes back in time, and the checkers go with it: to the facts in the backup. External
-// events do not change: attempts that receivers got, mails that a server accepted, ledgers, records
-// that were written into the log. Answers to clients about later facts no longer count.
+// A restore goes back in time, and the checkers do the same: they return to the facts in the
+// backup. External events are not undone: attempts that receivers got, mails that a server
+// accepted, ledgers, and records written to the log. Answers to clients about later facts no longer
+// count.
 
 // timeline is the checkers' fold of the journals.
 type timeline struct {
@@ -23,13 +24,13 @@ type timeline struct {
 	reread    map[string]uint32
 }
 
-// observed are payments that were observed in former logs.
+// observed are payments observed in former logs.
 type observed struct {
 	ids  map[string]bool
-	logs int // number of former logs that it includes
+	logs int // number of former logs included
 }
 
-// rebase stores the state on which the following facts are folded.
+// rebase stores the state onto which the following facts are folded.
 func (c *checks) rebase() {
 	if len(c.world.setup.disasters) == 0 {
 		return
@@ -93,8 +94,8 @@ func cloneNotices(notices map[string]*referenceNotice) map[string]*referenceNoti
 	return clone
 }
 
-// goBack resets the checkers to the content of a backup, from which a new log was made. It checks
-// that the log includes everything that was committed when the backup began.
+// goBack resets the checkers to the contents of a backup, from which a new log was created. It
+// checks that the backup includes everything that was committed when it was started.
 func (c *checks) goBack(b *backup, to *Log) {
 	c.model, c.reference = c.base.model, c.base.reference
 	c.mails.notices, c.carried = c.base.notices, c.base.carried
@@ -120,7 +121,6 @@ func (c *checks) goBack(b *backup, to *Log) {
 	c.world.clients.goBack(c.model)
 }
 
-// refold folds a fact again.
 func (c *checks) refold(r kafka.Record) {
 	f := decode(r, schemas.DecodeFact)
 	before := c.model.watches[f.Aggregate]
@@ -134,12 +134,12 @@ func (c *checks) refold(r kafka.Record) {
 		if body.From != 0 && body.Part >= before.Backfill.Request {
 			c.reread[f.Aggregate] += body.To - body.From + 1
 		}
-	default: // no other fact begins or advances a backfill
+	default: // other facts don't start or advance a backfill
 	}
 	err := c.reference.apply(f)
 	if handled, is := f.Body.(domain.CommandHandled); is {
 		c.carried[handled.CommandID]++
-		err = nil // the answer may say that something was in flight, and nothing is now
+		err = nil // the answer may say that something was in flight, which is no longer true
 	}
 	if err != nil {
 		c.world.violate("G3, by the reference model of a backup: %v", err)
@@ -149,9 +149,9 @@ func (c *checks) refold(r kafka.Record) {
 	}
 }
 
-// goBackToMatches leaves the matches that the new log has, and those whose delivery is there. None
-// may be lost that had been appended before, unless its ledger is read again. Those that are still
-// to be taken need their endpoint: without it they would be cancelled.
+// goBackToMatches keeps the matches that the new log has, and those with a delivery. Matches that
+// were appended before the backup must not be lost, unless their ledger is read again. Matches that
+// have not been taken yet need their endpoint, without which they would be cancelled.
 func (c *checks) goBackToMatches(b *backup, to *Log) {
 	w, there := c.world, make(map[string]bool)
 	for _, r := range to.copiedRecords(schemas.TopicMatches) {
@@ -192,8 +192,7 @@ func (c *checks) allObserved() {
 	c.checkObserved(c.world.log, seen)
 }
 
-// goBackToPayments leaves the payments of the ledgers that are not read again, and those that the
-// new log has.
+// goBackToPayments keeps the payments of ledgers that are not read again, and those in the new log.
 func (c *checks) goBackToPayments(to *Log) {
 	there := make(map[string]bool)
 	for _, r := range to.copiedRecords(schemas.TopicPayments) {
@@ -206,8 +205,8 @@ func (c *checks) goBackToPayments(to *Log) {
 	c.since = observed{maps.Clone(c.observed), len(c.world.former) + 1}
 }
 
-// goBack leaves the settings of watches that there are, what clients know of them, and which
-// ledgers were read.
+// goBack keeps the settings of existing watches, what clients know about them, and which ledgers
+// were read.
 func (j *judged) goBack(m *model, cursor uint32, to *Log) {
 	for id, settings := range j.settings {
 		j.settings[id] = slices.DeleteFunc(settings, func(w domain.Watch) bool {
@@ -250,7 +249,7 @@ func (j *judged) goBack(m *model, cursor uint32, to *Log) {
 	maps.DeleteFunc(j.gone, func(id string, _ bool) bool { return !m.endpoints[id].Deleted() })
 }
 
-// goBack makes clients forget answers about facts that are lost.
+// goBack makes clients forget answers about lost facts.
 func (c *clients) goBack(m *model) {
 	for id, cmd := range c.byID {
 		if cmd.answer != nil && !m.tells(id, cmd.answer.Answer) {
@@ -259,14 +258,14 @@ func (c *clients) goBack(m *model) {
 	}
 }
 
-// tells reports whether a command has an answer: one that was handled again, a day later, has a new
-// one.
+// tells reports whether a command has this answer. A command that was handled again, a day later,
+// has a new one.
 func (m *model) tells(id string, a domain.Answer) bool {
 	h, is := m.handled[id]
 	return is && bytes.Equal(encoded(id, nil, h.Answer), encoded(id, nil, a))
 }
 
-// askForTheLost has clients repeat most of the lost commands, and always those that they need to
+// askForTheLost makes clients repeat most of the lost commands, and always those that they need to
 // continue.
 func (c *clients) askForTheLost() {
 	w := c.world

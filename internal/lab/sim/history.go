@@ -8,11 +8,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// mostHistoryLag bounds by how many records of the journal the history is behind.
+// mostHistoryLag is by how many records of the journal the history is behind, at most.
 const mostHistoryLag = 120
 
-// history returns the history's view of a delivery, from which the API requests a resend: each
-// partition of the journal up to some offset.
+// history returns the history's view of a delivery, from which the API requests a resend. It
+// contains each partition of the journal up to some offset.
 func (w *World) history(id deliveryID) *domain.Remembered {
 	at := topicPartition{schemas.TopicJournal, w.partitionOf(id.endpoint)}
 	records, asOf := w.log.read(at, 0, math.MaxInt)
@@ -23,7 +23,7 @@ func (w *World) history(id deliveryID) *domain.Remembered {
 	for _, f := range append(w.whatWas(id), factsOf(id, records, asOf)...) {
 		known.Delivery = shown(known.Delivery, f)
 	}
-	// The partition to which it moved may be read further.
+	// The partition to which it moved may have been read further.
 	if d := w.checks.reference.deliveries[id]; known.Delivery.Exists() && d.next != "" &&
 		w.chance(0.7) {
 		known.Delivery.MovedTo = d.next

@@ -11,22 +11,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// judged is which matches each payment may and must have (G2), by the history of the
-// watches: which settings of a watch may have been used, and the first ledger that it sees.
+// judged decides which matches each payment may and must have (G2). It is based on the history of
+// watches: which of a watch's settings may have been used, and the first ledger that it sees.
 type judged struct {
-	settings map[string][]domain.Watch // of a watch, oldest first
-	known    map[string]int            // the latest one that the client knows; absent: none
-	// since is the first live ledger of a watch, as first recorded since it last missed one, and
-	// first the one before it had missed any.
+	settings map[string][]domain.Watch // of each watch, oldest first
+	known    map[string]int            // the latest one that the client knows, if any
+	// since is the first live ledger of a watch, as first recorded since it last missed a ledger.
+	// first is the first live ledger before it missed any.
 	since, first map[string]uint32
-	admitted     map[string][]admission // by watch, in the order of the log
-	missed       map[string][]uint32    // by watch: ledgers that it was said to miss
-	claimed      map[string]int64       // by command: the first offset of such a claim
-	// by ledger and watch: the oldest settings that its reader may have used
+	admitted     map[string][]admission // by watch, in log order
+	missed       map[string][]uint32    // ledgers that a watch is said to have missed, by watch
+	claimed      map[string]int64       // first offset of such a claim, by command
+	// The oldest settings that a ledger's reader may have used, by ledger and watch.
 	least map[uint32]map[string]int
 	read  map[uint32]bool       // ledgers
-	gone  map[string]bool       // endpoints whose table row showed them as deleted
-	drawn map[string]draw.Rules // by how the product's are printed, with the types of events
+	gone  map[string]bool       // endpoints that were deleted according to their table row
+	drawn map[string]draw.Rules // by the printed form of the product's rules and event types
 }
 
 func newJudged() *judged {
@@ -45,7 +45,6 @@ func newJudged() *judged {
 	}
 }
 
-// changed records a watch after a fact.
 func (j *judged) changed(w domain.Watch) {
 	of := j.settings[w.ID]
 	if w.Exists() && (len(of) == 0 || of[len(of)-1].Revision != w.Revision) {
@@ -53,14 +52,13 @@ func (j *judged) changed(w domain.Watch) {
 	}
 }
 
-// shown records a watch as its table row shows it.
+// shown records a watch as in its table row.
 func (j *judged) shown(row kafka.Record) {
 	watch := decode(row, schemas.DecodeWatch)
 	j.changed(watch)
 }
 
-// shownEndpoint records an endpoint as its table row shows it, which followers use
-// likewise.
+// shownEndpoint records an endpoint as in its table row, which followers use as well.
 func (j *judged) shownEndpoint(row kafka.Record) {
 	endpoint := decode(row, schemas.DecodeEndpoint)
 	if endpoint.Deleted() {
@@ -68,7 +66,7 @@ func (j *judged) shownEndpoint(row kafka.Record) {
 	}
 }
 
-// acknowledged records an answer about a watch to a client.
+// acknowledged records an answer to a client about a watch.
 func (j *judged) acknowledged(w domain.Watch) {
 	i := slices.IndexFunc(j.settings[w.ID],
 		func(s domain.Watch) bool { return s.Revision == w.Revision })
@@ -83,8 +81,8 @@ type admission struct {
 	ledger uint32
 }
 
-// asked records the first admission of a watch in the log since it missed a ledger, which names a
-// ledger after those read by then, and the ledgers that a watch has missed.
+// asked records a watch's first admission in the log since it missed a ledger, and the ledgers that
+// the watch has missed. The admission must name a ledger that has not been read yet.
 func (c *checks) asked(r kafka.Record) {
 	if isDamaged(r) {
 		return
@@ -115,8 +113,8 @@ func (c *checks) asked(r kafka.Record) {
 	}
 }
 
-// checkMissed checks that a watch misses a ledger only while its endpoint is deleted. A backup may
-// have the claim and lack the deletion.
+// checkMissed checks that a watch only misses a ledger while its endpoint is deleted. A backup may
+// have the claim but not the deletion.
 func (c *checks) checkMissed(watch domain.Watch, ledger uint32) {
 	if len(c.world.setup.disasters) == 0 && !c.judged.gone[watch.EndpointID] {
 		c.world.violate("G2: watch %s misses ledger %d, and its endpoint %s is not deleted", watch.ID,
@@ -124,8 +122,8 @@ func (c *checks) checkMissed(watch domain.Watch, ledger uint32) {
 	}
 }
 
-// misses records that a watch has missed a ledger. It is live again by the next admission in the
-// log.
+// misses records that a watch has missed a ledger. The next admission in the log makes it live
+// again.
 func (j *judged) misses(f domain.Fact) {
 	delete(j.since, f.Aggregate)
 	for _, a := range j.admitted[f.Aggregate] {
@@ -152,8 +150,8 @@ func (j *judged) closed(sequence uint32) {
 	j.least[sequence] = least
 }
 
-// may returns the settings with which a ledger may have been matched for a watch. Certain
-// reports whether its client knew of the watch before the ledger closed.
+// may returns the settings with which a watch may have matched a ledger. certain reports whether
+// the watch's client knew about the watch before the ledger closed.
 func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, certain bool) {
 	from, certain := j.least[sequence][watchID]
 	return j.settings[watchID][from:], certain
@@ -207,14 +205,14 @@ func (c *checks) readFor(watchID string, l domain.Ledger) {
 	}
 }
 
-// beganPart reports whether a backfill reads a ledger, or has.
+// beganPart reports whether a backfill is reading or has read a ledger.
 func (c *checks) beganPart(watchID string, sequence uint32) bool {
 	watch := c.model.watches[watchID]
 	_, open := openPart(watch, sequence)
 	return open || len(watch.Covered.Missing(domain.Range{From: sequence, To: sequence})) == 0
 }
 
-// checkUnmatched checks that a payment that was not matched did not have to be.
+// checkUnmatched checks that an unmatched payment did not have to be matched.
 func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
 	c.checkNotTheOne(settings, p)
 	for _, watch := range settings {
@@ -226,8 +224,8 @@ func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
 		p.Ledger, p.ID, settings[0].ID)
 }
 
-// checkMatchOf checks that a match belongs to settings that the watch had, and that its payment
-// was observed.
+// checkMatchOf checks that a match belongs to settings that the watch had, and that its payment was
+// observed.
 func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found match) {
 	w := c.world
 	if !c.observed[p.ID] {
@@ -249,8 +247,8 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 		found.endpoint, found.event.Body)
 }
 
-// matchPayment returns a watch's match of a payment, and checks that the specification makes the
-// same event of both. Watches for one payment are checked below.
+// matchPayment returns a watch's match of a payment, and checks it against the specification.
+// Watches for one payment are checked below.
 func (c *checks) matchPayment(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
 	m, matches := domain.MatchPayment(watch, p)
 	matches = matches && p.AmountStroops > 0
@@ -274,8 +272,8 @@ func (c *checks) matchPayment(watch domain.Watch, p domain.Payment) (domain.Matc
 	return m, matches
 }
 
-// takes checks that a watch for one payment makes one event, however often and by whichever process
-// ledgers are read (G2).
+// takes checks that a watch for one payment creates a single event, no matter how often and by
+// which processes ledgers are read (G2).
 func (c *checks) takes(in domain.MatchInput) {
 	if settings := c.judged.settings[in.WatchID]; len(settings) == 0 || !settings[0].Once {
 		return
@@ -288,7 +286,6 @@ func (c *checks) takes(in domain.MatchInput) {
 	c.world.count("events of watches for one payment")
 }
 
-// tookEvent returns the event that a watch for one payment has made, as far as the log has it.
 func (c *checks) tookEvent(watchID string) string {
 	if event := c.took[watchID]; len(c.matched[event]) > 0 {
 		return event
@@ -296,7 +293,7 @@ func (c *checks) tookEvent(watchID string) string {
 	return ""
 }
 
-// checkFulfilled checks that a watch is fulfilled once, by a payment that it may take.
+// checkFulfilled checks that a watch is fulfilled once, by a payment that it may match.
 func (c *checks) checkFulfilled(before domain.Watch, by domain.Fulfilment) {
 	w := c.world
 	switch {
@@ -325,7 +322,8 @@ func (c *checks) checkFulfilled(before domain.Watch, by domain.Fulfilment) {
 	w.count("fulfilled watches")
 }
 
-// decided returns settings of a watch with the payment that it has taken, if it is for one.
+// decided returns a watch's settings, including the payment that it has matched if it is for one
+// payment.
 func (c *checks) decided(settings domain.Watch, p domain.Payment) domain.Watch {
 	if !settings.Once {
 		return settings
@@ -341,8 +339,8 @@ func (c *checks) decided(settings domain.Watch, p domain.Payment) domain.Watch {
 	return settings
 }
 
-// checkTime checks that no payment is matched whose ledger closed after all end times that the
-// watch may have had. An earlier fulfilment may have changed since.
+// checkTime checks that a payment isn't matched if its ledger closed after all expiry times that
+// the watch may have had. An earlier fulfilment may have changed since.
 func (c *checks) checkTime(settings []domain.Watch, p domain.Payment) {
 	late := func(s domain.Watch) bool {
 		return s.ExpiresAtMillis != 0 && p.ClosedAtMillis > s.ExpiresAtMillis
@@ -354,7 +352,7 @@ func (c *checks) checkTime(settings []domain.Watch, p domain.Payment) {
 		p.ID, settings[0].ID, p.Ledger)
 }
 
-// checkNotTheOne checks that a payment without an event of a watch has not fulfilled it.
+// checkNotTheOne checks that a payment without an event of a watch has not fulfilled the watch.
 func (c *checks) checkNotTheOne(settings []domain.Watch, p domain.Payment) {
 	id := settings[0].ID
 	over := slices.ContainsFunc(settings, func(s domain.Watch) bool {

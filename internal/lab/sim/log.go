@@ -8,23 +8,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// errFenced is the answer to a former owner of a transactional id.
+// errFenced is returned to a former owner of a transactional id.
 var errFenced = errors.New("sim: another has taken over the transactional id")
 
 // transactionTimeoutMillis is when the log aborts an open transaction.
 const transactionTimeoutMillis = 10_000
 
-// Log simulates the brokers: topics, transactions and the positions of one group, with Kafka's
-// rules. A transaction writes to several partitions. In each, its records count from its marker on,
-// which is a record that takes an offset.
+// Log simulates the brokers with Kafka's rules: topics, transactions and the offsets of one group.
+// A transaction writes to several partitions. In each of them, its records count from its marker
+// on, which is a record with an offset of its own.
 type Log struct {
 	keyed      int32 // partitions of keyed topics
 	place      func(key string) int32
 	partitions map[topicPartition]*partition
 	positions  map[topicPartition]int64
 	producers  map[string]*producer
-	// stands is called with records in commit order.
-	stands func([]kafka.Record)
+	stands     func([]kafka.Record)
 }
 
 type topicPartition struct {
@@ -33,7 +32,7 @@ type topicPartition struct {
 }
 
 type partition struct {
-	start   int64 // what precedes it was deleted by retention
+	start   int64 // retention has deleted everything before it
 	entries []entry
 	spans   []*span // of transactions, oldest first
 }
@@ -41,12 +40,12 @@ type partition struct {
 type entry struct {
 	record  kafka.Record
 	control bool
-	span    *span // nil: written outside of transactions
+	span    *span // nil if written outside of transactions
 }
 
-// span is the part of one transaction in one partition.
+// span is the part of a transaction in one partition.
 type span struct {
-	id    string // transactional
+	id    string // transactional id
 	at    topicPartition
 	first int64
 	fate  fate
@@ -65,7 +64,6 @@ type producer struct {
 	txn   *transaction
 }
 
-// fences reports whether an epoch is of a former owner.
 func (p *producer) fences(epoch int) bool { return p.epoch != epoch }
 
 type transaction struct {
@@ -104,7 +102,7 @@ func (l *Log) count(topic string) int32 {
 	return l.keyed
 }
 
-// offsets returns an offset of each partition of a topic.
+// offsets returns an offset for each partition of a topic.
 func (l *Log) offsets(topic string, of func(topicPartition) int64) map[int32]int64 {
 	by := make(map[int32]int64)
 	for p := range l.count(topic) {
@@ -113,7 +111,6 @@ func (l *Log) offsets(topic string, of func(topicPartition) int64) map[int32]int
 	return by
 }
 
-// partitionOf returns the partition of an aggregate's records.
 func (w *World) partitionOf(aggregate string) int32 {
 	return w.log.partitionOf(schemas.TopicJournal, aggregate)
 }
@@ -133,15 +130,15 @@ func (l *Log) write(at topicPartition, r kafka.Record, s *span) kafka.Record {
 	return r
 }
 
-// bounds are where a partition begins and ends.
+// bounds returns the start and end offsets of a partition.
 func (l *Log) bounds(at topicPartition) (start, end int64) {
 	return l.partitions[at].start, l.end(at)
 }
 
-// end is the high watermark.
+// end returns the high watermark.
 func (l *Log) end(at topicPartition) int64 { return int64(len(l.partitions[at].entries)) }
 
-// stable is the last stable offset: what follows it is undecided.
+// stable returns the last stable offset. Everything after it is undecided.
 func (l *Log) stable(at topicPartition) int64 {
 	p := l.partitions[at]
 	for _, s := range p.spans {
@@ -152,8 +149,8 @@ func (l *Log) stable(at topicPartition) int64 {
 	return l.end(at)
 }
 
-// read returns committed records from an offset on, and the offset to read next; control
-// records and aborted ones advance it too.
+// read returns committed records from an offset on, and the offset to read next. Control records
+// and aborted records also advance it.
 func (l *Log) read(at topicPartition, from int64, most int) (records []kafka.Record, next int64) {
 	p, stable := l.partitions[at], l.stable(at)
 	for next = from; next < stable && len(records) < most; next++ {
@@ -165,14 +162,13 @@ func (l *Log) read(at topicPartition, from int64, most int) (records []kafka.Rec
 	return records, next
 }
 
-// append writes a record outside of transactions.
 func (l *Log) append(r kafka.Record) {
 	at := topicPartition{r.Topic, l.partitionOf(r.Topic, string(r.Key))}
 	l.stands([]kafka.Record{l.write(at, r, nil)})
 }
 
-// takeOver makes the caller the owner of a transactional id: a former owner's open
-// transaction is aborted, a committed one is completed.
+// takeOver makes the caller the owner of a transactional id. It aborts a former owner's open
+// transaction and completes a committed one.
 func (l *Log) takeOver(id string) (epoch int) {
 	p := l.producer(id)
 	l.resolve(p)
@@ -180,7 +176,7 @@ func (l *Log) takeOver(id string) (epoch int) {
 	return p.epoch
 }
 
-// producer returns the producer of a transactional id, which may be new.
+// producer returns the producer of a transactional id. It creates one if necessary.
 func (l *Log) producer(id string) *producer {
 	p := l.producers[id]
 	if p == nil {
@@ -201,7 +197,7 @@ func (l *Log) resolve(p *producer) {
 	}
 }
 
-// abort aborts a transaction; partitions that were marked stay committed.
+// abort aborts a transaction. Partitions with a commit marker stay committed.
 func (l *Log) abort(p *producer) {
 	for _, s := range p.txn.spans {
 		if s.fate == fateOpen {
@@ -224,7 +220,7 @@ func (l *Log) mark(s *span, f fate) {
 	p.spans = kept
 }
 
-// byKey assigns records to the partitions of their keys.
+// byKey assigns records to partitions by key.
 func (l *Log) byKey(records []kafka.Record) []kafka.Record {
 	for i, r := range records {
 		records[i].Partition = l.partitionOf(r.Topic, string(r.Key))
@@ -232,8 +228,8 @@ func (l *Log) byKey(records []kafka.Record) []kafka.Record {
 	return records
 }
 
-// produce writes the records of a transaction, undecided, each to its partition, and
-// returns the offsets after the last ones, by topic.
+// produce writes the records of a transaction, undecided, and returns the offsets after the last
+// one of each topic.
 func (l *Log) produce(
 	id string, epoch int, records []kafka.Record, positions map[topicPartition]int64,
 	nowMillis int64,
@@ -242,7 +238,7 @@ func (l *Log) produce(
 	if p.fences(epoch) {
 		return nil, errFenced
 	}
-	l.resolve(p) // the previous one may lack markers
+	l.resolve(p) // the previous transaction may lack markers
 	t := &transaction{began: nowMillis, positions: positions}
 	spans := make(map[topicPartition]*span)
 	ends = make(map[string]int64)
@@ -263,7 +259,7 @@ func (l *Log) produce(
 	return ends, nil
 }
 
-// decide commits a transaction. Its markers are written later, with markNext.
+// decide commits a transaction. markNext writes its markers later.
 func (l *Log) decide(id string, epoch int) error {
 	p := l.producers[id]
 	if p.fences(epoch) || p.txn == nil {
@@ -274,8 +270,8 @@ func (l *Log) decide(id string, epoch int) error {
 	return nil
 }
 
-// markNext writes the next marker of a committed transaction, and after the last one the
-// group's positions. It reports whether markers are left.
+// markNext writes the next marker of a committed transaction or, after the last one, the group's
+// offsets. It reports whether any are left.
 func (l *Log) markNext(p *producer) bool {
 	for _, s := range p.txn.spans {
 		if s.fate == fateOpen {
@@ -290,8 +286,7 @@ func (l *Log) markNext(p *producer) bool {
 	return false
 }
 
-// unmarked returns the transactional ids of committed transactions whose markers are
-// missing.
+// unmarked returns the transactional ids of committed transactions with missing markers.
 func (l *Log) unmarked(ids []string) (some []string) {
 	for _, id := range ids {
 		if p := l.producers[id]; p != nil && p.txn != nil && p.txn.decided {
@@ -301,7 +296,6 @@ func (l *Log) unmarked(ids []string) (some []string) {
 	return some
 }
 
-// busy reports whether a transaction is open.
 func (l *Log) busy() bool {
 	for _, p := range l.producers {
 		if p.txn != nil {
@@ -311,7 +305,7 @@ func (l *Log) busy() bool {
 	return false
 }
 
-// expire aborts transactions that were open for too long, and fences their owners.
+// expire aborts transactions that have been open for too long, and fences their owners.
 func (l *Log) expire(ids []string, nowMillis int64) {
 	for _, id := range ids {
 		p := l.producers[id]

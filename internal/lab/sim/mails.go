@@ -10,32 +10,32 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// mailerProcess is the one process with the role of a mailer. Like package mailer, it takes an
-// order, sends its mail, records the answer, and then commits its position, one step each. A crash
-// between two steps loses the work in progress.
+// mailerProcess is the only process with the mailer role. Like package mailer, it takes an order,
+// sends its mail, records the answer, and then commits its offset, one step each. A crash between
+// two steps loses the work in progress.
 type mailerProcess struct {
 	member
 	world  *World
-	next   map[int32]int64 // its position in each partition
+	next   map[int32]int64 // positions by partition
 	record kafka.Record
-	order  domain.MailOrder // in hand, if its number is not 0
+	order  domain.MailOrder // current order; none if its Number is 0
 	answer domain.MailAnswer
 	told   bool // the answer is in the log
-	// answered remembers its answers, by order.
+	// answered remembers its answers by order.
 	answered map[string]domain.MailAnswer
 	crashes  int
 }
 
-// mailAnswers are the mail server's answers; without faults it accepts everything.
+// mailAnswers are the mail server's answers. Without faults it accepts everything.
 var mailAnswers = []domain.MailAnswer{
 	domain.MailTaken, domain.MailTaken, domain.MailDeferred, domain.MailUnserved,
 	domain.MailDeclined,
 }
 
-// handed is a mail that was handed over to the server.
+// handed is a mail that was passed to the server.
 type handed struct {
 	number  int
-	crashes int // of the mailer by then
+	crashes int // crashes of the mailer until then
 }
 
 func (m *mailerProcess) boot() {
@@ -61,14 +61,13 @@ func (w *World) crashMailer() bool {
 	return true
 }
 
-// changeMailServer lets the mail server behave in another way.
+// changeMailServer changes the mail server's behaviour.
 func (w *World) changeMailServer() bool {
 	w.mailServer = mailAnswers[w.rnd.IntN(len(mailAnswers))]
 	w.tracef("the mail server now: %s", w.mailServer)
 	return true
 }
 
-// workMailer lets the mailer do one thing.
 func (w *World) workMailer() bool {
 	m := w.mailer
 	switch {
@@ -89,7 +88,7 @@ func (w *World) workMailer() bool {
 	return true
 }
 
-// take takes an order. It skips one that has expired.
+// take takes the next order.
 func (m *mailerProcess) take() bool {
 	for p := range m.world.setup.partitions {
 		records, next := m.world.log.read(topicPartition{schemas.TopicMails, p}, m.next[p], 1)
@@ -144,7 +143,7 @@ func (m *mailerProcess) commit() {
 	m.order, m.answer, m.told = domain.MailOrder{}, "", false
 }
 
-// idle reports whether there is nothing for the mailer to do.
+// idle reports whether the mailer has nothing to do.
 func (m *mailerProcess) idle() bool {
 	for p := range m.world.setup.partitions {
 		at := topicPartition{schemas.TopicMails, p}
@@ -156,14 +155,13 @@ func (m *mailerProcess) idle() bool {
 }
 
 // mailChecks check the outcome of each disabling that no user requested. They record the journal's
-// facts about it, in a simple form, and the mails that the server received.
+// facts about it in a simple form, and the mails that the server received.
 type mailChecks struct {
 	notices map[string]*referenceNotice
-	handed  map[string][]handed                 // mails that the server took, by notice
+	handed  map[string][]handed                 // mails that the server accepted, by notice
 	answers map[mailOrderID][]domain.MailAnswer // of the server
 }
 
-// mailOrderID identifies an order of a mail.
 type mailOrderID struct {
 	notice string
 	number int
@@ -171,10 +169,10 @@ type mailOrderID struct {
 
 type referenceNotice struct {
 	atMillis    int64
-	number      int // of the latest order
+	number      int // number of the latest order
 	dueAtMillis int64
-	firstMillis int64        // of the first order
-	recorded    map[int]bool // orders whose answer is in the journal
+	firstMillis int64        // time of the first order
+	recorded    map[int]bool // orders with an answer in the journal
 	settled     domain.MailOutcome
 }
 
@@ -190,7 +188,7 @@ func noticeID(endpoint string, version uint64) string {
 	return endpoint + "/" + strconv.FormatUint(version, 10)
 }
 
-// handedOver records the server's answer. The server gets a mail twice only from a mailer that died
+// handedOver records the server's answer. The server may only get a mail twice if the mailer died
 // in between, or under another order.
 func (c *mailChecks) handedOver(w *World, o domain.MailOrder, answer domain.MailAnswer) {
 	id := noticeID(o.EndpointID, o.Notice)
@@ -207,7 +205,7 @@ func (c *mailChecks) handedOver(w *World, o domain.MailOrder, answer domain.Mail
 	c.handed[id] = append(c.handed[id], handed{o.Number, w.mailer.crashes})
 }
 
-// apply holds that a fact may happen to a notice.
+// apply checks that a fact may happen to a notice.
 func (c *mailChecks) apply(w *World, f domain.Fact) error {
 	switch b := f.Body.(type) {
 	case domain.EndpointDisabled:
@@ -232,7 +230,7 @@ func (c *mailChecks) apply(w *World, f domain.Fact) error {
 			return fmt.Errorf("the mail %s is recorded as sent, and no server took it", id)
 		}
 		w.count("mails recorded: " + string(b.Outcome))
-	default: // of no mail
+	default: // not about a mail
 	}
 	return nil
 }
@@ -273,7 +271,7 @@ func (n *referenceNotice) attempt(
 	answers := w.checks.mails.answers[mailOrderID{id, b.Number}]
 	had := func(answer domain.MailAnswer) bool { return slices.Contains(answers, answer) }
 	switch b.Outcome {
-	case domain.MailSent: // bounded by the mails that the server accepted
+	case domain.MailSent: // limited by the mails that the server accepted
 	case domain.MailRetried:
 		n.dueAtMillis = b.NextAtMillis
 		wait := b.NextAtMillis - f.AtMillis
@@ -301,7 +299,7 @@ func (n *referenceNotice) attempt(
 	return nil
 }
 
-// ordered checks that an order is the one of the journal.
+// ordered checks that an order matches the journal.
 func (c *mailChecks) ordered(w *World, r kafka.Record) {
 	o := decode(r, schemas.DecodeMailOrder)
 	n := c.notices[noticeID(o.EndpointID, o.Notice)]
@@ -316,7 +314,7 @@ func (c *mailChecks) ordered(w *World, r kafka.Record) {
 	}
 }
 
-// rested reports whether each disabling was mailed, or is settled otherwise.
+// rested reports whether each disabling was mailed or settled otherwise.
 func (c *mailChecks) rested() bool {
 	for _, n := range c.notices {
 		if n.settled == "" {

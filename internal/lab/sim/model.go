@@ -10,62 +10,60 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// model is the plain fold of the journal, by package domain alone. The engine's state must equal it
-// (G4), and the engine's actions are compared with it.
+// model is the fold of the journal by package domain alone. The engine's state must equal it (G4),
+// and the engine's actions are compared with it.
 type model struct {
 	accounts   map[string]domain.Account
 	endpoints  map[string]domain.Endpoint
 	watches    map[string]domain.Watch
 	deliveries map[deliveryID]domain.Delivery
 	created    []deliveryID      // oldest first
-	endpointOf map[string]string // where an event has its delivery: the latest
+	endpointOf map[string]string // endpoint of each event's latest delivery
 	bodies     map[deliveryID][]byte
-	settled    []settling // by facts that left a delivery settled, in their order
+	settled    []settling // in the order of the facts that settled a delivery
 	notices    map[string]domain.Notice
 	handled    map[string]handled
 	changedBy  map[string]string // the command that led to an aggregate's revision
-	taken      []taken           // hand-overs, in the order of their arrival
-	lines      map[lineID]line   // that are not empty
+	taken      []taken           // handovers in order of arrival
+	lines      map[lineID]line   // non-empty lines
 	facts      int
 
-	// After a move: deliveries that had been forgotten, and no fact since; how many settled
-	// ones the partition of each endpoint began with.
+	// After a move: deliveries that had been forgotten and have had no facts since, and the number of
+	// settled deliveries with which each endpoint's partition started.
 	wasMoved bool
 	out      map[deliveryID]bool
 	rings    map[string]int
 }
 
-// deliveryID identifies a delivery.
 type deliveryID struct{ endpoint, event string }
 
-// settling is a delivery as a fact left it settled.
+// settling is a delivery settled by a fact.
 type settling struct {
 	deliveryID
 	version uint64
 	moves   int
 }
 
-// taken is a hand-over that has arrived at an endpoint.
 type taken struct {
 	endpoint string
 	from     int32 // partition
 	number   uint64
 }
 
-// lineID identifies a line: pending deliveries that are made one after another.
+// lineID identifies a line of pending deliveries that are sent one after another.
 type lineID struct{ endpoint, wallet string }
 
-// line is one, in its order.
+// line holds the deliveries in order.
 type line struct {
 	members []domain.Delivery
-	last    uint64 // sequence of the one that joined last
+	last    uint64 // sequence of the delivery that joined last
 }
 
 type handled struct {
 	domain.CommandHandled
 	aggregate string
 	atMillis  int64
-	again     bool // the first answer was forgotten, after more than a day
+	again     bool // the first answer was forgotten after more than a day
 }
 
 func newModel() *model {
@@ -97,7 +95,7 @@ func (m *model) version(aggregate string) uint64 {
 	return 0
 }
 
-// fold applies a fact, and returns an error if no journal may contain it.
+// fold applies a fact. It returns an error if a journal must not contain it.
 func (m *model) fold(f domain.Fact) error {
 	if have := m.version(f.Aggregate); f.Version != have+1 {
 		return fmt.Errorf("versions count by one: %s of %s has version %d after %d", f.Body.FactType(),
@@ -152,8 +150,8 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 	return nil
 }
 
-// stand has a delivery join its line or leave it, and returns it as it then is. If the head leaves,
-// the next one is the head and due, unless the endpoint is deleted.
+// stand makes a delivery join or leave its line, and returns the delivery afterwards. If the head
+// leaves, the next delivery becomes the head and due, unless the endpoint is deleted.
 func (m *model) stand(
 	f domain.Fact, endpoint domain.Endpoint, before, after domain.Delivery,
 ) domain.Delivery {
@@ -182,7 +180,7 @@ func (m *model) stand(
 	return after
 }
 
-// lineState adds the store's entries of a line.
+// lineState adds the store's entries for a line.
 func (m *model) lineState(s map[string]string, id lineID, l line) {
 	wallet := id.endpoint + "\x00" + id.wallet
 	for _, member := range l.members {
@@ -229,18 +227,18 @@ func (m *model) happens(f domain.Fact, id deliveryID, before, after domain.Deliv
 			return fmt.Errorf("G7: attempt %d of %s is recorded after %d", b.Number, id.event,
 				before.Attempts)
 		}
-	default: // the diagram says enough
+	default: // the state diagram suffices
 	}
 	return nil
 }
 
-// recalls checks that a delivery is recalled as it had ended.
+// recalls checks that a delivery is recalled in its final state.
 func recalls(was, recalled domain.Delivery) error {
 	if !was.Exists() {
 		return fmt.Errorf("G2: %s is recalled for %s, where it never was", recalled.EventID,
 			recalled.EndpointID)
 	}
-	// Neither matters for later steps.
+	// These don't matter for later steps.
 	recalled.Version, recalled.EndpointEpoch = was.Version, was.EndpointEpoch
 	recalled.RunAttempts = was.RunAttempts
 	recalled.TestCommandID, recalled.TestBodyHash = was.TestCommandID, was.TestBodyHash
@@ -250,7 +248,7 @@ func recalls(was, recalled domain.Delivery) error {
 	return nil
 }
 
-// brings checks that what leads on from a settled delivery has the event's body.
+// brings checks that a fact that continues a settled delivery has the event's body.
 func (m *model) brings(id deliveryID, before domain.Delivery, body []byte) error {
 	want := m.bodies[id]
 	if !before.State.Settled() {
@@ -263,14 +261,15 @@ func (m *model) brings(id deliveryID, before domain.Delivery, body []byte) error
 	return nil
 }
 
-// answersWatch reports whether an answer is a watch as it is, but for its open parts.
+// answersWatch reports whether an answer contains the watch's current state, except for its open
+// parts.
 func answersWatch(a domain.Answer, w domain.Watch) bool {
 	whole, ok := a.Complete(w)
 	w.Parts = nil
 	return ok && bytes.Equal(schemas.MarshalWatch(whole), schemas.MarshalWatch(w))
 }
 
-// foldHandled checks that a command is answered once, with the object's present state.
+// foldHandled checks that a command is answered once, with the object's current state.
 func (m *model) foldHandled(f domain.Fact) error {
 	h, ok := f.Body.(domain.CommandHandled)
 	if !ok {

@@ -20,24 +20,23 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// A move brings the deployment to topics of another partition count, like lumenhook repartition:
-// package transfer reads the old log and fills the new one, after which everything starts on that.
-// Processes that hung in the meantime resume while the copy is made, and must be refused.
+// A move takes the deployment to topics with another partition count, as lumenhook repartition
+// does: package transfer reads the old log and fills the new one, on which everything then starts.
+// Processes that hung in the meantime resume while the copy is made, and must be rejected.
 
-// movesDrawn returns the steps in which a run moves: none in most runs. They are drawn separately
-// from the other settings.
+// movesDrawn returns the steps in which a run moves. Most runs have none. They are drawn
+// independently of the other settings.
 func movesDrawn(seed uint64) []int {
 	if seed/4%4 != 0 {
 		return nil
 	}
-	first := 150 + int(seed/16%7)*75 // #nosec G115 -- below 1000
+	first := 150 + int(seed/16%7)*75 // below 1000
 	if seed/112%2 == 0 {
 		return []int{first}
 	}
 	return []int{first, first + 40 + int(seed/224%5)*90} // #nosec G115 -- below 1000
 }
 
-// move brings everything to another partition count.
 func (w *World) move() {
 	const what = "a move"
 	dir := w.newFolder()
@@ -66,7 +65,7 @@ func (w *World) openSource(log transfer.Log, scratch string) (*transfer.Source, 
 	})
 }
 
-// place fills a new log with the capture of another.
+// place fills a new log with a capture of another one.
 func (w *World) place(c *transfer.Copy, partitions int32, scratch, what string) *Log {
 	to := newLog(partitions)
 	to.byClient()
@@ -81,7 +80,7 @@ func (w *World) place(c *transfer.Copy, partitions int32, scratch, what string) 
 	return to
 }
 
-// inMemory is a folder in memory, where the system has one: a move writes files.
+// inMemory returns an in-memory folder if the system has one, because moves write files.
 func inMemory() string {
 	const shared = "/dev/shm"
 	if info, err := os.Stat(shared); err == nil && info.IsDir() {
@@ -90,8 +89,8 @@ func inMemory() string {
 	return ""
 }
 
-// standStill stops every process: in order, by a crash, or it hangs until the group has
-// given it up.
+// standStill stops every process: cleanly, by a crash, or by letting it hang until the group has
+// expelled it.
 func (w *World) standStill() {
 	hangs := false
 	for _, e := range w.engines {
@@ -133,7 +132,7 @@ func (w *World) standStill() {
 	w.leader = nil
 }
 
-// stop ends a process in order: its attempts in flight end first, or their time is over.
+// stop stops a process cleanly, after its attempts in flight have ended or timed out.
 func (e *engineProcess) stop() {
 	w := e.world
 	for _, p := range e.owns() {
@@ -155,7 +154,7 @@ func (e *engineProcess) stop() {
 	}
 }
 
-// goOnAsZombies lets processes that hung write as they intended: nothing may be committed.
+// goOnAsZombies makes hung processes continue writing. Nothing of it may be committed.
 func (w *World) goOnAsZombies() {
 	for _, e := range w.engines {
 		for _, t := range slices.Clone(e.tasks) {
@@ -173,8 +172,8 @@ func (w *World) goOnAsZombies() {
 	}
 }
 
-// goOnWith ends the rest of the old deployment. New processes continue with another log, which has
-// the journals of the old one up to some offsets; nil: up to their ends.
+// goOnWith ends the old deployment and continues with another log, which contains the old log's
+// journals up to until, or up to their ends if until is nil.
 func (w *World) goOnWith(to *Log, until []int64) {
 	for _, e := range w.engines {
 		if e.alive {
@@ -208,19 +207,19 @@ func (w *World) goOnWith(to *Log, until []int64) {
 	w.checks.rebase()
 }
 
-// formerLog is a log that was left, and up to which offsets its journals still count; nil: all
-// that they have.
+// formerLog is a log that was left. until are the offsets up to which its journals still count, or
+// nil for all of them.
 type formerLog struct {
 	*Log
 	until []int64
 }
 
-// byClient partitions keys like Kafka's clients, as a copy does.
+// byClient assigns keys to partitions like Kafka's clients, as a copy does.
 func (l *Log) byClient() {
 	l.place = kafka.PartitionOf(int(l.keyed))
 }
 
-// copied is a log as package transfer reads and fills it.
+// copied is a log that package transfer reads and fills.
 type copied struct {
 	world *World
 	*Log
@@ -232,7 +231,7 @@ func (c copied) Starts(_ context.Context, topic string) (map[int32]int64, error)
 	return c.offsets(topic, func(at topicPartition) int64 { return c.partitions[at].start }), nil
 }
 
-// Of returns how far the log is decided.
+// Of returns the offsets up to which the log is decided.
 func (c copied) Of(_ context.Context, topic string) (map[int32]int64, error) {
 	return c.offsets(topic, c.stable), nil
 }
@@ -301,7 +300,7 @@ func (c copied) Replica(
 	return c.replicaOn(copiedPartition{c.Log, cfg.Partition}, cfg)
 }
 
-// copiedPartition is a partition as a replica reads it.
+// copiedPartition is a partition that a replica reads.
 type copiedPartition struct {
 	log       *Log
 	partition int32
@@ -326,7 +325,7 @@ func (c copiedPartition) ReadSome(
 	return list, next, err
 }
 
-// moved updates the checkers' expected numbers and places after a move.
+// moved updates the numbers and places that the checkers expect after a move.
 func (c *checks) moved(from, to *Log) {
 	place := func(id string) int32 { return to.partitionOf(schemas.TopicJournal, id) }
 	clear(c.routes)
@@ -342,9 +341,9 @@ func (c *checks) moved(from, to *Log) {
 	c.model.moved(c.world, from, to)
 }
 
-// moved removes from the states what belongs to the old journals: numbers of handovers, offsets of
-// parts, and settled deliveries that are no longer remembered. A partition remembers as many as all
-// partitions from which it was made.
+// moved removes what belongs to the old journals: numbers of handovers, offsets of parts, and
+// settled deliveries that are no longer remembered. A partition remembers as many deliveries as all
+// the partitions from which it was made.
 func (m *model) moved(w *World, from, to *Log) {
 	m.taken = nil
 	for id, watch := range m.watches {
@@ -382,8 +381,8 @@ func (m *model) moved(w *World, from, to *Log) {
 	m.wasMoved = true
 }
 
-// isLatest reports whether an entry is of a delivery as it is, and no later one of its event
-// is in the same partition.
+// isLatest reports whether an entry is a delivery's current state, and the partition has no later
+// delivery of its event.
 func (m *model) isLatest(entry settling, log *Log) bool {
 	d := m.deliveries[entry.deliveryID]
 	if d.Version != entry.version || d.Moves != entry.moves {
@@ -399,8 +398,8 @@ func (m *model) isLatest(entry settling, log *Log) bool {
 	return true
 }
 
-// whatWas returns the facts of a delivery before moves. The history has read those topics to
-// their ends.
+// whatWas returns the facts of a delivery before moves. The history has read those topics to their
+// ends.
 func (w *World) whatWas(id deliveryID) (facts []domain.Fact) {
 	for _, log := range w.former {
 		at := topicPartition{schemas.TopicJournal, log.partitionOf(schemas.TopicJournal, id.endpoint)}

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// panel is three sources, two of which must agree. One of them lies at any time, even without
-// faults; the others may be away, silent, or wait for a ledger that has closed. The product's own
+// panel consists of three sources, two of which must agree. One of them lies, even without faults.
+// The others may be down, silent, or wait for a ledger that has already closed. The product's own
 // quorum.Core decides.
 type panel struct {
 	source
@@ -23,15 +23,15 @@ type panel struct {
 	looks []look // in flight
 }
 
-// look is a question to one of the sources, and what its answer will be.
+// look is a request to one of the sources, with its future response.
 type look struct {
 	quorum.Look
-	at   int64 // when it is answered, by the steady clock
+	at   int64 // time of the response, by the steady clock
 	page []ledger.Raw
 	err  error
 }
 
-// sourcesOf returns the source that a routine of a follower reads.
+// sourcesOf returns the source for a follower's routine.
 func (f *followerProcess) sourcesOf(r *routine) follower.Source {
 	one := source{f, r}
 	if !f.world.setup.quorum {
@@ -57,7 +57,8 @@ func (p *panel) Continue(sequence uint32, hash string) {
 	p.core.Continue(sequence, hash)
 }
 
-// Next waits until two sources agree. The lying one must neither be accepted nor stop the others.
+// Next waits until two sources agree. The lying source must neither be accepted nor block the
+// others.
 func (p *panel) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	w := p.follower.world
 	for p.due = sequence; ; {
@@ -85,7 +86,7 @@ func (p *panel) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error
 	}
 }
 
-// dueAt returns when the next answer arrives, or when to query the core again.
+// dueAt returns when the next response arrives, or when to query the core again.
 func (p *panel) dueAt() int64 {
 	at := p.wake
 	for _, l := range p.looks {
@@ -94,7 +95,7 @@ func (p *panel) dueAt() int64 {
 	return at
 }
 
-// read returns the ledgers of a page that counts.
+// read returns the ledgers of an accepted page.
 func (p *panel) read(page []ledger.Raw) (all []domain.Ledger) {
 	c := p.follower.world.chain
 	for _, l := range page {
@@ -106,7 +107,7 @@ func (p *panel) read(page []ledger.Raw) (all []domain.Ledger) {
 	return all
 }
 
-// answer draws a source's answer.
+// answer draws a source's response.
 func (p *panel) answer(asked quorum.Look) look {
 	w := p.follower.world
 	l := look{Look: asked, at: w.steady}
@@ -119,7 +120,7 @@ func (p *panel) answer(asked quorum.Look) look {
 	case lying && w.chance(0.5):
 		w.count("one of three sources: fails for good")
 		l.err = lies[w.rnd.IntN(len(lies))]
-	case lying: // of a ledger that may not have closed
+	case lying: // possibly a ledger that has not closed
 		w.count("one of three sources: gives another ledger")
 		last = asked.Sequence + uint32(w.rnd.IntN(3))
 		hash = func(sequence uint32) string { return hashOf(sequence + 1) }

@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// backfill starts a part of a backfill. Its context has ended, so that nothing
-// waits for real time.
+// backfill starts a part of a backfill. Its context has already ended, so that nothing waits in
+// real time.
 func (f *followerProcess) backfill() {
 	if f.filler == nil {
 		f.filler = f.newFiller()
@@ -29,7 +29,7 @@ func (f *followerProcess) backfill() {
 	})
 }
 
-// newFiller makes what runs the backfills of a term.
+// newFiller returns the Backfiller of a term.
 func (f *followerProcess) newFiller() *follower.Backfiller {
 	log, cfg := followerLog{f, &f.past, backfillTxn}, f.config(&f.past)
 	cfg.Backfill = follower.BackfillConfig{
@@ -41,13 +41,13 @@ func (f *followerProcess) newFiller() *follower.Backfiller {
 	return follower.NewBackfiller(f.reading.WithPosition(cfg, log), log)
 }
 
-// desk submits the reports of backfills, and claims of payments, to the engine.
+// desk submits reports of backfills and claims of payments to the engine.
 type desk struct {
 	f *followerProcess
 	r *routine
 }
 
-// SubmitAll submits one after another.
+// SubmitAll submits commands one after another.
 func (d desk) SubmitAll(
 	ctx context.Context, all []domain.Command,
 ) (results []domain.Result, err error) {
@@ -61,7 +61,7 @@ func (d desk) SubmitAll(
 	return results, nil
 }
 
-// Submit may lose the command, and waits for its answer for a while.
+// Submit may lose the command. Otherwise it waits for the answer for a while.
 func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
 	f := d.f
 	w := f.world
@@ -91,7 +91,7 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 }
 
 // checkCovered checks that a covered range was read completely, part by part, each with the watch
-// as it was when the part began, and that a part that ends has nothing beyond (G2).
+// as of the part's start, and that a part that ends has no matches beyond (G2).
 func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) {
 	w := c.world
 	if covered.Part != 0 {
@@ -119,7 +119,7 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 		}
 	}
 	switch {
-	case covered.Part < before.Backfill.Request: // it counts for no backfill
+	case covered.Part < before.Backfill.Request: // doesn't count toward a backfill
 	case covered.Created != created || covered.Matched < created:
 		w.violate("G2: ledgers %d to %d of watch %s have %d matches, %d of them new, and %d are new",
 			covered.From, covered.To, before.ID, covered.Matched, covered.Created, created)
@@ -128,13 +128,13 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 	}
 }
 
-// partID identifies a part of a backfill. A restore goes back to parts that began earlier.
+// partID identifies a part of a backfill. After a restore, there may be parts that started earlier.
 type partID struct {
 	watch   string
 	version uint64
 }
 
-// begun notes which payments of a part have an event already.
+// begun records which payments of a part already have an event.
 func (c *checks) begun(id partID, part domain.PartBegun) {
 	had := make(map[string]bool)
 	for _, p := range c.world.chain.payments(part.From, part.To) {
@@ -144,14 +144,15 @@ func (c *checks) begun(id partID, part domain.PartBegun) {
 	c.had[id] = had
 }
 
-// isNew reports whether a payment has an event that it had not when a part of a backfill began.
+// isNew reports whether a payment has an event that it did not have when a part of a backfill
+// started.
 func (c *checks) isNew(watchID string, part domain.Part, p domain.Payment) bool {
 	event := domain.EventID(watchID, p.ID)
 	return len(c.matched[event]) > 0 && !c.had[partID{watchID, part.Version}][event]
 }
 
-// checkDone checks that a backfill that is done has read each of its ledgers, also those that had
-// been matched before.
+// checkDone checks that a completed backfill has read each of its ledgers, including those matched
+// before.
 func (c *checks) checkDone(w domain.Watch, f domain.Fact) {
 	switch f.Body.(type) {
 	case domain.BackfillRequested:
@@ -162,11 +163,11 @@ func (c *checks) checkDone(w domain.Watch, f domain.Fact) {
 			c.world.violate("G2: the backfill of watch %s from %d to %d is done, and has read %d ledgers",
 				w.ID, b.From, b.Until, read)
 		}
-	default: // no other fact begins or advances a backfill
+	default: // other facts don't start or advance a backfill
 	}
 }
 
-// openPart returns a watch's open part that a ledger belongs to.
+// openPart returns a watch's open part that contains a ledger.
 func openPart(w domain.Watch, sequence uint32) (part domain.Part, found bool) {
 	i := slices.IndexFunc(w.Parts, func(p domain.Part) bool { return p.Has(sequence) })
 	if i < 0 {
@@ -175,8 +176,8 @@ func openPart(w domain.Watch, sequence uint32) (part domain.Part, found bool) {
 	return w.Parts[i], true
 }
 
-// checkEnded checks that a part that ends was open, and that nothing of it was appended that
-// it does not cover.
+// checkEnded checks that a part that ends was open, and that it has no matches beyond what it
+// covers.
 func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 	w := c.world
 	part, open := before.Part(covered.Part)

@@ -21,28 +21,28 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// engineProcess is one process with the role of an engine.
+// engineProcess is a process with the engine role.
 type engineProcess struct {
 	member
 	world *World
 	id    int
-	disks map[int32]*vfs.MemFS // of each partition's state
-	tasks []*engineTask        // at most one for each partition
-	// standbys are at most one for each partition; one waits while there is a task.
+	disks map[int32]*vfs.MemFS // of the partitions' state
+	tasks []*engineTask        // at most one per partition
+	// At most one per partition. A standby waits while there is a task.
 	standbys []*standby
 	boots    int
 
-	// By partition: the engine's own attempts in flight, and our list of them.
+	// By partition: the engine's attempts in flight, and our own list of them.
 	flights  map[int32]*engine.Flights
 	inFlight map[int32][]*flight
 }
 
-// drainTimeout bounds how long a revoked task waits for outcomes.
+// drainTimeout limits how long a revoked task waits for outcomes.
 const drainTimeout = 15 * time.Second
 
 func txnID(partition int32) string { return "engine-" + strconv.Itoa(int(partition)) }
 
-// engineTxns are the transactional ids of all partitions.
+// engineTxns returns the transactional ids of all partitions.
 func engineTxns(partitions int32) (ids []string) {
 	for p := range partitions {
 		ids = append(ids, txnID(p))
@@ -61,8 +61,7 @@ func (e *engineProcess) boot() {
 	e.world.tracef("engine %d boots", e.id)
 }
 
-// crash ends the process at once. A tail of the unsynced writes to its state may be lost,
-// or its whole disk.
+// crash kills the process. Unsynced writes to its state may be lost, or even the complete disk.
 func (e *engineProcess) crash() {
 	w := e.world
 	e.close()
@@ -79,7 +78,6 @@ func (e *engineProcess) crash() {
 	w.tracef("engine %d is dead", e.id)
 }
 
-// damage applies a crash to a partition's state.
 func (e *engineProcess) damage(p int32) {
 	w := e.world
 	switch draw := w.rnd.IntN(10); {
@@ -94,8 +92,8 @@ func (e *engineProcess) damage(p int32) {
 	}
 }
 
-// tearLog truncates the newest write-ahead log of a closed store: the last writes were
-// still in memory.
+// tearLog truncates the newest write-ahead log of a closed store, as if the last writes had still
+// been in memory.
 func tearLog(fs *vfs.MemFS, dir string, keep float64) (kept, of int) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -131,7 +129,6 @@ func (e *engineProcess) close() {
 	}
 }
 
-// disk returns the disk of a partition's state.
 func (e *engineProcess) disk(p int32) *vfs.MemFS {
 	if e.disks[p] == nil {
 		e.disks[p] = vfs.NewMem()
@@ -184,7 +181,7 @@ func (e *engineProcess) drop(t *engineTask) {
 	}
 }
 
-// workEngine lets one task of one engine do one thing, or several.
+// workEngine makes a task of an engine perform one or more steps.
 func (w *World) workEngine() bool {
 	var ready []*engineTask
 	for _, e := range workers(w.engines) {
@@ -197,11 +194,12 @@ func (w *World) workEngine() bool {
 	return keepWorking(w, ready, func(t *engineTask) bool { return t.works() && t.ready() })
 }
 
-// goesOn is the probability that a worker continues before anything else happens. Most
-// steps then make progress, and none is safe.
+// goesOn is the probability that a worker continues before anything else happens. With it, most
+// steps make progress, but any of them may be interrupted.
 const goesOn = 0.7
 
-// keepWorking lets one of several do one thing, or as long as it may several.
+// keepWorking makes one of several workers perform a step, and possibly more as long as may allows
+// it.
 func keepWorking[T interface{ work() }](w *World, ready []T, may func(T) bool) bool {
 	one, ok := pick(w, ready)
 	if !ok {
@@ -214,13 +212,12 @@ func keepWorking[T interface{ work() }](w *World, ready []T, may func(T) bool) b
 	return true
 }
 
-// works reports whether the task still belongs to its process.
 func (t *engineTask) works() bool {
 	return t.process.works() && !t.ended && slices.Contains(t.process.tasks, t)
 }
 
-// coordinate is the group coordinator: silent members lose their partitions, those that
-// come back learn of it, and unowned partitions are assigned.
+// coordinate is the group coordinator. Silent members lose their partitions, returning members
+// learn about it, and partitions without an owner are assigned.
 func (w *World) coordinate() bool {
 	did := false
 	for _, e := range w.engines {
@@ -234,7 +231,7 @@ func (w *World) coordinate() bool {
 			}
 			w.tracef("the group gives up on engine %d", e.id)
 			did = true
-		case e.works() && !e.in && w.chance(0.5): // it learns that it lost everything
+		case e.works() && !e.in && w.chance(0.5): // it learns that it has lost everything
 			for _, t := range e.tasks {
 				t.end()
 			}
@@ -267,7 +264,7 @@ func (w *World) coordinate() bool {
 	return did
 }
 
-// drains reports whether a member is still giving a partition up.
+// drains reports whether a member is still giving up a partition.
 func (w *World) drains(p int32) bool {
 	for _, e := range w.engines {
 		for _, t := range e.tasks {
@@ -300,7 +297,7 @@ func (w *World) revoke(e *engineProcess, p int32) {
 	w.note("rebalances", "partition %d is revoked from engine %d", p, e.id)
 }
 
-// pause stops a process without its knowledge, as a stopped or starved one is.
+// pause pauses a process without its knowledge, like a stopped or starved one.
 func (w *World) pause() bool {
 	if w.setup.followers > 1 && w.rnd.IntN(3) == 0 {
 		if f, ok := pick(w, workers(w.followers)); ok {
@@ -340,9 +337,9 @@ func (w *World) resume() bool {
 
 const stateDir = "state"
 
-// storeConfig is of a store in memory. Its write buffer is larger than a run's state, so
-// that nothing is flushed unexpectedly. It has a log, which the engine's has not, so that a
-// crash can leave it after any of its batches.
+// storeConfig configures an in-memory store. Its write buffer is larger than a run's state, so that
+// nothing is flushed unexpectedly. Unlike the engine's, it has a log, so that a crash can leave it
+// after any batch.
 func storeConfig(fs vfs.FS) store.Config {
 	return store.Config{
 		Dir:           stateDir,
@@ -354,8 +351,8 @@ func storeConfig(fs vfs.FS) store.Config {
 	}
 }
 
-// carried returns the attempts in flight of former tasks of a partition that are still to be
-// recorded, which the next task takes over.
+// carried returns the attempts in flight of a partition's former tasks that still have to be
+// recorded. The next task takes them over.
 func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
 	e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
@@ -381,7 +378,7 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 	return under
 }
 
-// recorded removes the outcomes that a committed turn took.
+// recorded removes the outcomes taken by a committed turn.
 func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	for _, o := range taken {
 		e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
@@ -390,7 +387,7 @@ func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	}
 }
 
-// open makes the task's core, with the state of its process.
+// open returns the task's core, with the state of its process.
 func (t *engineTask) open() *core {
 	e := t.process
 	w := e.world
@@ -411,7 +408,6 @@ func (t *engineTask) open() *core {
 
 type handler = task.Handler[engine.Effect, engine.Outcome]
 
-// newCore makes a core of a partition with the engine's handler.
 func (w *World) newCore(
 	partition int32, disk vfs.FS, snapshots task.SnapshotConfig,
 	newHandler func(engine.Config) handler,
@@ -419,7 +415,6 @@ func (w *World) newCore(
 	return task.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
 }
 
-// signingKeys are an endpoint's.
 func signingKeys(endpointID string) []domain.Secret {
 	return []domain.Secret{domain.Secret("the key of " + endpointID)}
 }
@@ -455,9 +450,9 @@ func (w *World) coreConfig(
 	}
 }
 
-// alarm is the logger of cores. An error means that records were lost, or that a copy has records
-// that were never committed. A warning means that a snapshot is unusable, for which damage is the
-// only cause, or that a turn failed which wrote a part of one.
+// alarm is the cores' logger. An error means that records were lost, or that a copy has records
+// that were never committed. A warning means that a snapshot is unusable, which only damage may
+// cause, or that a turn that wrote a part of a snapshot failed.
 type alarm struct {
 	slog.Handler
 	world     *World

@@ -7,15 +7,15 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// behaviour is how a receiver answers.
+// behaviour is how a receiver responds.
 type behaviour struct {
 	name   string
 	millis int64
 	result domain.AttemptResult
 }
 
-// behaviours are what receivers do; healthy first, and repeated, so that not everything
-// fails.
+// behaviours are the receivers' possible behaviours. Healthy ones come first, several times, so
+// that not everything fails.
 var behaviours = []behaviour{
 	{"200", 40, domain.AttemptResult{StatusCode: 200, ResponseBody: []byte("ok")}},
 	{"200", 40, domain.AttemptResult{StatusCode: 204}},
@@ -36,7 +36,6 @@ var behaviours = []behaviour{
 	{"410 cut off", 10, domain.AttemptResult{StatusCode: 410, Error: domain.AttemptConnRefused}},
 }
 
-// flight is an attempt in flight.
 type flight struct {
 	task    *engineTask
 	boot    int // of the task's process
@@ -44,10 +43,10 @@ type flight struct {
 	result  domain.AttemptResult
 	due     int64 // by the steady clock
 	done    func(domain.AttemptResult)
-	line    string // wallet in whose line the delivery was when it began
+	line    string // wallet of the delivery's line when the attempt started
 }
 
-// lives reports whether the process that made the attempt still lives.
+// lives reports whether the process that made the attempt is still alive.
 func (f *flight) lives() bool { return f.task.process.alive && f.task.process.boots == f.boot }
 
 // others reports whether another process has owned the attempt's partition since.
@@ -58,7 +57,7 @@ func (f *flight) others() bool {
 		})
 }
 
-// dispatcher is the engine.Dispatcher of one partition in one process.
+// dispatcher is the engine.Dispatcher of a partition in a process.
 type dispatcher struct {
 	process   *engineProcess
 	partition int32
@@ -99,7 +98,6 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	w.count("receiver: " + b.name)
 }
 
-// deliverOutcome delivers one outcome that is due to its process.
 func (w *World) deliverOutcome() bool {
 	var due []int
 	for i, f := range w.flights {
@@ -128,7 +126,6 @@ func (w *World) deliverOutcome() bool {
 	return true
 }
 
-// changeReceiver changes the behaviour of one endpoint's receiver.
 func (w *World) changeReceiver() bool {
 	id, ok := pick(w, w.clients.endpoints)
 	if !ok {
@@ -140,7 +137,6 @@ func (w *World) changeReceiver() bool {
 	return true
 }
 
-// short abbreviates an identifier for transcripts.
 func short(id string) string {
 	if len(id) < 10 {
 		return id

@@ -12,17 +12,16 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// referenceModel folds the journal's endpoints and deliveries, independently of package domain.
-// That package folds the same facts for the engine and for the model, so a bug in it is in both.
-// The reference model uses its types and constants, and calls none of its functions
-// (TestReferenceModelIsIndependent).
+// referenceModel folds the journal's endpoints and deliveries without package domain. That package
+// folds the same facts for the engine and for the model, so both share its bugs. The reference
+// model only uses its types and constants, not its functions (TestReferenceModelIsIndependent).
 type referenceModel struct {
 	world      *World
 	endpoints  map[string]*referenceEndpoint
 	deliveries map[deliveryID]*referenceDelivery
-	requeued   map[string][]deliveryID // by the command that is not answered yet
-	latest     map[string]deliveryID   // the latest delivery of each event
-	replays    map[string][]deliveryID // by the replay that queued them, in its order
+	requeued   map[string][]deliveryID // by the command that has not been answered yet
+	latest     map[string]deliveryID   // latest delivery of each event
+	replays    map[string][]deliveryID // in order, by the replay that queued them
 }
 
 type referenceEndpoint struct {
@@ -33,13 +32,13 @@ type referenceEndpoint struct {
 	signatures      domain.Signatures
 	secrets         []referenceSecret // oldest first
 	streak          int
-	sequence        uint64   // of the delivery that was created last
+	sequence        uint64   // of the delivery created last
 	events          []string // oldest first
 	ordering        domain.Ordering
 	noticesTo       string
-	trouble         domain.Trouble           // since the last success, or the enabling
+	trouble         domain.Trouble           // since the last success or enabling
 	lines           map[string][]string      // pending events that wait for each other, by wallet
-	disabling       *domain.EndpointDisabled // what its next fact must be
+	disabling       *domain.EndpointDisabled // the required next fact, if any
 }
 
 type referenceSecret struct {
@@ -52,19 +51,19 @@ type referenceDelivery struct {
 	account         string
 	createdAtMillis int64 // of the envelope
 	test            bool
-	notice          bool // it notifies of another endpoint
+	notice          bool // it notifies about another endpoint
 	sequence        uint64
 	attempts, run   int
 	inRun           int // attempts made in this run
 	dueAtMillis     int64
-	replay          string // the command that began this run; empty if it was another kind
+	replay          string // the replay that started this run, if any
 	first           domain.AttemptResult
 	body            string
 	moves           int
 	former          []string // endpoints that the event has left
 	movedTo         string   // endpoint that the event was handed over to
 	next            string   // endpoint of the event's next delivery
-	line            string   // wallet of its line; empty: it is in no line
+	line            string   // wallet of its line; empty if it is in no line
 }
 
 func newReferenceModel(w *World) *referenceModel {
@@ -82,14 +81,14 @@ func (d *referenceDelivery) pending() bool {
 	return d.state == domain.StateQueued || d.state == domain.StateWaiting
 }
 
-// before reports whether a delivery is older than another, or equally old, and is sent
-// before it if it is due at a time.
+// before reports whether a delivery is at least as old as another one, and is sent before it if
+// that is due at dueAtMillis.
 func (d *referenceDelivery) before(other *referenceDelivery, dueAtMillis int64) bool {
 	return d.createdAtMillis <= other.createdAtMillis && d.dueAtMillis < dueAtMillis
 }
 
-// overtaken returns a delivery that the same replay queued before this one, and whose run
-// has not begun: the first attempts of a replay begin in its order.
+// overtaken returns a delivery that the same replay queued before this one, and whose run has not
+// started. The first attempts of a replay must start in its order.
 func (m *referenceModel) overtaken(
 	id deliveryID, began func(event string) bool,
 ) (deliveryID, bool) {
@@ -109,8 +108,7 @@ func (m *referenceModel) overtaken(
 	return deliveryID{}, false
 }
 
-// firstTest reports whether a client waits for the next attempt, which is therefore sent ahead of
-// others.
+// firstTest reports whether a client waits for the next attempt, which is therefore sent first.
 func (d *referenceDelivery) firstTest() bool { return d.test && d.attempts == 0 }
 
 // signs returns the secrets that sign at a time, newest first.
@@ -124,7 +122,6 @@ func (e *referenceEndpoint) signs(nowMillis int64) []domain.Secret {
 	return valid
 }
 
-// signingKeys returns the keys that sign for the endpoint.
 func (e *referenceEndpoint) signingKeys(id string) []domain.Secret {
 	if e.signatures&domain.StandardWebhooksEd25519 != 0 {
 		return signingKeys(id)
@@ -132,8 +129,8 @@ func (e *referenceEndpoint) signingKeys(id string) []domain.Secret {
 	return nil
 }
 
-// apply folds a fact of an endpoint or of its deliveries, and returns an error if the
-// specification does not allow it.
+// apply folds a fact of an endpoint or of its deliveries. It returns an error if the specification
+// doesn't allow the fact.
 func (m *referenceModel) apply(f domain.Fact) error {
 	if !strings.HasPrefix(f.Aggregate, domain.EndpointPrefix) {
 		return nil
@@ -186,13 +183,13 @@ func (m *referenceModel) apply(f domain.Fact) error {
 	case domain.DeliveryMoved:
 		return m.move(body, deliveryID{f.Aggregate, body.EventID}, cmd)
 	case domain.MailOrdered, domain.MailAttempted:
-		return nil // mailChecks hold them
+		return nil // mailChecks checks these
 	default:
 		return m.applyEndpoint(f, e, cmd)
 	}
 }
 
-// applyEndpoint folds a fact of the endpoint alone, which only commands lead to.
+// applyEndpoint folds a fact of the endpoint itself, which only commands lead to.
 func (m *referenceModel) applyEndpoint(
 	f domain.Fact, e *referenceEndpoint, cmd *issued,
 ) error {
@@ -220,7 +217,7 @@ func (m *referenceModel) applyEndpoint(
 		}
 	case domain.SecretRotated:
 		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis
-		// One that has ended is gone: it does not sign again when the clock is set back.
+		// An expired secret is removed. It doesn't sign again if the clock is set back.
 		e.secrets = slices.DeleteFunc(e.secrets,
 			func(s referenceSecret) bool { return s.endsAtMillis <= f.AtMillis })
 		e.secrets = append(e.secrets, referenceSecret{string(body.Secret.Sealed), math.MaxInt64})
@@ -249,8 +246,8 @@ func (m *referenceModel) applyEndpoint(
 	return nil
 }
 
-// resealed checks that a resealing replaces the requested secrets, and nothing else: no secret is
-// added, removed or prolonged.
+// resealed checks that a resealing replaces the requested secrets, and that no secret is added,
+// removed or prolonged.
 func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) error {
 	asked, is := cmd.Body.(domain.ResealSecrets)
 	if !is {
@@ -269,7 +266,7 @@ func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) e
 	for _, s := range slices.Backward(e.secrets) {
 		kept = append(kept, s.sealed)
 	}
-	for i, s := range body.Secrets { // those that have expired may be gone
+	for i, s := range body.Secrets { // expired secrets may be missing
 		if i >= len(kept) || string(s.Sealed) != kept[i] {
 			return fmt.Errorf("resealed secret %d is %q", i, s.Sealed)
 		}
@@ -277,8 +274,8 @@ func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) e
 	return nil
 }
 
-// create checks that a test goes to an active endpoint, and was requested, and that the
-// endpoint's deliveries are numbered 1, 2, 3 and so on.
+// create checks that a test was requested and goes to an active endpoint, and that the endpoint's
+// deliveries are numbered 1, 2, 3 and so on.
 func (m *referenceModel) create(
 	f domain.Fact, body domain.DeliveryCreated, e *referenceEndpoint, cmd *issued,
 ) error {
@@ -323,7 +320,7 @@ func (e *referenceEndpoint) stand(d *referenceDelivery, event, wallet string) {
 	e.lines[wallet] = append(slices.Clone(e.lines[wallet]), event)
 }
 
-// ends removes an ended delivery from its line. If it was the first, the next one is due.
+// ends removes an ended delivery from its line. If it was the first, the next one becomes due.
 func (m *referenceModel) ends(
 	f domain.Fact, event string, e *referenceEndpoint, d *referenceDelivery,
 ) {
@@ -339,7 +336,7 @@ func (m *referenceModel) ends(
 	e.lines[d.line], d.line = is, ""
 }
 
-// first returns the event that a delivery waits for, itself if for none.
+// first returns the event that a delivery waits for, or its own event if it waits for none.
 func (e *referenceEndpoint) first(d *referenceDelivery, event string) string {
 	if d.line == "" {
 		return event
@@ -347,8 +344,8 @@ func (e *referenceEndpoint) first(d *referenceDelivery, event string) string {
 	return e.lines[d.line][0]
 }
 
-// cancel checks that a delivery is cancelled with its endpoint, or without one, or as a
-// test that was not sent.
+// cancel checks that a delivery is cancelled because its endpoint was deleted or never existed, or
+// because it is an unsent test.
 func (m *referenceModel) cancel(
 	f domain.Fact, e *referenceEndpoint, id deliveryID,
 ) error {
@@ -362,8 +359,8 @@ func (m *referenceModel) cancel(
 	return nil
 }
 
-// goesOn checks that an event has one delivery that continues, and that a hand-over carries
-// its history.
+// goesOn checks that an event has a single delivery that continues, and that a handover carries its
+// history.
 func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) error {
 	d := m.deliveries[id]
 	from, is := m.latest[id.event]
@@ -387,7 +384,7 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 		Number:            body.Moved.Number,
 	}
 	if body.Moved.Number == 0 && m.world.checks.model.wasMoved {
-		want.FromPartition = 0 // it was on its way during a move
+		want.FromPartition = 0 // it was in flight during a move
 	}
 	if was.movedTo != id.endpoint || was.state != domain.StateCancelled || was.body != d.body ||
 		!reflect.DeepEqual(body.Moved, want) {
@@ -402,8 +399,6 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 	return nil
 }
 
-// move checks that an event is handed over once, by its owner, when its delivery is
-// cancelled and nothing of it is in flight.
 func (m *referenceModel) move(
 	body domain.DeliveryMoved, id deliveryID, cmd *issued,
 ) error {
@@ -428,8 +423,8 @@ func (m *referenceModel) move(
 	return nil
 }
 
-// attempt checks the effect of an attempt (specification, "States and transitions"), and
-// records when it must disable.
+// attempt checks the effect of an attempt (specification, "States and transitions"), and records
+// whether the endpoint must be disabled.
 func (m *referenceModel) attempt(
 	f domain.Fact, made domain.AttemptMade, e *referenceEndpoint, d *referenceDelivery,
 ) error {
@@ -493,7 +488,8 @@ func (m *referenceModel) attempt(
 	return e.fails(f, made, whole && r.StatusCode/100 == 2, policy.DisableAfter)
 }
 
-// fails checks that an attempt says that its endpoint fails when it is to, and to whom.
+// fails checks that an attempt reports a failing endpoint exactly when it should, to the right
+// endpoint.
 func (e *referenceEndpoint) fails(
 	f domain.Fact, made domain.AttemptMade, succeeded bool, disableAfter int,
 ) error {
@@ -526,8 +522,8 @@ func (e *referenceEndpoint) fails(
 	return nil
 }
 
-// wait returns the bounds of the wait after the n-th attempt of a run: 20% around the schedule's,
-// or the receiver's Retry-After if that is honoured, at most the schedule's next wait.
+// wait returns the bounds of the delay after the n-th attempt of a run: the schedule's delay ±20%
+// or, if it is honoured, the receiver's Retry-After, up to the schedule's next delay.
 func (m *referenceModel) wait(before int, asksMillis int64) (least, most int64) {
 	policy := m.world.setup.policy
 	waits := policy.Schedule.WaitsMillis
@@ -588,7 +584,7 @@ func (m *referenceModel) requeue(
 	return nil
 }
 
-// recall checks that a settled delivery is restored as it had ended, for a resend of it.
+// recall checks that a settled delivery is restored in its final state, for a resend.
 func (m *referenceModel) recall(as domain.Delivery, id deliveryID, cmd *issued) error {
 	d := m.deliveries[id]
 	asked, resends := domain.ResendEvent{}, false
@@ -609,7 +605,7 @@ func (m *referenceModel) recall(as domain.Delivery, id deliveryID, cmd *issued) 
 }
 
 // isFor reports whether a replay includes a delivery: it FAILED, its envelope's createdAt is in the
-// range, and it is not a test.
+// range, and it isn't a test.
 func isFor(c domain.ReplayEndpoint, d *referenceDelivery) bool {
 	ended := c.UntilMillis != 0 && d.createdAtMillis >= c.UntilMillis
 	return d.state == domain.StateFailed && !d.test && d.createdAtMillis >= c.SinceMillis && !ended

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// snapshotEvery is small, so that a run has many snapshots, and begins to delete soon.
+	// snapshotEvery is small, so that a run has many snapshots and starts deleting early.
 	snapshotEvery = 24
-	// snapshotChunk is small, so that each has several chunks.
+	// snapshotChunk is small, so that a snapshot has several chunks.
 	snapshotChunk = 1024
 )
 
-// snapshotConfig configures the simulation's snapshots. Those of a copy are the engine's.
+// snapshotConfig configures the simulation's snapshots. A copy has the engine's configuration.
 func (w *World) snapshotConfig() task.SnapshotConfig {
 	cfg := task.SnapshotConfig{Topic: schemas.TopicSnapshots, Identity: "sim"}
 	if w.setup.isCopied() {
@@ -29,7 +29,7 @@ func (w *World) snapshotConfig() task.SnapshotConfig {
 	return cfg
 }
 
-// retain deletes records that no restore needs according to a running task, or some of them.
+// retain deletes some of the records that no restore needs, according to a running task.
 func (w *World) retain() bool {
 	if w.held {
 		return false
@@ -57,7 +57,7 @@ func (w *World) deleteTo(at topicPartition, offset int64) {
 	w.note("deletions from "+at.topic, "%s/%d begins at %d", at.topic, at.partition, offset)
 }
 
-// readKept is read, and fails for deleted records.
+// readKept is like read, but fails for deleted records.
 func (l *Log) readKept(
 	at topicPartition, from int64, most int,
 ) (records []kafka.Record, next int64, err error) {
@@ -69,7 +69,7 @@ func (l *Log) readKept(
 	return records, next, nil
 }
 
-// readUpTo is readKept without what begins at an offset.
+// readUpTo is like readKept, but omits records from an offset on.
 func (l *Log) readUpTo(
 	at topicPartition, from, to int64, most int,
 ) (records []kafka.Record, next int64, err error) {
@@ -78,7 +78,7 @@ func (l *Log) readUpTo(
 	return records, min(next, to), err
 }
 
-// loseState loses the state of a partition on one process while no task has it open.
+// loseState loses a partition's state on a process while no task has it open.
 func (t *engineTask) loseState() {
 	w := t.process.world
 	if w.fault(0.1) {
@@ -88,7 +88,6 @@ func (t *engineTask) loseState() {
 	}
 }
 
-// readSnapshots reads the requested records, or some of them.
 func (t *engineTask) readSnapshots(a task.ReadSnapshots) error {
 	w := t.process.world
 	records, next, err := w.log.readUpTo(t.snapshots(), a.From, a.To, 1+w.rnd.IntN(8))
@@ -100,14 +99,14 @@ func (t *engineTask) readSnapshots(a task.ReadSnapshots) error {
 	return nil
 }
 
-// snapshotParts are the offsets of a whole snapshot in its partition.
+// snapshotParts are the offsets of a complete snapshot in its partition.
 type snapshotParts struct {
 	chunks   []int64
 	manifest int64
 	damaged  bool
 }
 
-// wholeSnapshots lists the committed snapshots of a partition, oldest first.
+// wholeSnapshots returns the committed snapshots of a partition, oldest first.
 func (l *Log) wholeSnapshots(at topicPartition) (list []snapshotParts) {
 	records, _ := l.read(at, l.partitions[at].start, int(l.end(at)))
 	var s snapshotParts
@@ -126,8 +125,8 @@ func (l *Log) wholeSnapshots(at topicPartition) (list []snapshotParts) {
 	return list
 }
 
-// damageSnapshot damages the newest snapshot of a partition, if the one before it is sound:
-// what two are kept for.
+// damageSnapshot damages the newest snapshot of a partition if the one before it is intact. This is
+// why two are kept.
 func (w *World) damageSnapshot() bool {
 	at := topicPartition{schemas.TopicSnapshots, w.rnd.Int32N(w.setup.partitions)}
 	list := w.log.wholeSnapshots(at)
@@ -145,7 +144,7 @@ func (w *World) damageSnapshot() bool {
 		r.Value[w.rnd.IntN(len(r.Value))] ^= 1 << w.rnd.IntN(8)
 	case 1: // an earlier value
 		r.Value = entries[before.chunks[w.rnd.IntN(len(before.chunks))]].record.Value
-	case 2: // it is lost
+	case 2: // lost
 		r.Key = []byte("lost")
 	case 3:
 		r = &entries[newest.manifest].record

@@ -16,21 +16,21 @@ import (
 type Options struct {
 	Seed  uint64
 	Steps int
-	Left  func(int) bool // steps that are left out; nil: none
+	Left  func(int) bool // steps to leave out; nil means none
 	Lines bool           // keep the transcript
 }
 
 // Report is the result of a run.
 type Report struct {
 	Hash      uint64   // of the transcript
-	Violation string   // empty: no guarantee was violated
-	Step      int      // the last one
-	Lines     []string // of the transcript, if asked for
+	Violation string   // empty if no guarantee was violated
+	Step      int      // last step
+	Lines     []string // transcript, if requested
 	Stats     map[string]int
 }
 
-// Run makes one run: a number of steps with faults, and then steps without faults until nothing
-// more happens.
+// Run executes a number of steps with faults, and then steps without faults until everything has
+// settled.
 func Run(o Options) (r Report) {
 	w := newWorld(o.Seed, o.Lines)
 	defer w.removeFolders()
@@ -57,8 +57,8 @@ func Run(o Options) (r Report) {
 	return r
 }
 
-// Shrink searches for fewer steps of a failing run that violate the same guarantee, within a
-// time. It returns the run's options, how many steps are left, and its report with the transcript.
+// Shrink searches for fewer steps that violate the same guarantee, within a time limit. It returns
+// the run's options, the number of steps left, and the report with the transcript.
 func Shrink(o Options, failed Report, within time.Duration) (Options, int, Report) {
 	o.Steps = min(o.Steps, failed.Step+1)
 	steps := make([]int, o.Steps)
@@ -76,8 +76,8 @@ func Shrink(o Options, failed Report, within time.Duration) (Options, int, Repor
 	return o, len(kept), run(kept)
 }
 
-// kindOf is a violation without the names in it: two runs with the same kind are considered
-// to fail alike.
+// kindOf returns a violation without the names in it. Runs with the same kind count as the same
+// failure.
 func kindOf(violation string) string {
 	var kind strings.Builder
 	for word := range strings.FieldsSeq(violation) {
@@ -98,10 +98,10 @@ func describe(p any) string {
 	return fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 }
 
-// mostCalmSteps bounds how long a run may take to settle.
+// mostCalmSteps limits how long a run may take to settle.
 const mostCalmSteps = 40_000
 
-// comeToRest ends all faults, heals receivers and lets everything happen that still can.
+// comeToRest stops all faults, heals the receivers, and continues until everything has settled.
 func (w *World) comeToRest(step int) {
 	w.calm = true
 	for ; ; step++ {
@@ -122,7 +122,7 @@ func (w *World) comeToRest(step int) {
 	}
 }
 
-// calmStep does one thing that needs no time.
+// calmStep performs a step that doesn't need time to pass.
 func (w *World) calmStep() bool {
 	w.resume()
 	w.bootSomething()
@@ -139,8 +139,8 @@ func (w *World) calmStep() bool {
 	return w.askRest()
 }
 
-// closeForTheNew closes a ledger when a backfill waits for its watch to be live, which it
-// is from the next ledger on.
+// closeForTheNew closes a ledger if a backfill waits for its watch to become live, which happens
+// with the next ledger.
 func (w *World) closeForTheNew() bool {
 	if !w.allIsRead() {
 		return false
@@ -155,7 +155,7 @@ func (w *World) closeForTheNew() bool {
 	return false
 }
 
-// readRest reads answers of partitions that were not drawn.
+// readRest reads answers from partitions that were not drawn.
 func (w *World) readRest() bool {
 	c := w.clients
 	for p := range w.setup.partitions {
@@ -173,8 +173,8 @@ func (w *World) readRest() bool {
 	return false
 }
 
-// askRest repeats unanswered commands, and enables disabled endpoints once all are answered: no
-// answer may wait for an enabling. It is called when nothing is in flight.
+// askRest repeats unanswered commands. Once all are answered, it enables disabled endpoints, so no
+// answer can depend on an enabling. It is called when nothing is in flight.
 func (w *World) askRest() bool {
 	if len(w.flights) > 0 || w.steady < w.askAgain {
 		return false
@@ -224,8 +224,7 @@ func (w *World) rested() bool {
 	return len(w.flights) == 0 && w.checks.mails.rested() && w.mailer.idle() && w.allIsRead()
 }
 
-// allIsRead reports whether each ledger was followed and each task has taken all its
-// inputs.
+// allIsRead reports whether every ledger was read, and every task has taken all its inputs.
 func (w *World) allIsRead() bool {
 	if len(w.log.unmarked(w.txnIDs)) > 0 || w.checks.cursor != w.chain.latest() {
 		return false

@@ -11,19 +11,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// standby is a copy of a partition on a process that does not own it: a task.StandbyCore
-// whose owner is the simulation.
+// standby is a copy of a partition on a process that doesn't own it. The simulation drives its
+// task.StandbyCore.
 type standby struct {
 	process   *engineProcess
 	partition int32
 	core      *standbyCore // nil before it starts
-	// undecided are the transactions whose records a broker handed out as committed.
+	// undecided are transactions whose records a broker returned as if they were committed.
 	undecided []*span
 }
 
 type standbyCore = task.StandbyCore[engine.Effect, engine.Outcome]
 
-// acceptableLag is kafka.BalanceConfig.AcceptableLag; journals of runs are short.
+// acceptableLag is kafka.BalanceConfig.AcceptableLag. The journals of runs are short.
 const acceptableLag = 24
 
 func (s *standby) journal() topicPartition {
@@ -34,8 +34,7 @@ func (s *standby) snapshots() topicPartition {
 	return topicPartition{schemas.TopicSnapshots, s.partition}
 }
 
-// standBy starts and ends a process' standbys, so that there is one for each of these
-// partitions.
+// standBy starts and stops a process's standbys, so that there is one for each of the partitions.
 func (e *engineProcess) standBy(partitions []int32) {
 	for _, s := range slices.Clone(e.standbys) {
 		if !slices.Contains(partitions, s.partition) {
@@ -59,7 +58,7 @@ func (e *engineProcess) standbyOf(p int32) *standby {
 	return nil
 }
 
-// endStandby closes the copy, so that another user can open it.
+// endStandby closes the copy, so that it can be opened again.
 func (e *engineProcess) endStandby(p int32) {
 	if s := e.standbyOf(p); s != nil {
 		s.close()
@@ -77,7 +76,6 @@ func (s *standby) close() {
 	s.core, s.undecided = nil, nil
 }
 
-// workStandby lets one standby do one thing, or several.
 func (w *World) workStandby() bool {
 	var ready []*standby
 	for _, e := range workers(w.engines) {
@@ -90,8 +88,8 @@ func (w *World) workStandby() bool {
 	return keepWorking(w, ready, (*standby).ready)
 }
 
-// ready reports whether there is something to do. The folder is a task's as long as there
-// is one.
+// ready reports whether there is something to do. While there is a task for the partition, the task
+// owns the state.
 func (s *standby) ready() bool {
 	w := s.process.world
 	if s.core == nil {
@@ -144,7 +142,7 @@ func (s *standby) readSnapshots(a task.ReadSnapshots) {
 	s.must(s.core.ReadSnapshots(records, next))
 }
 
-// fallBehind ends a copy that lacks deleted records. The next one continues from a snapshot.
+// fallBehind closes a copy that lacks deleted records. The next copy continues from a snapshot.
 func (s *standby) fallBehind(err error) {
 	w := s.process.world
 	w.tracef("the copy of partition %d on engine %d: %v", s.partition, s.process.id, err)
@@ -167,15 +165,15 @@ func (s *standby) readJournal(a task.ReadJournal) {
 	s.read(a)
 }
 
-// noticesAborted reports whether a marker says that records which were handed out are aborted.
+// noticesAborted reports whether records that were returned turn out to be aborted.
 func (s *standby) noticesAborted() bool {
 	aborted := slices.ContainsFunc(s.undecided, func(t *span) bool { return t.fate == fateAborted })
 	s.undecided = slices.DeleteFunc(s.undecided, func(t *span) bool { return t.fate != fateOpen })
 	return aborted
 }
 
-// read reads some records. Sometimes it includes undecided ones, like a broker whose list of
-// aborted transactions is wrong.
+// read reads some records. Sometimes it includes undecided ones, as from a broker with a wrong list
+// of aborted transactions.
 func (s *standby) read(a task.ReadJournal) {
 	w := s.process.world
 	most := math.MaxInt
@@ -218,9 +216,9 @@ func (s *standby) verify() {
 	w.count("standby: copies compared")
 }
 
-// unproved reports whether the copy may have records that were never committed, while the journal
-// does not show it yet: an earlier standby on this disk folded records that it was given, and
-// nothing was written to the journal since.
+// unproved reports whether the copy may have records that were never committed without the journal
+// showing it yet: an earlier standby on this disk folded undecided records, and nothing has been
+// written to the journal since.
 func (s *standby) unproved() bool {
 	w := s.process.world
 	records, _ := w.log.read(s.journal(), max(0, s.core.Folded()-1), 1)
@@ -233,7 +231,7 @@ func (s *standby) must(err error) {
 	}
 }
 
-// undecided returns the records behind an offset whose transactions are open, and those.
+// undecided returns the records of open transactions from an offset on, and these transactions.
 func (l *Log) undecided(at topicPartition, from int64) (records []kafka.Record, open []*span) {
 	for _, e := range l.partitions[at].entries[from:] {
 		if e.control || e.span == nil || e.span.fate != fateOpen {
@@ -247,7 +245,7 @@ func (l *Log) undecided(at topicPartition, from int64) (records []kafka.Record, 
 	return records, open
 }
 
-// folded returns what a process reports about its copies when it joins; sometimes it is outdated.
+// folded returns what a process reports about its copies when it joins.
 func (e *engineProcess) folded() map[int32]int64 {
 	by := make(map[int32]int64)
 	for _, s := range e.standbys {
@@ -265,8 +263,8 @@ func (e *engineProcess) folded() map[int32]int64 {
 	return by
 }
 
-// rebalance divides the partitions among the members as an engine's group does. It waits for
-// members that give partitions up, and for those that have not noticed it.
+// rebalance assigns the partitions to the members as an engine's group does. It waits for members
+// that are giving up partitions, and for those that have not noticed the rebalance.
 func (w *World) rebalance() bool {
 	var members []kafka.GroupMember
 	by := make(map[string]*engineProcess)
@@ -309,7 +307,7 @@ func (e *engineProcess) owns() (list []int32) {
 	return list
 }
 
-// follow has a member follow its assignment.
+// follow makes a member apply its assignment.
 func (w *World) follow(
 	e *engineProcess, a kafka.Assignment, members []kafka.GroupMember,
 ) (did bool) {
@@ -331,8 +329,8 @@ func (w *World) follow(
 	return did
 }
 
-// checkAssigned checks that a partition that is assigned to a member has no other owner, and that
-// no other member is warm if this one is not.
+// checkAssigned checks that a newly assigned partition has no other owner, and that no member has a
+// copy that is further ahead by more than acceptableLag.
 func (w *World) checkAssigned(e *engineProcess, p int32, members []kafka.GroupMember) {
 	var furthest int64
 	for _, m := range members {
@@ -349,7 +347,8 @@ func (w *World) checkAssigned(e *engineProcess, p int32, members []kafka.GroupMe
 	}
 }
 
-// moveStandbys has processes stand by for any partitions, as after assignments that are not drawn.
+// moveStandbys makes a process stand by for arbitrary partitions, as after assignments that are not
+// simulated.
 func (w *World) moveStandbys() bool {
 	e, ok := pick(w, workers(w.engines))
 	if !ok || w.setup.standbys == 0 {
@@ -365,6 +364,6 @@ func (w *World) moveStandbys() bool {
 	return true
 }
 
-// standbysDrawn returns the number of standbys of each partition in a run. It is drawn separately
-// from the other settings.
+// standbysDrawn returns the number of standbys per partition in a run. It is drawn independently of
+// the other settings.
 func standbysDrawn(seed uint64) int { return []int{0, 1, 1, 2}[seed%4] }

@@ -9,41 +9,41 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// task is one partition on one process: a task.Core whose owner is the simulation. Each of its
-// actions is a separate step, a commit is two, so that anything may happen between them. A task
-// that failed is followed by another, which waits first.
+// engineTask is a partition on a process. The simulation drives its task.Core. Each of its actions
+// is a separate step, and a commit takes two, so that anything may happen in between. If a task
+// fails, another one follows after a delay.
 type engineTask struct {
 	process   *engineProcess
 	partition int32
 	restarts  *task.Restarts
-	again     bool  // it is not the first
-	until     int64 // before it starts, by the steady clock
+	again     bool  // it isn't the first task
+	until     int64 // earliest start, by the steady clock
 	core      *core // nil before it starts
 	action    task.Action
-	written   bool             // the records of the action are written, but not committed
+	written   bool             // the action's records are written but not committed
 	next      map[string]int64 // offsets after the last records written, by topic
 	begun     bool             // the owner's own record is committed
 	restored  bool             // from a snapshot, or from the remaining records without one
 	ended     bool
 	draining  bool
 	epoch     int
-	since     int // how often the partition has been taken over, this time included
+	since     int // number of takeovers of the partition, including this one
 	consumed  map[topicPartition]int64
 	arrived   []engine.Outcome // not passed to the core yet
 	wakeAt    int64            // by the wall clock
 	drained   int64            // by the steady clock
 
-	// For checkers. Attempts by event, from dispatch to the turn that takes the outcome:
+	// For checkers: attempts by event, from dispatch to the turn that takes the outcome.
 	under   map[string]underWay
 	good    map[string]bool // endpoints whose latest outcome was a success
 	enabled bool            // the turn enables an endpoint
-	// tests that the task created and did not send yet, and how many turns they waited
-	// while not active
+	// Tests that the task has created but not sent, with the number of turns they have waited while
+	// their endpoint was not active.
 	tests  map[deliveryID]int
-	usedUp bool // the turn began everything that a rate limit allows
-	// since when due deliveries of an endpoint wait for its limit, by the steady clock
+	usedUp bool // the turn used up a rate limit
+	// Since when an endpoint's due deliveries have waited for its limit, by the steady clock.
 	limited   map[string]int64
-	taken     []engine.Outcome // by the turn
+	taken     []engine.Outcome // outcomes taken by the turn
 	nowMillis int64            // of the turn being applied
 }
 
@@ -56,7 +56,6 @@ type underWay struct {
 	urgent   bool // a client waits for it
 }
 
-// journal returns the partition of the task's journal.
 func (t *engineTask) journal() topicPartition {
 	return topicPartition{schemas.TopicJournal, t.partition}
 }
@@ -65,13 +64,11 @@ func (t *engineTask) snapshots() topicPartition {
 	return topicPartition{schemas.TopicSnapshots, t.partition}
 }
 
-// idle reports whether the task waits for something to do.
 func (t *engineTask) idle() bool {
 	_, waits := t.action.(task.Await)
 	return waits
 }
 
-// ready reports whether there is something to do.
 func (t *engineTask) ready() bool {
 	w := t.process.world
 	if t.core == nil {
@@ -90,8 +87,8 @@ func (t *engineTask) ready() bool {
 	}
 }
 
-// mayBegin reports whether the task may start: by the rule of task.Tasks, and the first
-// one of a partition while its process is a working member (docs/simulation.md).
+// mayBegin reports whether the task may start according to task.Tasks. A partition's first task may
+// only start while its process is a working member (docs/simulation.md).
 func (t *engineTask) mayBegin() bool {
 	w := t.process.world
 	if w.steady < t.until {
@@ -114,7 +111,7 @@ func (t *engineTask) hasInput() bool {
 	return false
 }
 
-// work performs the core's action.
+// work performs the core's next action.
 func (t *engineTask) work() {
 	switch {
 	case t.core == nil && t.draining:
@@ -126,7 +123,7 @@ func (t *engineTask) work() {
 		t.core, t.good, t.tests = t.open(), make(map[string]bool), make(map[deliveryID]int)
 		t.proceed()
 	case t.idle():
-		t.proceed() // time has passed: it may be done
+		t.proceed() // time has passed, so it may be done
 	}
 	if err := t.perform(); err != nil {
 		t.fail(t.core.Failed(err, t.process.world.moment()))
@@ -135,7 +132,6 @@ func (t *engineTask) work() {
 	}
 }
 
-// proceed gets the core's next action.
 func (t *engineTask) proceed() {
 	t.action = t.core.Next(t.process.world.moment())
 	if a, waits := t.action.(task.Await); waits {
@@ -191,8 +187,8 @@ func (t *engineTask) takeOver() {
 	t.must(t.core.TookOver())
 }
 
-// locateJournal reports where the journal ends, sometimes too low: as a broker does that
-// lost the leadership without noticing.
+// locateJournal reports the end of the journal. Sometimes it is too low, as from a broker that has
+// lost its leadership without noticing.
 func (t *engineTask) locateJournal() {
 	w := t.process.world
 	known := w.log.end(t.journal())
@@ -206,7 +202,7 @@ func (t *engineTask) locateJournal() {
 	t.must(t.core.LocatedJournal(w.bounds(t.journal())))
 }
 
-// bounds returns where a journal begins and ends. The end may be an earlier one.
+// bounds returns the start and end of a journal. The end may be an earlier one.
 func (w *World) bounds(journal topicPartition) (start, end int64) {
 	start, end = w.log.bounds(journal)
 	if w.fault(0.1) {
@@ -216,7 +212,6 @@ func (w *World) bounds(journal topicPartition) (start, end int64) {
 	return start, end
 }
 
-// readJournal reads the requested records, or some of them.
 func (t *engineTask) readJournal(a task.ReadJournal) error {
 	w := t.process.world
 	most := math.MaxInt
@@ -275,8 +270,7 @@ func (t *engineTask) commit() error {
 	return nil
 }
 
-// apply applies the turn and starts effects. The process may die before or after one of the
-// attempts that begin.
+// apply applies the turn and starts effects. The process may die before or after an attempt starts.
 func (t *engineTask) apply() error {
 	w := t.process.world
 	if t.taken != nil {
@@ -310,8 +304,7 @@ func (t *engineTask) apply() error {
 	return t.applied()
 }
 
-// applied checks what must be true after a turn, and injects faults where they do most
-// harm.
+// applied checks the conditions after a turn, and injects faults where they do most harm.
 func (t *engineTask) applied() error {
 	w := t.process.world
 	w.checks.checkDue(t, t.nowMillis)
@@ -324,7 +317,7 @@ func (t *engineTask) applied() error {
 	back := w.chance(0.5)
 	if back && t.usedUp && w.setup.jumps && w.setup.faults > 0 && !w.calm {
 		w.moveClock(-1 - w.rnd.Int64N(6*hourMillis))
-		t.wakeAt = w.wall() // the limit is checked again within its second
+		t.wakeAt = w.wall() // the limit is checked again within a second
 	} else if hit := w.chance(0.9); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
 		return errors.New("it fails when a rate limit is used up")
@@ -333,7 +326,7 @@ func (t *engineTask) applied() error {
 	return nil
 }
 
-// locateInputs reports the input positions.
+// locateInputs reports the positions of the inputs.
 func (t *engineTask) locateInputs() {
 	w := t.process.world
 	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
@@ -356,19 +349,19 @@ func (t *engineTask) locateInputs() {
 	if t.restored {
 		t.restored = false
 		w.count("states loaded from a snapshot")
-		if w.checks.owns(t) { // otherwise the journal is further than the state of a paused owner
+		if w.checks.owns(t) { // otherwise the journal is ahead of a paused owner's state
 			w.verifyTask(t)
 		}
 	}
 }
 
-// start has the core take its first turn.
+// start makes the core take its first turn.
 func (t *engineTask) start() {
 	t.under = t.process.carried(t.partition)
 	t.must(t.core.Start(t.process.world.moment()))
 }
 
-// decide passes the core some of the arrived records, and has it take a turn.
+// decide passes some of the arrived records to the core, and makes it take a turn.
 func (t *engineTask) decide(a task.Await) {
 	w := t.process.world
 	for i, topic := range engine.Inputs() {
@@ -389,7 +382,7 @@ func (t *engineTask) decide(a task.Await) {
 	t.must(err)
 }
 
-// take records which of the outcomes to be recorded the turn has.
+// take records which of the expected outcomes the turn takes.
 func (t *engineTask) take(outcomes []engine.Outcome) {
 	for _, o := range outcomes {
 		if u, is := t.under[o.Attempt.EventID]; is && u.number == o.Attempt.Number {
@@ -400,7 +393,7 @@ func (t *engineTask) take(outcomes []engine.Outcome) {
 	}
 }
 
-// fail ends the task as an error does; it is restarted a little later.
+// fail ends the task as an error does. Another one starts a little later.
 func (t *engineTask) fail(err error) {
 	w := t.process.world
 	w.note("failed tasks", "partition %d on engine %d fails: %v", t.partition, t.process.id, err)
@@ -422,7 +415,7 @@ func (t *engineTask) fail(err error) {
 	})
 }
 
-// revoke asks the task to end when its attempts in flight have ended.
+// revoke makes the task end once its attempts in flight have ended.
 func (t *engineTask) revoke() {
 	t.draining = true
 	if t.core != nil {

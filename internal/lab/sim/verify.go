@@ -24,7 +24,7 @@ import (
 // rememberMillis is how long the engine keeps answers.
 const rememberMillis = 48 * hourMillis
 
-// The engine's keys, by their first byte (streams/engine/doc.go).
+// The first bytes of the engine's keys (streams/engine/doc.go).
 const (
 	keyTimer    = 0x01
 	keyMadeDue  = 0x02
@@ -52,7 +52,7 @@ func timerKey(group string, dueMillis int64, id string) string {
 	return string(append(key, id...))
 }
 
-// state returns the required content of a partition's store.
+// state returns the required contents of a partition's store.
 func (m *model) state(ours func(aggregate string) bool, remembered int) map[string]string {
 	s := make(map[string]string)
 	for id, a := range m.accounts {
@@ -70,7 +70,7 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 			s[stateKey(keyWatch, id)] = string(schemas.MarshalWatch(w))
 		}
 	}
-	latest := make(map[string]deliveryID) // a partition stores one delivery of an event
+	latest := make(map[string]deliveryID) // a partition stores one delivery per event
 	for id, d := range m.deliveries {
 		other, is := latest[id.event]
 		if ours(id.endpoint) && !m.out[id] && (!is || m.deliveries[other].Moves < d.Moves) {
@@ -96,7 +96,7 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 		ring := binary.BigEndian.AppendUint64(nil, ends[0])
 		s[string([]byte{keyRing})] = string(binary.BigEndian.AppendUint64(ring, ends[n-1]+1))
 	}
-	for _, t := range m.taken { // a later number is higher
+	for _, t := range m.taken { // later numbers are higher
 		if ours(t.endpoint) {
 			key := binary.BigEndian.AppendUint32([]byte{keyHandOver}, uint32(t.from))
 			s[string(key)] = string(binary.BigEndian.AppendUint64(nil, t.number))
@@ -120,7 +120,7 @@ func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Deliv
 	}
 	timer := timerKey(group, d.NextAttemptAtMillis, id.event)
 	body := string(m.bodies[id])
-	if d.State.Pending() && d.Attempts == 0 { // its entry of the timer index carries both
+	if d.State.Pending() && d.Attempts == 0 { // its entry in the timer index contains both
 		length := string(binary.AppendUvarint(nil, uint64(len(delivery))))
 		s[timer] = length + string(delivery) + body
 		return
@@ -148,7 +148,7 @@ func (m *model) recent(
 			all = append(all, entry)
 		}
 	}
-	for id, began := range m.rings { // one is forgotten for one that is added
+	for id, began := range m.rings { // a delivery is forgotten for each one that is added
 		if ours(id) {
 			remembered = max(remembered, began)
 			break
@@ -171,7 +171,7 @@ func remembers(recent map[uint64]settling, d domain.Delivery) bool {
 	return false
 }
 
-// remembered is how many settled deliveries a partition remembers.
+// remembered returns the number of settled deliveries that a partition remembers.
 func (w *World) remembered() int {
 	if w.setup.remembered == 0 {
 		return math.MaxInt
@@ -179,7 +179,6 @@ func (w *World) remembered() int {
 	return w.setup.remembered
 }
 
-// forgot reports whether the engine has forgotten a delivery.
 func (w *World) forgot(id deliveryID) bool {
 	m, partition := w.checks.model, w.partitionOf(id.endpoint)
 	d := m.deliveries[id]
@@ -193,7 +192,7 @@ func (w *World) forgot(id deliveryID) bool {
 	return !remembers(m.recent(ours, w.remembered()), d)
 }
 
-// differs compares a store with the model (G4), except for expired answers; empty when they
+// differs compares a store with the model (G4), except for expired answers. It returns "" if they
 // agree.
 func (w *World) differs(store *store.Store, partition int32) string {
 	m := w.checks.model
@@ -247,7 +246,7 @@ func (w *World) differs(store *store.Store, partition int32) string {
 	return ""
 }
 
-// verify compares the state of a running task with the journal's fold.
+// verify compares the state of a running task with the fold of the journal.
 func (w *World) verify() bool {
 	if w.verifyLeft == 0 {
 		return false
@@ -271,10 +270,10 @@ func (w *World) verifyTask(t *engineTask) {
 	w.count("states compared")
 }
 
-// verifyRefold folds a journal from offset zero into an empty store.
+// verifyRefold folds a journal from the start into an empty store.
 func (w *World) verifyRefold(partition int32) {
 	var snapshots task.SnapshotConfig
-	var begins int64 // the journal
+	var begins int64 // start of the journal
 	if len(w.former) > 0 {
 		snapshots, begins = w.snapshotConfig(), 1
 	}
@@ -312,7 +311,7 @@ func (w *World) verifyRefold(partition int32) {
 	}
 }
 
-// readCopied returns the first snapshot of a partition, which a move has written there.
+// readCopied returns the first snapshot of a partition, which a move has written.
 func (l *Log) readCopied(at topicPartition) (chunks []kafka.Record, end int64) {
 	for _, e := range l.partitions[at].entries {
 		chunks = append(chunks, e.record)
@@ -323,7 +322,7 @@ func (l *Log) readCopied(at topicPartition) (chunks []kafka.Record, end int64) {
 	return chunks, int64(len(chunks))
 }
 
-// verifyEnd checks what must be true when nothing more happens.
+// verifyEnd checks the conditions after everything has settled.
 func (w *World) verifyEnd() {
 	m := w.checks.model
 	for _, cmd := range w.clients.commands {
@@ -369,7 +368,7 @@ func (c *checks) delivered(id deliveryID) bool {
 	return false
 }
 
-// verifyDeadLetters checks that exactly the damaged inputs were set aside, once.
+// verifyDeadLetters checks that exactly the damaged inputs were set aside, once each.
 func (w *World) verifyDeadLetters() {
 	type stand struct {
 		topicPartition
@@ -381,7 +380,7 @@ func (w *World) verifyDeadLetters() {
 		records, _ := w.log.read(at, 0, math.MaxInt)
 		for _, r := range records {
 			if w.log.partitions[at].entries[r.Offset].span == nil {
-				continue // copied, from the former log
+				continue // copied from the former log
 			}
 			d := decode(r, schemas.DecodeDeadLetter)
 			letters[stand{topicPartition{d.Topic, d.Partition}, d.Offset}]++
@@ -395,7 +394,7 @@ func (w *World) verifyDeadLetters() {
 				switch n := letters[stand{at, r.Offset}]; {
 				case n > 0 && !isDamaged(r):
 					w.violate("record %d of %s/%d can be read and was set aside", r.Offset, topic, p)
-				case r.Offset < w.copiedTo[at] && n == 0: // perhaps it was, before a move
+				case r.Offset < w.copiedTo[at] && n == 0: // it may have been, before a move
 				case n == 0 && isDamaged(r):
 					w.violate("record %d of %s/%d cannot be read and was not set aside", r.Offset, topic, p)
 				case n > 1:
@@ -446,7 +445,7 @@ func (w *World) verifyDirectory(f *followerProcess) {
 			w.violate("G4: the directory of follower %d shows another %s %s (%v)", f.id, what, id, err)
 		}
 	}
-	// Versions count answers and deliveries too, which make no row.
+	// Versions also count answers and deliveries, which make no row.
 	for id, want := range existing(m.accounts) {
 		have, found, err := f.directory.Account(id)
 		want.Version = have.Version
@@ -466,7 +465,7 @@ func (w *World) verifyDirectory(f *followerProcess) {
 	}
 }
 
-// existing are the aggregates that were created.
+// existing iterates over the aggregates that exist.
 func existing[T interface{ Exists() bool }](all map[string]T) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for id, a := range all {
@@ -477,7 +476,8 @@ func existing[T interface{ Exists() bool }](all map[string]T) iter.Seq2[string, 
 	}
 }
 
-// verifyWatchesOf checks which watches a deletion of the endpoint would leave, as the API answers.
+// verifyWatchesOf checks which watches a deletion of the endpoint would leave, as the API reports
+// them.
 func (w *World) verifyWatchesOf(f *followerProcess, e domain.Endpoint) {
 	total, listed, err := f.directory.LeftWatches(e.AccountID, e.ID)
 	want := []string{}

@@ -20,10 +20,10 @@ import (
 const (
 	secondMillis = 1000
 	hourMillis   = 3_600_000
-	startMillis  = 1_793_500_000_000 // the wall clock when a run begins
+	startMillis  = 1_793_500_000_000 // wall clock at the start of a run
 )
 
-// setup are a seed's settings of the run.
+// setup holds the settings of a run.
 type setup struct {
 	partitions  int32
 	engines     int
@@ -31,19 +31,19 @@ type setup struct {
 	policy      domain.Policy
 	inFlight    int
 	perEndpoint int
-	faults      float64 // 0: none, 1: many
-	jumps       bool    // of the wall clock
+	faults      float64 // from 0, none, to 1, many
+	jumps       bool    // the wall clock jumps
 	endpoints   int
 	watches     int
 	haste       float64 // share of additional steps in which time passes
-	remembered  int     // settled deliveries of a partition; 0: the real number
-	standbys    int     // of each partition
-	spoiled     float64 // share of receivers that start with any behaviour, not with 200
+	remembered  int     // settled deliveries that a partition remembers; 0 means the product's default
+	standbys    int     // per partition
+	spoiled     float64 // share of receivers that don't start with status 200
 	moves       []int   // steps in which the deployment is moved
 	disasters   []disaster
-	options     bool // endpoints may order the events of a wallet, and get chosen events again
-	invoices    bool // watches may expire, and be for one payment
-	notices     bool // each endpoint is notified of the next one
+	options     bool // endpoints may order the events of a wallet, and replay selected events
+	invoices    bool // watches may expire and be for one payment
+	notices     bool // each endpoint is notified about the next one
 	quorum      bool // three sources of ledgers are read as one
 }
 
@@ -71,26 +71,26 @@ func newSetup(rnd *rand.Rand) setup {
 	return s
 }
 
-// World is one run: everything there is, worked by one goroutine.
+// World is a run: the complete simulated world, run by one goroutine.
 type World struct {
 	seed       uint64
 	setup      setup
-	rnd        *rand.Rand // of the current step
-	steady     int64      // milliseconds of the steady clock
+	rnd        *rand.Rand // for the current step
+	steady     int64      // steady clock in milliseconds
 	wallOff    int64      // offset of the wall clock
-	setForward int64      // by how much it was set forward in total
+	setForward int64      // total by which the wall clock was set forward
 	calm       bool       // no more faults
 
 	log       *Log
 	txnIDs    []string
 	engines   []*engineProcess
 	owners    map[int32]*engineProcess
-	owned     map[int32][]*engineProcess // the owners of each partition, in order
+	owned     map[int32][]*engineProcess // owners of each partition, in order
 	followers []*followerProcess
 	leader    *followerProcess
 	flights   []*flight
 	mailer    *mailerProcess
-	// mailServer is its answer to each mail.
+	// mailServer is the mail server's answer to each mail.
 	mailServer domain.MailAnswer
 	receivers  map[string]behaviour
 	clients    *clients
@@ -103,15 +103,15 @@ type World struct {
 	lines      []string
 	Stats      map[string]int
 	verifyLeft int
-	askAgain   int64 // when clients give up waiting, by the steady clock
-	latestWall int64 // the latest time of the wall clock
-	// handedOut are the partitions of whose journal a standby was given undecided records.
+	askAgain   int64 // when clients stop waiting, by the steady clock
+	latestWall int64 // latest time of the wall clock
+	// handedOut are the partitions for which a standby got undecided records.
 	handedOut map[int32]bool
-	// former are the logs from which the deployment was moved. copiedTo is where the copied inputs
-	// end in the current one.
+	// former are the logs from which the deployment was moved. copiedTo are the ends of the copied
+	// inputs in the current log.
 	former   []formerLog
 	copiedTo map[topicPartition]int64
-	// backup is the latest one. held is set while one is written: nothing is deleted.
+	// backup is the latest backup. While held is set, one is being written and nothing is deleted.
 	backup  *backup
 	held    bool
 	folders []string
@@ -141,7 +141,7 @@ func newWorld(seed uint64, keepLines bool) *World {
 		verifyLeft: 3,
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
-	// Not drawn, so that the runs without them stay the same as before they were added.
+	// These are not drawn, so that runs without them stay the same as before they existed.
 	w.setup.options, w.setup.invoices = seed%3 == 0, seed%5 == 2
 	w.setup.notices, w.setup.quorum = seed%16 == 2, seed%8 == 4
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
@@ -186,7 +186,7 @@ func (w *World) moment() kafka.Moment {
 	return kafka.Moment{WallMillis: w.wall(), SteadyMillis: w.steady}
 }
 
-// passed is the time that the wall clock has advanced, without its setbacks.
+// passed returns how far the wall clock has advanced, ignoring setbacks.
 func (w *World) passed() int64 { return w.steady + w.setForward }
 
 // tracef adds a line to the transcript.
@@ -201,13 +201,12 @@ func (w *World) tracef(format string, args ...any) {
 
 func (w *World) count(what string) { w.Stats[what]++ }
 
-// note counts what happens, and adds a line to the transcript.
 func (w *World) note(what, format string, args ...any) {
 	w.count(what)
 	w.tracef(format, args...)
 }
 
-// chance returns true with a probability; never for a fault once faults have ended.
+// chance returns true with probability p.
 func (w *World) chance(p float64) bool { return w.rnd.Float64() < p }
 
 func (w *World) fault(p float64) bool {
@@ -215,7 +214,7 @@ func (w *World) fault(p float64) bool {
 	return hit && !w.calm
 }
 
-// action is something that can happen in a step; it returns false when there is nothing to do.
+// action performs a kind of step. It returns false if there is nothing to do.
 type action = draw.Choice[func(*World) bool]
 
 var actions = []action{
@@ -255,11 +254,11 @@ var faults = []action{
 	{1, (*World).moveLeader},
 }
 
-// faultShare is the share of steps that are faults, where there are many.
+// faultShare is the share of steps that are faults in a run with many faults.
 const faultShare = 0.08
 
-// takeStep makes one thing happen. It has its own random generator, so that leaving a step
-// out does not change the others.
+// takeStep performs a step. Each step has its own random number generator, so that leaving out a
+// step doesn't change the others.
 func (w *World) takeStep(i int) {
 	w.step = i
 	w.rnd = newStepRand(w.seed, i)
@@ -291,13 +290,12 @@ func newStepRand(seed uint64, step int) *rand.Rand {
 
 func (w *World) act(from []action) bool { return draw.ByWeight(w.draw(), from)(w) }
 
-// draw is where payments and rules are drawn from in this step.
 func (w *World) draw() draw.Source { return draw.Source{Rand: w.rnd} }
 
-// mostWaitMillis bounds a jump in time: a bit more than the longest wait of the schedule.
+// mostWaitMillis limits a jump in time. It is slightly longer than the schedule's longest delay.
 const mostWaitMillis = 29 * hourMillis
 
-// passTime lets time pass: usually until something is due.
+// passTime lets time pass, usually until something is due.
 func (w *World) passTime() bool {
 	next := w.nextDue()
 	var wait int64
@@ -308,7 +306,7 @@ func (w *World) passTime() bool {
 		wait = w.rnd.Int64N(5 * secondMillis)
 	case draw < 6:
 		wait = w.rnd.Int64N(60 * secondMillis)
-	case draw < 8 && !w.log.busy(): // while a transaction is open, that much time would abort it
+	case draw < 8 && !w.log.busy(): // with an open transaction, that much time would abort it
 		wait = w.rnd.Int64N(w.longestWait())
 	default:
 		wait = next + w.rnd.Int64N(20)
@@ -320,12 +318,12 @@ func (w *World) passTime() bool {
 	return true
 }
 
-// longestWait is about the longest wait of the schedule.
+// longestWait returns approximately the longest delay of the schedule.
 func (w *World) longestWait() int64 {
 	return slices.Max(w.setup.policy.Schedule.WaitsMillis) * 5 / 4
 }
 
-// nextDue returns how long until the next timed event, in milliseconds.
+// nextDue returns the time until the next timed event in milliseconds.
 func (w *World) nextDue() int64 {
 	next := int64(math.MaxInt64)
 	for _, f := range w.flights {
@@ -347,7 +345,7 @@ func (w *World) nextDue() int64 {
 	return max(next, 0)
 }
 
-// advance lets time pass, while processes that live and are not paused send heartbeats.
+// advance lets time pass. Processes that are alive and not paused send heartbeats.
 func (w *World) advance(millis int64) {
 	w.steady += millis
 	w.latestWall = max(w.latestWall, w.wall())
@@ -360,7 +358,7 @@ func (w *World) advance(millis int64) {
 type member struct {
 	alive, paused bool
 	in            bool         // the group has admitted it
-	acknowledged  kafka.Moment // of the latest acknowledged heartbeat
+	acknowledged  kafka.Moment // time of the last acknowledged heartbeat
 }
 
 func (m *member) lives() bool { return m.alive }
@@ -375,7 +373,7 @@ func (m *member) beat(w *World) {
 
 func (m *member) fresh(w *World) bool { return m.acknowledged.Fresh(w.moment()) }
 
-// expelled reports whether its session has expired.
+// expelled reports whether the session has expired.
 func (m *member) expelled(w *World) bool {
 	silent := w.steady - m.acknowledged.SteadyMillis
 	return m.in && silent >= kafka.SessionTimeout.Milliseconds()
@@ -389,7 +387,7 @@ func (w *World) jumpClock() bool {
 	return true
 }
 
-// moveClock sets the wall clock forward, or back.
+// moveClock sets the wall clock forward or back.
 func (w *World) moveClock(jump int64) {
 	w.wallOff += jump
 	w.setForward += max(jump, 0)
@@ -414,7 +412,7 @@ func (w *World) writeMarker() bool {
 	return true
 }
 
-// crashOne kills one of several processes that work.
+// crashOne kills a working process.
 func crashOne[T interface {
 	works() bool
 	crash()
@@ -427,7 +425,7 @@ func crashOne[T interface {
 	return ok
 }
 
-// crashAll is a kill of everything.
+// crashAll kills everything.
 func (w *World) crashAll() bool {
 	w.note("kills of everything", "everything is killed")
 	w.killEverything()
@@ -443,7 +441,6 @@ func (w *World) killEverything() {
 	w.clients.restart()
 }
 
-// process is one of any role.
 type process interface {
 	lives() bool
 	boot()
@@ -451,7 +448,6 @@ type process interface {
 	beat(w *World)
 }
 
-// processes are all: engines, followers and the mailer.
 func (w *World) processes() (all []process) {
 	for _, e := range w.engines {
 		all = append(all, e)
@@ -473,8 +469,8 @@ func (w *World) bootSomething() bool {
 	return false
 }
 
-// repeatInput appends an input again, at any later time: a command, or a match that hands an event
-// over. Followers append a match once, and no other process does.
+// repeatInput appends an earlier input again: a command, or a match that hands over an event. Other
+// matches are appended only once, by followers.
 func (w *World) repeatInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
@@ -492,8 +488,8 @@ func (w *World) repeatInput() bool {
 	return true
 }
 
-// handOvers returns the handovers among matches, preferring those whose delivery is forgotten: only
-// their number shows that they are repeats.
+// handOvers returns the handovers among matches, preferably those whose delivery was forgotten,
+// because only their number shows that they are repeats.
 func (w *World) handOvers(matches []kafka.Record) []kafka.Record {
 	var all, forgotten []kafka.Record
 	for _, r := range matches {
@@ -515,12 +511,11 @@ func (w *World) handOvers(matches []kafka.Record) []kafka.Record {
 	return all
 }
 
-// handsOver reports whether a match hands an event over.
 func handsOver(r kafka.Record) bool {
 	return decode(r, schemas.DecodePaymentMatched).Moved.Moves > 0
 }
 
-// forgetGroup drops the group's positions, all or those of one topic, or deletes the group.
+// forgetGroup deletes the group's offsets, for all topics or one of them.
 func (w *World) forgetGroup() bool {
 	topics := engine.Inputs()
 	if w.chance(0.5) {
@@ -535,9 +530,8 @@ func (w *World) forgetGroup() bool {
 	return true
 }
 
-// spoilInput appends a record of an input again, damaged: truncated, with a changed byte,
-// another key, an unknown type, or without a value. It is set aside, and has no other
-// effect.
+// spoilInput appends an input record again, damaged: truncated, with a changed byte, with another
+// key, of an unknown type, or without a value. It must be set aside and have no other effect.
 func (w *World) spoilInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
@@ -573,8 +567,8 @@ func (w *World) spoilInput() bool {
 	return true
 }
 
-// ofAnother returns the value of a record with a changed byte in the name of its aggregate;
-// without such a name, truncated.
+// ofAnother returns the value of a record with a changed byte in its aggregate's name. If there is
+// no such name, it truncates the value.
 func ofAnother(r kafka.Record) []byte {
 	if !bytes.Contains(r.Value, r.Key) {
 		return r.Value[:1]
@@ -584,12 +578,12 @@ func ofAnother(r kafka.Record) []byte {
 	return bytes.ReplaceAll(r.Value, r.Key, other)
 }
 
-// headerDamaged marks the records of spoilInput, for checkers.
+// headerDamaged marks damaged records, for checkers.
 const headerDamaged = "damaged"
 
 func isDamaged(r kafka.Record) bool { return r.Header(headerDamaged) != "" }
 
-// decode reads a record that is not damaged.
+// decode decodes an undamaged record.
 func decode[T any](r kafka.Record, as func(schemas.Message) (T, error)) T {
 	v, err := as(schemas.Read(r.Value, r))
 	if err != nil {
@@ -599,7 +593,7 @@ func decode[T any](r kafka.Record, as func(schemas.Message) (T, error)) T {
 	return v
 }
 
-// pick draws one of several, nil of none.
+// pick draws an element. It returns false if there is none.
 func pick[T any](w *World, of []T) (T, bool) {
 	var none T
 	if len(of) == 0 {
