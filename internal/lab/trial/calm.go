@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// calmWait is how long each wait at the end of a run lasts while nothing changes.
+	// calmWait is how long each wait at the end of a run lasts without a change.
 	calmWait = 3 * time.Minute
-	// calmLimit bounds each wait at the end of a run: a slow machine is no violation.
+	// calmLimit limits each wait at the end of a run. It is long, because a slow machine is no
+	// violation.
 	calmLimit = 20 * time.Minute
 )
 
-// eventually waits until a condition holds, and otherwise returns what did not.
+// eventually waits until holds returns "", and otherwise reports a violation with what is missing.
 func (w *world) eventually(ctx context.Context, what string, holds func() (string, error)) error {
 	var missing string
 	began := time.Now()
@@ -43,8 +44,8 @@ func (w *world) eventually(ctx context.Context, what string, holds func() (strin
 	return nil
 }
 
-// calm lets everything finish: receivers answer 200, ledgers are read,
-// backfills done; then what was disabled is enabled and what failed is replayed.
+// calm lets everything finish: receivers respond with 200, ledgers are read, and backfills
+// complete. Then it enables disabled endpoints and replays failed events.
 func (w *world) calm(ctx context.Context) error {
 	w.receivers.healAll()
 	if err := w.allRead(ctx); err != nil {
@@ -64,7 +65,7 @@ func (w *world) calm(ctx context.Context) error {
 }
 
 func (w *world) allRead(ctx context.Context) error {
-	newest := w.readLedger(ctx) + 3 // a watch that got an endpoint is live by then
+	newest := w.readLedger(ctx) + 3 // by then, a watch that got an endpoint is live
 	for _, p := range w.model.allPayments() {
 		newest = max(newest, p.Ledger)
 	}
@@ -96,7 +97,7 @@ func (w *world) allRead(ctx context.Context) error {
 	})
 }
 
-// settle waits until the history is up to date and nothing more is to be sent.
+// settle waits until the history is up to date and nothing more will be sent.
 func (w *world) settle(ctx context.Context, heldAllowed bool) error {
 	err := w.eventually(ctx, "nothing is under way", func() (string, error) {
 		for _, a := range w.accounts {
@@ -134,7 +135,7 @@ func (w *world) upToDate(ctx context.Context) error {
 	})
 }
 
-// heal makes an endpoint get everything that it did not get yet.
+// heal makes an endpoint receive everything that it has not received yet.
 func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 	if !e.deletedAsked.IsZero() {
 		return nil
@@ -156,7 +157,7 @@ func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 	return h.replayAll(ctx, e, once)
 }
 
-// replayAll replays until nothing is FAILED.
+// replayAll replays until no event is FAILED.
 func (w *worker) replayAll(ctx context.Context, e *endpoint, once string) error {
 	n := 0
 	return w.eventually(ctx, "everything that failed at "+e.slot+" is replayed",

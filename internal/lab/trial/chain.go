@@ -15,8 +15,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 )
 
-// chain is the development network as any client of Stellar RPC sees it. A transaction is
-// sent again until it is in a ledger, also after kills.
+// chain is the devnet as any client of Stellar RPC sees it. A transaction is sent repeatedly until
+// it is in a ledger, even across kills.
 type chain struct{ w *world }
 
 func (c chain) rpc(ctx context.Context) (*rpcclient.Client, runInfo, error) {
@@ -27,7 +27,6 @@ func (c chain) rpc(ctx context.Context) (*rpcclient.Client, runInfo, error) {
 	return rpcclient.NewClient(info.Stellar.RPCURL, httpClient), info, nil
 }
 
-// until repeats an action that may fail because the program is down.
 func (c chain) until(ctx context.Context, what string,
 	try func(*rpcclient.Client, runInfo) error) error {
 	var last error
@@ -79,7 +78,6 @@ func (c chain) fund(ctx context.Context, address string) error {
 	})
 }
 
-// envelope is a signed transaction.
 type envelope struct{ text, hash string }
 
 // signed builds the next transaction of an account.
@@ -113,7 +111,7 @@ func (c chain) signed(
 	return e, err
 }
 
-// mine sends a transaction until a ledger holds it.
+// mine sends a transaction until a ledger contains it.
 func (c chain) mine(
 	ctx context.Context, e envelope,
 ) (got protocol.GetTransactionResponse, err error) {
@@ -123,7 +121,7 @@ func (c chain) mine(
 			if err != nil {
 				return err
 			}
-			for range 100 { // 5 s; then it may have been lost with the queue
+			for range 100 { // 5 s; after that, it may have been lost with the queue
 				got, err = rpc.GetTransaction(ctx, protocol.GetTransactionRequest{Hash: e.hash})
 				if err != nil {
 					return err

@@ -13,20 +13,18 @@ import (
 // answerWait is how long a request is repeated before it counts as unanswered.
 const answerWait = 3 * time.Minute
 
-// request is one request of the API.
 type request struct {
 	method, path string
-	body         any    // nil: none
+	body         any    // may be nil
 	key          string // API key
 	once         string // Idempotency-Key
 }
 
-// answer is the API's answer, with its times.
 type answer struct {
 	status     int
 	header     http.Header
 	body       []byte
-	sent, done time.Time // of the first try, and of the answer
+	sent, done time.Time // of the first try, and of the response
 }
 
 func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
@@ -49,8 +47,8 @@ var httpClient = &http.Client{
 	Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 10 * time.Second},
 }
 
-// call repeats a request until the answer is final. A request that changes something
-// carries an Idempotency-Key, so that it may be repeated after a kill.
+// call repeats a request until the response is final. Requests that change something have an
+// Idempotency-Key, so that they can be repeated after a kill.
 func (w *world) call(ctx context.Context, r request) (answer, error) {
 	a := answer{sent: time.Now()}
 	var payload []byte
@@ -105,7 +103,6 @@ func (w *world) try(ctx context.Context, base string, r request, payload []byte,
 	return err
 }
 
-// list reads every page of a list.
 func (w *world) list(ctx context.Context, key, path string, page int,
 	each func(json.RawMessage) error) error {
 	sep := "?"

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// disturb performs operations on the whole program.
+// disturb performs an operation on the whole program.
 func (w *worker) disturb(ctx context.Context, op Op) error {
 	if strings.HasPrefix(op.Do, "rebuild") {
 		return w.rebuild(ctx, op)
@@ -53,8 +53,8 @@ func (w *worker) disturb(ctx context.Context, op Op) error {
 	return fmt.Errorf("there is no operation %q", op.Do)
 }
 
-// rebuild rebuilds the history while everything else runs. One that is killed, by its
-// operation or with the program, is finished by the next one.
+// rebuild rebuilds the history while everything else runs. If it is killed, by its operation or
+// with the program, the next rebuild completes it.
 func (w *worker) rebuild(ctx context.Context, op Op) error {
 	from := time.Now()
 	limited, cancel := context.WithCancel(ctx)
@@ -69,12 +69,13 @@ func (w *worker) rebuild(ctx context.Context, op Op) error {
 	return err
 }
 
-// foldTries is how often a command over the history is tried if its connection to
-// ClickHouse breaks: the library sometimes aborts, mostly on an overloaded machine when one
-// of its clients is killed, and is restarted.
+// foldTries is how often a history command is tried if its connection to ClickHouse breaks. The
+// library sometimes aborts when a client is killed, mostly on an overloaded machine, and is then
+// restarted.
 const foldTries = 5
 
-// fold runs a command that folds the topics again, and repeats it if ClickHouse was lost.
+// fold runs a command that folds the topics again. It repeats the command if the connection to
+// ClickHouse was lost.
 func (w *world) fold(ctx context.Context, name string) (out []byte, err error) {
 	for try := 1; ; try++ {
 		out, err = w.service.command(ctx, name, "--all")
@@ -101,8 +102,8 @@ func exitCode(err error) int {
 	return -1
 }
 
-// lostClickHouse reports whether a command's error means that the server was down, or
-// closed the connection.
+// lostClickHouse reports whether a command failed because the server was down or closed the
+// connection.
 func lostClickHouse(err error) bool {
 	for _, said := range []string{"reaching ClickHouse", ": EOF", "connection reset", "broken pipe"} {
 		if strings.Contains(err.Error(), said) {
@@ -112,7 +113,7 @@ func lostClickHouse(err error) bool {
 	return false
 }
 
-// whole waits until the program has rebuilt what was torn.
+// whole waits until the program has rebuilt damaged tables.
 func (w *world) whole(ctx context.Context) error {
 	return w.eventually(ctx, "the history is whole", func() (string, error) {
 		out, err := w.service.command(ctx, "doctor", "--only", "clickhouse")

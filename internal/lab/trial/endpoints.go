@@ -57,7 +57,6 @@ func (w *worker) createEndpoint(ctx context.Context, op Op, once string) error {
 	return nil
 }
 
-// patchEndpoint changes the URL or the description.
 func (w *worker) patchEndpoint(ctx context.Context, op Op, once string, e *endpoint) error {
 	body := map[string]any{"description": op.Text}
 	if op.Mode == "url" {
@@ -72,8 +71,8 @@ func (w *worker) patchEndpoint(ctx context.Context, op Op, once string, e *endpo
 	return err
 }
 
-// deleteEndpoint deletes an endpoint: its watches report nothing from then on. With the mode
-// "refuse" the API must refuse it if the endpoint has watches.
+// deleteEndpoint deletes an endpoint, after which its watches report nothing. With the mode
+// "refuse", the API must reject the request if the endpoint has watches.
 func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endpoint) error {
 	e.deletedAsked = time.Now()
 	bounds := w.bounds(ctx)
@@ -104,7 +103,8 @@ func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endp
 	return bounds.close(ctx, ended)
 }
 
-// checkLeft checks that the answer to a deletion lists the watches that have no endpoint now.
+// checkLeft checks that the response to a deletion lists the watches that no longer have an
+// endpoint.
 func (w *worker) checkLeft(a answer, ended []*watch) {
 	var got struct {
 		LeftWatches struct {

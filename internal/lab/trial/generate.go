@@ -17,7 +17,7 @@ const (
 	opMillis = 60
 )
 
-// Generate makes a script of n operations, a function of the seed. Every fifth seed is
+// Generate returns a script of n operations, which is a function of the seed. Every fifth seed is
 // heavy: a few wallets get bursts of payments, so that logs grow beyond one fetch.
 func Generate(seed uint64, n int) []Op {
 	g := &generator{
@@ -50,9 +50,9 @@ type generator struct {
 	endpoints [accounts][]string
 	watches   [accounts][]string
 	of        map[string]watching // by watch
-	wallets   int                 // that are paid
+	wallets   int                 // number of wallets that are paid
 	heavy     bool
-	fresh     int // index of the next wallet that does not exist yet
+	fresh     int // index of the next wallet that doesn't exist yet
 	named     int
 }
 
@@ -174,7 +174,7 @@ func (g *generator) createWatch(account int) Op {
 	return op
 }
 
-// rules are drawn rules that may expire, or have.
+// rules draws rules that may expire or have already expired.
 func (g *generator) rules() *draw.Rules {
 	r := g.Rules()
 	if g.One(4) {
@@ -210,7 +210,7 @@ func (g *generator) deleteWatch(account int) Op {
 	return op
 }
 
-// backfill requests up to N ledgers before the present one.
+// backfill requests up to N ledgers before the current one.
 func (g *generator) backfill(account int) Op {
 	if len(g.watches[account]) == 0 {
 		return Op{}
@@ -221,7 +221,7 @@ func (g *generator) backfill(account int) Op {
 	return op
 }
 
-// orphan deletes the endpoint of a watch, which is refused first, pays the watch, and gives it
+// orphan deletes a watch's endpoint, which is rejected first, pays the wallet, and gives the watch
 // another endpoint.
 func (g *generator) orphan(account int) Op {
 	watch, of := g.anyWatch(account)
@@ -242,7 +242,7 @@ func (g *generator) orphan(account int) Op {
 	return Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "move", Endpoint: next}
 }
 
-// correct pays a watch whose rules refuse it, corrects the rules, and has the ledgers read again.
+// correct pays a watch whose rules reject the payment, corrects the rules, and backfills the watch.
 func (g *generator) correct(account int) Op {
 	watch, of := g.anyWatch(account)
 	if of.wallet == "" {
@@ -283,8 +283,8 @@ func (g *generator) resend(account int) Op {
 	return op
 }
 
-// pay is a payment to a wallet, several or a hundred in one transaction, or one that creates the
-// wallet.
+// pay returns a payment to a wallet, several or a hundred payments in one transaction, or one that
+// creates the wallet.
 func (g *generator) pay() Op {
 	p := &Pay{Payer: g.IntN(payers), Amount: g.Amount(), Memo: g.Memo()}
 	op := Op{Lane: fmt.Sprintf("p%d", p.Payer), Do: "pay", Wallet: g.wallet(), Pay: p}
@@ -304,12 +304,10 @@ func (g *generator) pay() Op {
 	return op
 }
 
-// attack is one of the hostile tenant's.
 func (g *generator) attack() Op {
 	return Op{Lane: "hostile", Do: "attack", Mode: draw.Of(g.Source, attacks), N: 200 + g.IntN(1500)}
 }
 
-// chaos is an operation on the whole program.
 func (g *generator) chaos() Op {
 	op := Op{Lane: "chaos", Do: draw.Of(g.Source, []string{
 		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post",

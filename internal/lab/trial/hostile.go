@@ -19,21 +19,21 @@ import (
 	"time"
 )
 
-// The hostile tenant has an account that the model does not know. It attacks while the others
-// are paid: what they must get, the model says as without it. Besides, it is refused what is not
-// its own, and the others' requests are answered in time.
+// The hostile tenant has an account that the model doesn't know. It attacks while the other
+// accounts are paid. The model's expectations for these don't change. In addition, the tenant must
+// be denied access to what isn't its own, and the others' requests must be answered in time.
 const (
-	floodRequests    = 32               // at once
-	floodConnections = 200              // to each port
-	neighbourMax     = 10 * time.Second // for a read of another account, on a machine under load
-	residentMaxKiB   = 1 << 20          // of the program, without ClickHouse: what the chart gives it
+	floodRequests    = 32               // concurrent requests
+	floodConnections = 200              // per port
+	neighbourMax     = 10 * time.Second // for another account's read, on a machine under load
+	residentMaxKiB   = 1 << 20          // resident memory without ClickHouse: the chart's limit
 )
 
 var attacks = []string{
 	"lists", "backfills", "tests", "connections", "keys", "others", "paths", "forge",
 }
 
-// hostile is the hostile tenant's account, with an endpoint whose receiver hangs, and a watch.
+// hostile is the hostile tenant's account, with a watch and an endpoint whose receiver hangs.
 type hostile struct {
 	key, endpoint, watch, secret string
 }
@@ -44,7 +44,7 @@ type forged struct {
 	body                     []byte
 }
 
-// toleranceSeconds is how old a webhook may be for the receiver kits.
+// toleranceSeconds is the receiver kits' maximum age of a webhook.
 const toleranceSeconds = 300
 
 // acceptedBy reports whether a receiver kit with a secret accepts the webhook at a time.
@@ -59,8 +59,8 @@ func (f forged) acceptedBy(secret string, nowSeconds int64) bool {
 	return slices.Contains(strings.Split(f.signature, ","), want)
 }
 
-// checkForged has every receiver of the others look at what the hostile tenant could forward: none
-// accepts it. The hostile tenant's own receiver does, so the check is one.
+// checkForged checks that none of the others' receivers would accept what the hostile tenant can
+// forward. Its own receiver must accept it, which shows that the check works.
 func (w *world) checkForged() {
 	for _, f := range w.receivers.forged {
 		seconds, _ := strconv.ParseInt(f.timestamp, 10, 64)
@@ -82,8 +82,8 @@ func (w *world) checkForged() {
 	}
 }
 
-// attackForge gets signed webhooks of its own endpoint, by a test and by a pull, to forward them.
-// A pulled event is signed for the time of its creation, so that it ages.
+// attackForge gets signed webhooks of its own endpoint from a test and a pull, to forward them. A
+// pulled event is signed for the time of its creation, so that it ages.
 func (w *worker) attackForge(ctx context.Context, op Op) error {
 	at := "/v1/endpoints/" + w.hostile.endpoint
 	_, err := w.call(ctx, request{method: "POST", path: at + "/test", key: w.hostile.key})
@@ -98,7 +98,7 @@ func (w *worker) attackForge(ctx context.Context, op Op) error {
 	}
 	got, err := w.call(ctx, request{method: "GET", path: at + "/events", key: w.hostile.key})
 	if err != nil || got.status != http.StatusOK {
-		return err // the history may be away
+		return err // the history may be unavailable
 	}
 	if err := got.into(&page); err != nil {
 		return err
@@ -148,7 +148,6 @@ func (w *world) openHostile(ctx context.Context) error {
 	}, &w.hostile.watch)
 }
 
-// attack does one of the attacks for op.N milliseconds, while another account reads.
 func (w *worker) attack(ctx context.Context, op Op) error {
 	info, err := w.service.await(ctx)
 	if err != nil {
@@ -187,8 +186,8 @@ func (w *worker) attack(ctx context.Context, op Op) error {
 	return err
 }
 
-// readsMeanwhile reads as another account until an attack has ended: it is never refused for
-// what the hostile tenant does.
+// readsMeanwhile reads as another account until an attack has ended. It must never be rejected
+// because of the hostile tenant.
 func (w *worker) readsMeanwhile(
 	ctx context.Context, base string, from time.Time, ended <-chan struct{},
 ) {
@@ -210,7 +209,7 @@ func (w *worker) readsMeanwhile(
 	}
 }
 
-// flood sends requests until a time, many at once. It does not matter how they are answered.
+// flood sends many concurrent requests until a time. The responses don't matter.
 func (w *worker) flood(ctx context.Context, base string, until time.Time, method string,
 	paths ...string) {
 	var all sync.WaitGroup
@@ -229,8 +228,8 @@ func (w *worker) flood(ctx context.Context, base string, until time.Time, method
 	all.Wait()
 }
 
-// connect opens connections to the ports that strangers reach, some of which say garbage, and
-// leaves them until a time.
+// connect opens connections to the public ports and keeps them until a time. On some of them it
+// sends garbage.
 func connect(info runInfo, until time.Time) {
 	api, err := url.Parse(info.APIURL)
 	if err != nil {
@@ -241,7 +240,7 @@ func connect(info runInfo, until time.Time) {
 		for n := range floodConnections {
 			c, err := net.DialTimeout("tcp", address, time.Second)
 			if err != nil {
-				break // it is at its bound, or down
+				break // at its limit, or down
 			}
 			open = append(open, c)
 			if n%3 == 0 {
@@ -255,7 +254,7 @@ func connect(info runInfo, until time.Time) {
 	}
 }
 
-// attackKeys has a key with an expiry and networks make stronger ones.
+// attackKeys tries to create stronger keys with a key that has an expiry and allowed networks.
 func (w *worker) attackKeys(ctx context.Context, op Op) error {
 	limits := map[string]any{
 		"permissions": []string{"write"}, "allowedCidrs": []string{"127.0.0.0/8"},
@@ -290,7 +289,7 @@ func (w *worker) attackKeys(ctx context.Context, op Op) error {
 	return err
 }
 
-// attackOthers asks for what other accounts have: as if it were not there.
+// attackOthers requests other accounts' objects, which must look as if they didn't exist.
 func (w *worker) attackOthers(ctx context.Context, op Op) error {
 	var paths []string
 	for _, a := range w.accounts {
@@ -319,7 +318,7 @@ func (w *worker) attackOthers(ctx context.Context, op Op) error {
 	return nil
 }
 
-// attackPaths hides a slash in a path.
+// attackPaths hides slashes in paths.
 func (w *worker) attackPaths(ctx context.Context, op Op) error {
 	for _, path := range []string{
 		"/v1/endpoints%2F" + w.hostile.endpoint, "/portal/endpoints/x%2Ftest",
@@ -334,7 +333,7 @@ func (w *worker) attackPaths(ctx context.Context, op Op) error {
 	return nil
 }
 
-// refused makes a request of the hostile tenant that must be refused.
+// refused sends a request of the hostile tenant that must be rejected.
 func (w *worker) refused(ctx context.Context, op Op, r request, status int) error {
 	a, err := w.call(ctx, r)
 	if err == nil && a.status != status {
@@ -344,7 +343,7 @@ func (w *worker) refused(ctx context.Context, op Op, r request, status int) erro
 	return err
 }
 
-// residentKiB is how much of a process is in memory; 0: unknown.
+// residentKiB returns a process's resident memory, or 0 if it is unknown.
 func residentKiB(pid int) (kib int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// checkStates: at the end everything is delivered, except what was cancelled or had failed
-// when its endpoint was deleted.
+// checkStates checks that at the end everything is delivered, except what was cancelled, or had
+// failed when its endpoint was deleted.
 func (b *observed) checkStates() {
 	for id, e := range b.events {
 		target := b.targets[e.Delivery.EndpointID]
@@ -29,7 +29,7 @@ func (b *observed) checkStates() {
 	}
 }
 
-// checkDelivered: the last attempt, and a post, were answered 2xx.
+// checkDelivered checks that the last attempt, and a post, got a 2xx response.
 func (b *observed) checkDelivered(id string) {
 	attempts := b.attempts[id]
 	if len(attempts) == 0 || !slices.ContainsFunc(attempts,
@@ -41,8 +41,8 @@ func (b *observed) checkDelivered(id string) {
 	}
 }
 
-// checkObserved: the history has each payment to a watched wallet at most once, and no
-// other; and each one that has an event.
+// checkObserved checks that the history has each payment to a watched wallet at most once and no
+// others, and that it has each payment with an event.
 func (b *observed) checkObserved(ctx context.Context) error {
 	type row struct {
 		ID    string `json:"payment_id"`
@@ -77,10 +77,10 @@ func (b *observed) checkObserved(ctx context.Context) error {
 	return nil
 }
 
-// readsAtMost bounds how many events are read one by one.
+// readsAtMost limits how many events are read individually.
 const readsAtMost = 300
 
-// checkReads compares single reads with the list, the attempts and the posts.
+// checkReads compares individual reads with the list, the attempts and the posts.
 func (b *observed) checkReads(ctx context.Context) error {
 	ids := slices.Sorted(maps.Keys(b.events))
 	for i, id := range ids {

@@ -8,21 +8,21 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// model holds the expectations of the driver, derived from its own requests and their answers,
+// model holds the driver's expectations. They are derived from its own requests and the responses,
 // never from the product's computations.
 //
-// A client's change takes effect at a ledger that cannot be known exactly from outside: not
-// in one that had been read before the request, and surely in one that closes after the
-// answer. Each version of a watch has these two bounds, and a payment between them may have
-// been matched by either version.
+// From outside, it is impossible to know exactly at which ledger a client's change takes effect:
+// not in a ledger that had been read before the request, and certainly in one that closes after the
+// response. Each version of a watch has these two bounds, and either version may have matched a
+// payment in between.
 type model struct {
 	mu       sync.Mutex
 	payments []Payment
 	watches  []*watch
-	moved    map[string]string // event id → endpoint that it has left
+	moved    map[string]string // endpoint that an event has left, by event id
 }
 
-// movedFrom records that an event was sent on from an endpoint.
+// movedFrom records that an event has left an endpoint.
 func (m *model) movedFrom(eventID, endpointID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,7 +32,6 @@ func (m *model) movedFrom(eventID, endpointID string) {
 	m.moved[eventID] = endpointID
 }
 
-// account is one customer.
 type account struct {
 	id, key   string
 	endpoints map[string]*endpoint
@@ -46,17 +45,16 @@ type endpoint struct {
 	url               string
 	secrets           []secret
 	deletedAsked      time.Time
-	deleted           time.Time // when the deletion was answered; zero: not deleted
+	deleted           time.Time // time of the response to the deletion; zero if not deleted
 }
 
-// secret is valid from some moment between these two on. None expires within a run.
+// secret becomes valid at some time between asked and known. No secret expires within a run.
 type secret struct {
 	text         string
 	asked, known time.Time
 }
 
-// watch is a watch with all its versions, oldest first. Only its account's lane adds
-// versions.
+// watch is a watch with all its versions, oldest first. Only its account's lane adds versions.
 type watch struct {
 	slot, id, account, wallet string
 	versions                  []version
@@ -72,28 +70,28 @@ func (a *account) watchOf(id string) *watch {
 	return nil
 }
 
-// hasNamed reports whether a watch was ever requested to report to an endpoint.
+// hasNamed reports whether a version of the watch, or a request for one, named an endpoint.
 func (k *watch) hasNamed(endpointID string) bool {
 	return k != nil && slices.ContainsFunc(k.versions, func(v version) bool {
 		return v.endpoint != nil && v.endpoint.id == endpointID
 	})
 }
 
-// version are a watch's settings from a ledger on.
+// version holds a watch's settings from some ledger on.
 type version struct {
 	label    string
-	endpoint *endpoint // nil: it reports nothing
+	endpoint *endpoint // nil if it reports nothing
 	rules    draw.Rules
-	gone     bool   // deleted, or its endpoint is
+	gone     bool   // the watch or its endpoint was deleted
 	notUpTo  uint32 // a ledger that had been read before the request
-	surely   uint32 // a ledger that was closed at the answer; 0: none yet
+	surely   uint32 // a ledger that was closed at the time of the response; 0 if there is none yet
 }
 
 // backfill is a request to read past ledgers.
 type backfill struct {
-	from, to uint32 // to: as far as is certain, 0: unknown
-	first    int    // the latest version at the request
-	last     int    // the latest version when it had ended; -1: it did not end
+	from, to uint32 // to is as far as is certain; 0 if unknown
+	first    int    // latest version at the time of the request
+	last     int    // latest version when it had ended; -1 if it did not end
 	complete bool   // it ended without a problem
 }
 
@@ -109,11 +107,10 @@ func (m *model) allPayments() []Payment {
 	return slices.Clone(m.payments)
 }
 
-// now returns the latest version.
 func (k *watch) now() *version { return &k.versions[len(k.versions)-1] }
 
-// live returns the versions with which the live ledger may have matched a payment. Before
-// its creation a watch has the version with index -1, returned as none.
+// live returns the versions with which live reading may have matched a payment. none reports
+// whether the watch may not have existed yet.
 func (k *watch) live(ledger uint32) (may []version, none bool) {
 	none = len(k.versions) == 0 || ledger <= k.versions[0].surely || k.versions[0].surely == 0
 	for i, v := range k.versions {
@@ -137,12 +134,12 @@ func (k *watch) later(ledger uint32) []version {
 	return nil
 }
 
-// orphaned reports whether the watch has no endpoint with this version, and is not deleted.
+// orphaned reports whether the watch has no endpoint in this version but was not deleted.
 func (v version) orphaned() bool { return v.gone && v.endpoint != nil }
 
 // verdict is a version's result for a payment.
 type verdict struct {
-	kind     string // type of the event; "" for none
+	kind     string // type of the event, or ""
 	label    string
 	endpoint *endpoint
 	reasons  []string
@@ -160,8 +157,7 @@ func (v version) judge(p Payment, w *world) verdict {
 	return verdict{kind: kind, label: v.label, endpoint: v.endpoint, reasons: reasons}
 }
 
-// expected returns the events that a payment may have with a watch, and whether it must
-// have one.
+// expected returns the events that a payment may have with a watch, and whether it must have one.
 func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 	if p.To != k.wallet || p.Stroops == 0 {
 		return nil, false
@@ -180,7 +176,7 @@ func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 	}
 	later := k.later(p.Ledger)
 	if len(later) > 0 {
-		for i, v := range live { // a payment is missed if it matches what the watch had then
+		for i, v := range live { // a payment was missed if it matches the watch's version at that time
 			live[i].gone = v.gone && !v.orphaned()
 		}
 		must = all(later) && must
@@ -194,7 +190,7 @@ func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 		if last < 0 {
 			last = len(k.versions) - 1
 		}
-		// It matches each ledger again, whatever a version before it made of it.
+		// It matches each ledger again, no matter what an earlier version did.
 		if all(k.versions[b.first:last+1]) && b.complete && b.to != 0 {
 			must = true
 		}

@@ -19,7 +19,6 @@ type observed struct {
 	targets  map[string]*endpoint // by id
 }
 
-// attempt is a row of the history.
 type attempt struct {
 	EventID    string `json:"event_id"`
 	EndpointID string `json:"endpoint_id"`
@@ -33,12 +32,13 @@ type attempt struct {
 	State      string `json:"state"`
 }
 
-// sentAt is when it was sent, or up to a millisecond earlier: the history rounds down.
+// sentAt returns the time of sending, which may be up to a millisecond early because the history
+// rounds down.
 func (a attempt) sentAt() time.Time { return time.UnixMilli(a.Sent) }
 
 func (a attempt) ended() time.Time { return time.UnixMilli(a.Sent + a.Took) }
 
-// sql queries the history, and returns a value for each row.
+// sql queries the history and returns a value per row.
 func sql[T any](ctx context.Context, w *world, query string) ([]T, error) {
 	out, err := w.service.command(ctx, "sql", "--format", "json", "--max-rows", "1000000", query)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *world) observe(ctx context.Context) (*observed, error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		if row.EndpointID != w.hostile.endpoint { // the model does not know its events
+		if row.EndpointID != w.hostile.endpoint { // the model doesn't know its events
 			b.attempts[row.EventID] = append(b.attempts[row.EventID], row)
 		}
 	}
@@ -109,7 +109,6 @@ func (w *world) observe(ctx context.Context) (*observed, error) {
 	return b, nil
 }
 
-// check compares everything with the model.
 func (w *world) check(ctx context.Context) error {
 	b, err := w.observe(ctx)
 	if err != nil {
@@ -125,8 +124,8 @@ func (w *world) check(ctx context.Context) error {
 	return b.checkReads(ctx)
 }
 
-// checkMatches: each pair of payment and watch has its one event if it must have one, and
-// no other.
+// checkMatches checks that each pair of payment and watch has one event if it must have one, and no
+// other event.
 func (b *observed) checkMatches() {
 	type pair struct{ payment, watch string }
 	made := map[pair][]eventView{}
@@ -159,7 +158,7 @@ func (b *observed) checkMatches() {
 	}
 }
 
-// checkEvent compares one event with the versions of the watch that may have matched it.
+// checkEvent compares an event with the versions of the watch that may have matched it.
 func (b *observed) checkEvent(e eventView, p Payment, k *watch) {
 	may, _ := k.expected(p, b.world)
 	for _, v := range may {
@@ -173,8 +172,8 @@ func (b *observed) checkEvent(e eventView, p Payment, k *watch) {
 		e.ID, e.Type, e.Delivery.EndpointID, e.Delivery.State, p, k.slot, describe(may), k.versions)
 }
 
-// movedOn reports whether an event whose endpoint was deleted may have been resent to
-// another endpoint of its watch.
+// movedOn reports whether an event whose endpoint was deleted may have been resent to another
+// endpoint of its watch.
 func (b *observed) movedOn(first *endpoint, e eventView, k *watch) bool {
 	return !first.deletedAsked.IsZero() && k.hasNamed(e.Delivery.EndpointID)
 }
@@ -187,8 +186,8 @@ func describe(may []verdict) string {
 	return text
 }
 
-// bodyIs reports whether the body posted for an event is the one that a verdict makes of
-// the payment. An event that was never posted passes.
+// bodyIs reports whether an event was posted with the body that follows from a verdict. It returns
+// true for an event that was never posted.
 func (b *observed) bodyIs(id string, v verdict, p Payment, k *watch) bool {
 	if len(b.posts[id]) == 0 {
 		return true
@@ -212,7 +211,7 @@ func (b *observed) bodyIs(id string, v verdict, p Payment, k *watch) bool {
 	return bytes.Equal(want, have)
 }
 
-// data returns the data of an event, by the specification.
+// data returns an event's data according to the specification.
 func (p Payment) data(v verdict, k *watch) map[string]any {
 	outcome := "VERIFIED"
 	if len(v.reasons) > 0 {

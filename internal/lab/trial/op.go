@@ -12,21 +12,21 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// Op is one operation of a script. It names its objects by slots (e3 is the fourth endpoint
-// of the script, w0 the first watch, g2 the third wallet), so that a script still means the
-// same when operations are left out of it: one with an empty slot does nothing.
+// Op is an operation of a script. It refers to objects by slots (e3 is the script's fourth
+// endpoint, w0 the first watch, g2 the third wallet), so that a script keeps its meaning if
+// operations are left out. An operation on an empty slot does nothing.
 type Op struct {
-	At   int    `json:"at"`   // milliseconds after the start, at the earliest
-	Lane string `json:"lane"` // operations of one lane run one after another
+	At   int    `json:"at"`   // earliest time, in milliseconds after the start
+	Lane string `json:"lane"` // operations in a lane run one after another
 	Do   string `json:"do"`
 
 	Endpoint string      `json:"endpoint,omitempty"`
 	Watch    string      `json:"watch,omitempty"`
 	Wallet   string      `json:"wallet,omitempty"`
-	Mode     string      `json:"mode,omitempty"`   // how a receiver behaves, or a form of Do
-	Point    string      `json:"point,omitempty"`  // the request that is held during a kill
+	Mode     string      `json:"mode,omitempty"`   // a receiver's behaviour, or a variant of Do
+	Point    string      `json:"point,omitempty"`  // request that is held during a kill
 	Text     string      `json:"text,omitempty"`   // description or label
-	Repeat   bool        `json:"repeat,omitempty"` // the request is made again
+	Repeat   bool        `json:"repeat,omitempty"` // send the request twice
 	Rules    *draw.Rules `json:"rules,omitempty"`
 	Pay      *Pay        `json:"pay,omitempty"`
 	N        int         `json:"n,omitempty"` // a count, an index or milliseconds
@@ -39,7 +39,7 @@ type Pay struct {
 	Memo    *draw.Memo `json:"memo,omitempty"`
 	Muxed   *uint64    `json:"muxed,omitempty"`
 	Times   int        `json:"times,omitempty"`   // operations in the transaction
-	Creates bool       `json:"creates,omitempty"` // the wallet, which does not exist yet
+	Creates bool       `json:"creates,omitempty"` // it creates the wallet
 }
 
 // WriteScript writes one operation per line.
@@ -53,7 +53,7 @@ func WriteScript(w io.Writer, ops []Op) error {
 	return nil
 }
 
-// ReadScript reads what WriteScript wrote.
+// ReadScript reads a script written by WriteScript.
 func ReadScript(path string) ([]Op, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -79,8 +79,8 @@ func (o Op) String() string {
 	return string(text)
 }
 
-// Shrink leaves out operations as long as the script still fails, until the time is over: whole
-// lanes first. fails runs a script and reports whether it violates the same rule.
+// Shrink removes operations as long as the script still fails, until a point in time. It tries
+// complete lanes first. fails runs a script and reports whether it violates the same rule.
 func Shrink(ops []Op, until time.Time, fails func([]Op) bool) []Op {
 	tried := map[string]bool{}
 	for _, op := range ops {

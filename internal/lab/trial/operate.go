@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// worker runs the operations of one lane, each at its time or later.
+// worker runs the operations of a lane, each at its time or later.
 type worker struct {
 	*world
-	account *account // of an account's lane
+	account *account // only in an account's lane
 }
 
 func (w *worker) work(ctx context.Context, ops []Op) {
@@ -53,8 +53,8 @@ func (w *worker) operate(ctx context.Context, op Op, once string) error {
 	return w.disturb(ctx, op)
 }
 
-// change makes a request that changes something, and repeats it if the operation says so: the
-// answer must be the first one's.
+// change sends a request that changes something. If the operation says so, it repeats the request,
+// which must get the same response.
 func (w *worker) change(ctx context.Context, op Op, r request) (answer, error) {
 	if r.key == "" {
 		r.key = w.account.key
@@ -84,18 +84,18 @@ func (w *worker) sameAnswer(r request, first, again answer) {
 	}
 }
 
-// withoutRequest returns a body without the request's id, which differs for each request.
+// withoutRequest returns a body without the request id, which differs for each request.
 func withoutRequest(body []byte) string {
 	var fields map[string]any
 	if json.Unmarshal(body, &fields) != nil {
 		return string(body)
 	}
 	delete(fields, "requestId")
-	text, _ := json.Marshal(fields) // cannot fail: it came from JSON
+	text, _ := json.Marshal(fields) // cannot fail, because it came from JSON
 	return string(text)
 }
 
-// expect checks that a status is one of those allowed.
+// expect checks that the status is an allowed one.
 func (w *worker) expect(op Op, a answer, statuses ...int) bool {
 	for _, status := range statuses {
 		if a.status == status {

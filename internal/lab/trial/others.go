@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// eventView is an event as lists show it, with its attempts if it is read by its id.
+// eventView is an event as in lists, with its attempts if it is read individually.
 type eventView struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
@@ -36,7 +36,7 @@ type attemptView struct {
 	StatusCode *int  `json:"statusCode"`
 }
 
-// events reads a list of events, whose ids must differ.
+// events reads a list of events and checks that it contains each id once.
 func (w *world) events(ctx context.Context, key string, filter url.Values, page int) ([]eventView,
 	error) {
 	path := "/v1/events"
@@ -87,8 +87,8 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 	return nil
 }
 
-// goesOn checks that an event whose delivery was cancelled continues at an endpoint that
-// its watch has named, unless the watch now has no endpoint.
+// goesOn checks that an event whose delivery was cancelled continues at an endpoint that its watch
+// has named, unless the watch now has no endpoint.
 func (w *worker) goesOn(op Op, e eventView, a answer) error {
 	k := w.account.watchOf(e.Data.Watch.ID)
 	named := k != nil && !k.now().gone && k.now().endpoint != nil && !k.now().endpoint.ended()
@@ -110,7 +110,7 @@ func (w *worker) goesOn(op Op, e eventView, a answer) error {
 	return nil
 }
 
-// replay replays all FAILED deliveries of an endpoint, or those of the last second (2).
+// replay replays all FAILED deliveries of an endpoint or, if op.N is 2, those of the last second.
 func (w *worker) replay(ctx context.Context, op Op, r request) error {
 	since := w.began
 	if op.N == 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// Payment is a payment of XLM in a ledger, as the model knows it.
+// Payment is a payment of XLM in a ledger.
 type Payment struct {
 	draw.Payment
 	ID, TxHash string
@@ -23,7 +23,7 @@ type Payment struct {
 	Muxed      *uint64
 }
 
-// pay makes the payments of an operation and adds them to the model.
+// pay executes a payment operation and adds its payments to the model.
 func (w *world) pay(ctx context.Context, op Op) error {
 	p, payer, to := op.Pay, w.payers[op.Pay.Payer], w.walletOf(op.Wallet).Address()
 	destination := to

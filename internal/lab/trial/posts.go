@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// signedMargin is the time after the answer to a change until every attempt shows it: an
-// attempt may have been about to be sent.
+// signedMargin is how long after the response to a change an attempt may not reflect it, because it
+// was already being sent.
 const signedMargin = 500 * time.Millisecond
 
-// checkPosts compares each post with the others of its id, and its signature with the
-// secrets of its endpoint.
+// checkPosts compares each post with the others of the same id, and its signature with the
+// endpoint's secrets.
 func (b *observed) checkPosts() {
 	b.checkForged()
 	for id, posts := range b.posts {
@@ -70,8 +70,8 @@ func (b *observed) checkPost(p *post) {
 	b.checkSignature(p, e)
 }
 
-// checkSignature: there is one signature of each secret that was surely valid, and none of
-// others than those that may have been.
+// checkSignature checks that there is a signature for each secret that was certainly valid, and
+// none for a secret that was certainly not valid.
 func (b *observed) checkSignature(p *post, e *endpoint) {
 	given := strings.Split(p.signature, ",")
 	for i, value := range given {
@@ -100,8 +100,8 @@ func (b *observed) checkSignature(p *post, e *endpoint) {
 	}
 }
 
-// checkAttempts: the history has each post as an attempt, except those that were in flight
-// at a kill, and no attempt with an answer that no post was given (G7).
+// checkAttempts checks that the history has each post as an attempt, except those in flight at a
+// kill, and no attempt with a response that no post got (G7).
 func (b *observed) checkAttempts() {
 	for id, attempts := range b.attempts {
 		if _, known := b.events[id]; !known {
@@ -121,11 +121,11 @@ func (b *observed) checkAttempts() {
 	}
 }
 
-// readLate is how long after its sender gave up a receiver may read a post: its bytes are
-// in the socket, and a busy machine reads them late.
+// readLate is how long after the sender's timeout a receiver may read a post. The bytes are in the
+// socket, and a busy machine reads them late.
 const readLate = time.Second
 
-// matchPosts assigns each post to its attempt: by the mark in its answer, or else by time.
+// matchPosts assigns each post to its attempt, by the mark in its response or by time.
 func (b *observed) matchPosts(id string, posts []*post, open []attempt) {
 	var unmatched []*post
 	for _, p := range posts {
@@ -171,7 +171,7 @@ func numbers(attempts []attempt) string {
 	return text
 }
 
-// checkAnswers: an attempt's result follows from its answer.
+// checkAnswers checks that each attempt's result follows from its response.
 func (b *observed) checkAnswers(id string, attempts []attempt) {
 	for _, a := range attempts {
 		good := a.Status != nil && *a.Status/100 == 2 && (a.Error == "" || a.Error == "BODY_TOO_LARGE")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// post is one request that a receiver got.
+// post is a request to a receiver.
 type post struct {
 	n         int
 	endpoint  string // slot
@@ -24,31 +24,30 @@ type post struct {
 	mime      string
 	body      []byte
 	mode      string
-	status    int // of the answer; 0 without an answer
+	status    int // of the response; 0 if there was none
 }
 
-// repeats reports whether a post is the one before once more, within one attempt: the
-// connection of that one ended without an answer.
+// repeats reports whether a post repeats the previous one within the same attempt, because that
+// connection ended without a response.
 func (p post) repeats(before *post) bool {
 	return before.mode == "reset" && before.endpoint == p.endpoint &&
 		before.timestamp == p.timestamp && before.signature == p.signature
 }
 
-// mark is the first line of the answer to a post, by which the post of an attempt in the
-// history is found.
+// mark returns the first line of the response to a post. It identifies the post of an attempt in
+// the history.
 func (p post) mark() string { return fmt.Sprintf("post-%d.", p.n) }
 
-// receivers are the HTTPS servers of a run. Each endpoint has a path of its own, and a
-// behaviour.
+// receivers are a run's HTTPS servers. Each endpoint has its own path and behaviour.
 type receivers struct {
 	mu    sync.Mutex
-	modes map[string]string // by endpoint's slot
+	modes map[string]string // by endpoint slot
 	posts []*post
-	// forged has the webhooks of the hostile tenant's endpoint, which it could send to the others.
+	// forged are the webhooks of the hostile tenant's endpoint, which it could forward to others.
 	forged []forged
 	urls   map[string]string // by server: h2, h1, closed, badtls
 	stops  []func()
-	woken  chan struct{} // closed at the next post
+	woken  chan struct{} // closed when the next post arrives
 }
 
 func newReceivers() *receivers {
@@ -56,12 +55,12 @@ func newReceivers() *receivers {
 		woken: make(chan struct{})}
 }
 
-// start listens, with a certificate that the program trusts and with one that it does not.
+// start starts the servers, with a certificate that the program trusts and one that it doesn't.
 func (r *receivers) start(cert tls.Certificate) error {
 	for name, certs := range map[string][]tls.Certificate{"h2": {cert}, "h1": {cert}, "badtls": nil} {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(r.handle))
 		server.Config.ErrorLog = log.New(io.Discard, "", 0)
-		// Without a certificate, httptest has its own.
+		// Without a certificate, httptest uses its own.
 		server.TLS = &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12}
 		server.EnableHTTP2 = name != "h1"
 		server.StartTLS()
@@ -88,14 +87,13 @@ func (r *receivers) setMode(endpoint, mode string) {
 	r.modes[endpoint] = mode
 }
 
-// healAll makes every receiver answer 200 from now on.
+// healAll makes every receiver respond with 200 from now on.
 func (r *receivers) healAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.modes)
 }
 
-// nextPost returns a channel that is closed when the next post arrives.
 func (r *receivers) nextPost() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,14 +106,14 @@ func (r *receivers) all() []*post {
 	return append([]*post{}, r.posts...)
 }
 
-// handle answers /hook/SLOT… according to the slot's mode.
+// handle responds to /hook/SLOT… according to the slot's mode.
 func (r *receivers) handle(out http.ResponseWriter, in *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(io.LimitReader(in.Body, 1<<20))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if in.URL.Path == "/hostile" { // its owner wants to use up attempts, and keeps what it gets
+	if in.URL.Path == "/hostile" { // it wants to use up attempts, and keeps what it gets
 		r.forge(forged{in.Header.Get("Webhook-Id"), in.Header.Get("Webhook-Timestamp"),
 			in.Header.Get("Webhook-Signature"), body})
 		r.hang(in)

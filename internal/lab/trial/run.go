@@ -16,12 +16,12 @@ import (
 
 // Config configures a run.
 type Config struct {
-	Binary string // the program
-	Dir    string // of the run; created if missing
+	Binary string // path of the program
+	Dir    string // directory of the run; created if missing
 	Seed   uint64 // names the run
 	Ops    []Op
-	Until  string // a rule: the run ends when it is violated
-	Brief  bool   // without the final rebuilds and restarts
+	Until  string // stop when this rule is violated
+	Brief  bool   // skip the final rebuilds and restarts
 }
 
 // Report is the result of a run.
@@ -31,11 +31,11 @@ type Report struct {
 	Took                   time.Duration
 }
 
-// runTime bounds a run.
+// runTime limits a run.
 const runTime = 20 * time.Minute
 
-// Run runs a script on a fresh data folder and compares the outcome with the model. An
-// error is the driver's own.
+// Run runs a script on a fresh data folder and compares the outcome with the model. An error is a
+// failure of the driver itself.
 func Run(ctx context.Context, c Config) (Report, error) {
 	w, err := newWorld(c.Binary, c.Dir, c.Seed)
 	if err != nil {
@@ -117,8 +117,8 @@ func (w *world) workAll(ctx context.Context, ops []Op) {
 	working.Wait()
 }
 
-// endure checks that answers are the same after a rebuild, a restart without state, and the
-// loss of the history.
+// endure checks that responses are the same after a rebuild, a restart without state, and the loss
+// of the history.
 func (w *world) endure(ctx context.Context) error {
 	before, err := w.snapshot(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (w *world) restartWithout(ctx context.Context, part string) error {
 	return errors.Join(w.service.stop(), w.service.lose(part), w.service.start(ctx))
 }
 
-// snapshot are the answers of all reads: items in order, by path.
+// snapshot holds the responses of all reads: items in order, by path.
 type snapshot map[string][]string
 
 func (w *world) snapshot(ctx context.Context) (snapshot, error) {
@@ -197,13 +197,13 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	return s, nil
 }
 
-// changing are fields that change by themselves: with each read, or with the time.
+// changing are fields that change over time or with each read.
 var changing = []string{"lastUsedAt", "health", "healthUnavailable"}
 
-// readsInSnapshot bounds the events of an account that are read one by one.
+// readsInSnapshot limits how many of an account's events are read individually.
 const readsInSnapshot = 25
 
-// read adds the answer of a single read.
+// read adds the response of an individual read.
 func (s snapshot) read(ctx context.Context, w *world, a *account, path string) error {
 	got, err := w.call(ctx, request{method: "GET", path: path, key: a.key})
 	s[path] = []string{string(got.body)}

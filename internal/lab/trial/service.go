@@ -37,8 +37,8 @@ type runInfo struct {
 	} `json:"stellar"`
 }
 
-// service is the program on its data folder. Operations on the process hold the turn; calls
-// get its present addresses by await.
+// service is the program on its data folder. Operations on the process hold turn. Requests get its
+// current addresses from await.
 type service struct {
 	w    *world
 	bin  string
@@ -54,18 +54,17 @@ type service struct {
 	up     chan struct{}
 	info   runInfo
 	output *output
-	kills  []span    // when it was killed, and since when attempts may be lost by that
-	held   time.Time // since when a request is held; zero: none
+	kills  []span    // kills, each from when attempts may be lost because of it
+	held   time.Time // since when a request has been held; zero if none is
 	pauses []span
-	downs  []span // from an end of any kind until it was ready again
+	downs  []span // from each exit until it was ready again
 }
 
-// span is a time interval.
 type span struct{ from, to time.Time }
 
 func (s span) touches(from, to time.Time) bool { return !s.to.Before(from) && !s.from.After(to) }
 
-// output writes the program's output to a file, and watches for lines.
+// output writes the program's output to a file and counts texts in it.
 type output struct {
 	mu   sync.Mutex
 	file *os.File
@@ -104,7 +103,7 @@ func newService(w *world, bin, name string, args ...string) (*service, error) {
 		"--retry-schedule", retrySchedule,
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
 		"--fault-hold-file", s.holdFile(),
-		// Nobody can tell that the first ledger of all is wrong: it is read before any lie.
+		// The very first ledger is read before any lie, so nothing could detect that it is wrong.
 		"--start", "2",
 	}
 	s.args = append(s.args, args...)
@@ -116,8 +115,8 @@ func newService(w *world, bin, name string, args ...string) (*service, error) {
 	return s, nil
 }
 
-// lies are wrong answers of the network's RPC, a function of the seed: every kind that it has, in
-// some order, a few answers each. After each start of the program they come again.
+// lies returns wrong responses of the network's RPC as a function of the seed: every kind that it
+// supports, in some order, with a few responses each. They recur after each start of the program.
 func lies(seed uint64) string {
 	kinds := []string{
 		"errors", "garbage", "gap", "behind", "reset", "frozen", "ahead", "form", "unauthorized", "quota",
@@ -136,7 +135,7 @@ func lies(seed uint64) string {
 
 func (s *service) holdFile() string { return s.dir + "-hold" }
 
-// start runs the program and returns when it is ready.
+// start starts the program and waits until it is ready.
 func (s *service) start(ctx context.Context) error {
 	cmd := exec.Command(s.bin, s.args...) // #nosec G204 -- the program under trial
 	cmd.Stdout, cmd.Stderr = s.output, s.output
@@ -185,7 +184,7 @@ func (s *service) readInfo() (info runInfo, err error) {
 	return info, err
 }
 
-// watch detects a process that ended by itself.
+// watch reports a violation if the process exits unexpectedly.
 func (s *service) watch(cmd *exec.Cmd, exited chan error) {
 	err := <-exited
 	exited <- err
@@ -198,7 +197,7 @@ func (s *service) watch(cmd *exec.Cmd, exited chan error) {
 	}
 }
 
-// await returns the addresses of the running program, once it runs.
+// await returns the addresses of the program once it is running.
 func (s *service) await(ctx context.Context) (runInfo, error) {
 	s.mu.Lock()
 	up := s.up
@@ -221,7 +220,7 @@ func (s *service) down() {
 	s.downs = append(s.downs, span{from: time.Now()})
 }
 
-// kill ends the program without a chance to do anything.
+// kill kills the program.
 func (s *service) kill() error {
 	s.down()
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -238,11 +237,11 @@ func (s *service) kill() error {
 	return nil
 }
 
-// workedFor returns the time since which a program had been running for d until a moment.
-// While it was paused it recorded nothing.
+// workedFor returns the time since which a program had been running for d, without pauses, until a
+// point in time.
 func workedFor(d time.Duration, until time.Time, pauses []span) time.Time {
 	from := until.Add(-d)
-	for _, p := range slices.Backward(pauses) { // the latest first
+	for _, p := range slices.Backward(pauses) { // latest first
 		if p.touches(from, until) {
 			from = from.Add(-p.to.Sub(p.from))
 		}
@@ -250,7 +249,7 @@ func workedFor(d time.Duration, until time.Time, pauses []span) time.Time {
 	return from
 }
 
-// stop ends the program gracefully.
+// stop stops the program gracefully.
 func (s *service) stop() error {
 	s.down()
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -267,7 +266,6 @@ func (s *service) stop() error {
 	}
 }
 
-// pause pauses the program.
 func (s *service) pause(length time.Duration) error {
 	from := time.Now()
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -281,8 +279,8 @@ func (s *service) pause(length time.Duration) error {
 	return err
 }
 
-// hold tells the broker to hold a request and returns when it does; false if none arrived
-// in time.
+// hold makes the broker hold a request, and returns when it does. It returns false if no such
+// request arrives in time.
 func (s *service) hold(ctx context.Context, point string, length time.Duration) bool {
 	before := s.output.count("FAULT: a request is held")
 	draft := s.holdFile() + ".new"
@@ -321,8 +319,8 @@ func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 // lose removes a part of the data folder that can be rebuilt.
 func (s *service) lose(part string) error { return os.RemoveAll(filepath.Join(s.dir, part)) }
 
-// tear breaks files of ClickHouse's parts, as power failures do: it cuts a third of the data,
-// removes a file of a third of the parts, or removes the folder of one part.
+// tear damages files of ClickHouse's parts, as power failures do: it truncates a third of the data
+// files, removes a file from a third of the parts, or removes the directory of a part.
 func (s *service) tear(n int) error {
 	files, err := filepath.Glob(filepath.Join(s.dir, "clickhouse", "data", "store", "*", "*", "*",
 		"data.bin"))
@@ -360,7 +358,7 @@ func (s *service) close() {
 	_ = s.output.file.Close()
 }
 
-// lostTo reports whether a kill excuses the loss of an attempt that began then.
+// lostTo reports whether a kill excuses the loss of an attempt that started at a time.
 func (s *service) lostTo(at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,7 +369,7 @@ func touch(some []span, from, to time.Time) bool {
 	return slices.ContainsFunc(some, func(s span) bool { return s.touches(from, to) })
 }
 
-// wasDown reports whether the program was down at some time after a moment.
+// wasDown reports whether the program was down at any time after a point in time.
 func (s *service) wasDown(after time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// follow runs the development network in a program of its own, and has the program under trial
-// follow it by a quorum of two of three sources. The last of them lies.
+// follow runs the devnet in a separate program, and makes the program under test follow it with a
+// quorum of two out of three sources. The last source lies.
 func (w *world) follow(ctx context.Context) error {
 	if w.network == nil {
 		return nil
@@ -50,13 +50,13 @@ func (w *world) follow(ctx context.Context) error {
 	return nil
 }
 
-// chainNumbers is how many numbers of ledgers each chain of a network has.
+// chainNumbers is the number of ledger numbers reserved for each chain of a network.
 const chainNumbers = 200_000_000
 
-// resetNetwork resets the network, as Stellar resets its test network: another chain begins under
-// the same passphrase. The program must report that and read nothing until `ledger reset` starts
-// the new chain. Endpoints and watches stay, and the payments of the new chain have events, which
-// no event of the former chain shares an id with.
+// resetNetwork resets the network, as Stellar resets testnet: another chain starts with the same
+// passphrase. The program must report this, and must not read anything until `ledger reset` starts
+// the new chain. Endpoints and watches are kept. Payments on the new chain have events whose ids
+// don't occur on the former chain.
 func (w *world) resetNetwork(ctx context.Context) error {
 	reset := append([]string{"ledger", "reset"}, w.sources...)
 	if out, err := w.service.command(ctx, reset...); err == nil {
@@ -86,8 +86,8 @@ func (w *world) resetNetwork(ctx context.Context) error {
 	return errors.Join(err, w.payWatched(ctx, false))
 }
 
-// resetReported waits until the program is not ready because of the reset, and checks that doctor
-// reports it too.
+// resetReported waits until the program isn't ready because of the reset, and checks that doctor
+// reports it as well.
 func (w *world) resetReported(ctx context.Context) error {
 	const says = "the network was reset: ledger "
 	err := w.eventually(ctx, "the reset of the network is reported", func() (string, error) {
@@ -125,7 +125,7 @@ func (w *world) payWatched(ctx context.Context, creates bool) error {
 	return nil
 }
 
-// liar spoils answers of a source, each in another way than the one before.
+// liar spoils responses of a source in changing ways.
 type liar struct{ answers atomic.Int32 }
 
 var (

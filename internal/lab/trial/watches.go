@@ -17,11 +17,11 @@ type bounds struct {
 	notUpTo uint32
 }
 
-// bounds is called before a change is requested.
+// bounds must be called before a change is requested.
 func (w *world) bounds(ctx context.Context) bounds { return bounds{w, w.readLedger(ctx)} }
 
-// versions returns the watches of an account whose present version is affected, and ends
-// that version.
+// versions returns the watches of an account whose current version is affected, and ends these
+// versions.
 func (e bounds) versions(a *account, meant func(*version) bool) []*watch {
 	e.w.model.mu.Lock()
 	defer e.w.model.mu.Unlock()
@@ -46,7 +46,7 @@ func (e bounds) undo(ended []*watch) {
 	}
 }
 
-// close records, after the answer, from which ledger on the new versions surely apply.
+// close records, after the response, from which ledger on the new versions certainly apply.
 func (e bounds) close(ctx context.Context, changed []*watch) error {
 	surely, err := e.w.chain.latest(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *worker) onWatch(ctx context.Context, op Op, once string) error {
 	return w.backfill(ctx, op, once, k)
 }
 
-// watchView is a watch as the API shows it.
+// watchView is a watch in the API's format.
 type watchView struct {
 	ID       string `json:"id"`
 	Backfill *struct {
@@ -143,7 +143,7 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 	})
 }
 
-// moveOn makes a request that gives a watch its next version.
+// moveOn sends a request that gives a watch its next version.
 func (w *worker) moveOn(ctx context.Context, op Op, k *watch, next version, r request) error {
 	bound := w.bounds(ctx)
 	next.notUpTo, next.surely = bound.notUpTo, 0
@@ -168,7 +168,7 @@ func (w *worker) deleteWatch(ctx context.Context, op Op, once string, k *watch) 
 		once: once})
 }
 
-// backfill requests past ledgers, and usually waits until they were read.
+// backfill requests past ledgers, and usually waits until they have been read.
 func (w *worker) backfill(ctx context.Context, op Op, once string, k *watch) error {
 	read := w.readLedger(ctx)
 	from := uint32(max(int64(read)-int64(op.N), 2)) // #nosec G115
@@ -222,7 +222,7 @@ func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err err
 	return got, err
 }
 
-// expiry returns when a watch with these rules expires; nil: never.
+// expiry returns when a watch with these rules expires, or nil if it never does.
 func (w *world) expiry(r draw.Rules) *time.Time {
 	if r.Expires == 0 {
 		return nil
@@ -231,14 +231,13 @@ func (w *world) expiry(r draw.Rules) *time.Time {
 	return &at
 }
 
-// lumens is XLM in the API's form.
 var lumens = map[string]any{"code": "XLM", "issuer": nil}
 
 func decimal(stroops int64) string {
 	return fmt.Sprintf("%d.%07d", stroops/draw.StroopsPerUnit, stroops%draw.StroopsPerUnit)
 }
 
-// body returns rules in the API's form.
+// body returns rules in the API's format.
 func (w *world) body(r draw.Rules) map[string]any {
 	senders := []string{}
 	for _, payer := range r.Senders {

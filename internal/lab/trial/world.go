@@ -20,25 +20,25 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// The program runs with waits that are short enough for a trial.
+// The program runs with delays that are short enough for a trial.
 const (
 	attemptTimeout = 1500 * time.Millisecond
 	retrySchedule  = "400ms,800ms,1500ms"
 	disableAfter   = 4
 	holdLength     = 4 * time.Second
 	holdWait       = 3 * time.Second
-	// lostByKill is how long before a kill, or before the hold in which the kill came, a
-	// lost attempt may have begun: it was in flight, or its outcome was not committed yet.
+	// lostByKill is how long before a kill, or before the hold during which it happened, a lost
+	// attempt may have started: it was in flight, or its outcome had not been committed.
 	lostByKill = attemptTimeout + time.Second
 )
 
-// world is one run: the program, what it communicates with, and what is known of it.
+// world is a run: the program, its environment, and what is known about it.
 type world struct {
 	dir       string
 	seed      uint64
 	service   *service
-	network   *service // runs the network that the service follows; nil: the service does
-	sources   []string // flags that name the sources of ledgers, if a network runs
+	network   *service // runs the network that the service follows; nil if the service does
+	sources   []string // flags for the sources of ledgers, if a network runs
 	receivers *receivers
 	chain     chain
 	model     *model
@@ -46,7 +46,7 @@ type world struct {
 	hostile   hostile
 	payers    []*keypair.Full
 	stop      context.CancelFunc
-	until     string // the rule at whose violation the run ends
+	until     string // the run stops when this rule is violated
 	brief     bool   // the run ends after the accounts are checked
 	late      atomic.Bool
 
@@ -55,20 +55,20 @@ type world struct {
 	violations []Violation
 	transcript *os.File
 	began      time.Time
-	read       uint32        // the newest ledger that has surely been read
-	base       atomic.Uint32 // what the program adds to the numbers of the chain's ledgers
+	read       uint32        // newest ledger that has certainly been read
+	base       atomic.Uint32 // offset that the program adds to the chain's ledger numbers
 }
 
 // Violation is a violated rule.
 type Violation struct {
-	Rule string // short and stable: a shrunk script must violate the same one
+	Rule string // short and stable: a shrunk script must violate the same rule
 	Text string
-	Late bool // it came only after an operation that must not change anything
+	Late bool // only after an operation that must not change anything
 }
 
 func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
-// maxViolations bounds the reported violations of one run.
+// maxViolations limits the reported violations of a run.
 const maxViolations = 40
 
 func (w *world) violate(rule, format string, args ...any) {
@@ -160,7 +160,7 @@ func (w *world) listen(ctx context.Context) error {
 	return w.receivers.start(cert)
 }
 
-// openAccount creates an account by the command line: the API cannot.
+// openAccount creates an account on the command line, because the API can't.
 func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 	out, err := w.service.command(ctx, "accounts", "create", "--json", "--email",
 		fmt.Sprintf("a%d@example.com", n))
@@ -179,7 +179,6 @@ func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 	}, nil
 }
 
-// makeWallets funds payers, of whom one creates the wallets.
 func (w *world) makeWallets(ctx context.Context) error {
 	for range payers {
 		payer := keypair.MustRandom()
@@ -207,7 +206,6 @@ func (w *world) walletOf(slot string) *keypair.Full {
 	return w.wallets[slot]
 }
 
-// slotOf returns the slot of a wallet's address.
 func (w *world) slotOf(address string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,7 +217,7 @@ func (w *world) slotOf(address string) string {
 	return ""
 }
 
-// readLedger returns the newest ledger that has surely been read: it never decreases.
+// readLedger returns the newest ledger that has certainly been read. It never decreases.
 func (w *world) readLedger(ctx context.Context) uint32 {
 	a, err := w.operatorsGet(ctx, "/metrics")
 	if err != nil {
@@ -236,7 +234,7 @@ func (w *world) readLedger(ctx context.Context) uint32 {
 	return w.newestRead(0)
 }
 
-// operatorsGet gets a page of the listener for operators.
+// operatorsGet gets a page from the operators' listener.
 func (w *world) operatorsGet(ctx context.Context, path string) (a answer, err error) {
 	info, err := w.service.await(ctx)
 	if err != nil {
