@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Payers is how many there are.
+// Payers is the number of payers.
 const Payers = 3
 
-// Source is where everything is drawn from.
+// Source is the source of all random choices.
 type Source struct{ *rand.Rand }
 
-// One is true once in so many times.
+// One returns true with probability 1/in.
 func (s Source) One(in int) bool { return s.IntN(in) == 0 }
 
-// Of draws one of several.
+// Of draws an element.
 func Of[T any](s Source, from []T) T { return from[s.IntN(len(from))] }
 
-// Choice is one of several, with its weight.
+// Choice is an element with a weight.
 type Choice[T any] = struct {
 	Weight float64
 	Of     T
 }
 
-// ByWeight draws one of several.
+// ByWeight draws an element with a probability proportional to its weight.
 func ByWeight[T any](s Source, from []Choice[T]) T {
 	var total float64
 	for _, c := range from {
@@ -39,10 +39,10 @@ func ByWeight[T any](s Source, from []Choice[T]) T {
 	return from[len(from)-1].Of
 }
 
-// Anything returns rules that accept every payment of XLM.
+// Anything returns rules that accept every payment in XLM.
 func Anything() *Rules { return &Rules{Amount: "any", MemoIs: "any", Types: []string{Received}} }
 
-// Rules draws rules that do not expire.
+// Rules draws rules without an expiry.
 func (s Source) Rules() *Rules {
 	r := Anything()
 	if s.One(3) {
@@ -65,10 +65,10 @@ func (s Source) Rules() *Rules {
 	return r
 }
 
-// Amount draws an amount, which is often one of a rule.
+// Amount draws an amount. Amounts of rules and payments often coincide.
 func (s Source) Amount() int64 { return (1 + s.Int64N(20)) * StroopsPerUnit / 2 }
 
-// Memo draws a memo, or none.
+// Memo draws a memo, or nil.
 func (s Source) Memo() *Memo {
 	switch s.IntN(6) {
 	case 0, 1:

@@ -2,10 +2,10 @@ package draw
 
 import "slices"
 
-// StroopsPerUnit is the number of stroops in one unit of an asset.
+// StroopsPerUnit is the number of stroops in a unit of an asset.
 const StroopsPerUnit = 10_000_000
 
-// Types of the events that a payment makes.
+// Types of events that a payment can create.
 const (
 	Received = "payment.received"
 	Rejected = "payment.rejected"
@@ -13,13 +13,13 @@ const (
 
 // Payment holds the fields of a payment that rules use.
 type Payment struct {
-	Payer   int    // by its number
-	Asset   string // empty: XLM
+	Payer   int    // number of the payer
+	Asset   string // empty means XLM
 	Stroops int64
 	Memo    *Memo
 }
 
-// Memo is a memo in the API's form.
+// Memo is a memo in the API's format.
 type Memo struct {
 	Type  string `json:"type"`
 	Value string `json:"value"`
@@ -27,7 +27,7 @@ type Memo struct {
 
 // Rules are a watch's rules in the specification's terms.
 type Rules struct {
-	Assets  []string `json:"assets,omitempty"` // that it accepts besides XLM
+	Assets  []string `json:"assets,omitempty"` // accepted assets in addition to XLM
 	Amount  string   `json:"amount"`           // any, exact, min, max or range
 	Low     int64    `json:"low,omitempty"`
 	High    int64    `json:"high,omitempty"`
@@ -35,11 +35,11 @@ type Rules struct {
 	Memo    *Memo    `json:"memo,omitempty"`
 	Senders []int    `json:"senders,omitempty"` // numbers of payers
 	Types   []string `json:"types"`
-	Expires int      `json:"expires,omitempty"` // milliseconds after the start; 0: never
+	Expires int      `json:"expires,omitempty"` // milliseconds after the start; 0 means never
 }
 
-// Event returns the type of the event that a payment makes while the rules have not expired, empty
-// for none, and why it is rejected, in the order in which events list the reasons.
+// Event returns the type of the event that a payment creates before the rules expire, or "" if
+// there is none. reasons explain a rejection, in the order in which events list them.
 func (r Rules) Event(p Payment) (kind string, reasons []string) {
 	reasons = []string{}
 	add := func(reason string) {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Shrink leaves out parts of a list as long as the rest still fails, until a moment: halves first,
-// then smaller and smaller parts, single items last (delta debugging). At least one item is left.
+// Shrink removes parts of a list as long as the rest still fails, until a point in time. It starts
+// with halves and proceeds to ever smaller parts down to single elements (delta debugging). At
+// least one element is left.
 func Shrink[T any](list []T, until time.Time, fails func([]T) bool) []T {
 	for size := len(list) / 2; size > 0; {
 		found := false

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The picture's measures, in pixels, and its pace, in milliseconds.
+// Sizes of the picture in pixels, and delays in milliseconds.
 const (
 	columns    = 118
 	lineHeight = 19
@@ -14,8 +14,8 @@ const (
 	margin     = 20
 	barHeight  = 34
 
-	typedMillis = 900 // before a line that is typed
-	shownMillis = 150 // before a line that is shown
+	typedMillis = 900 // before a typed line
+	shownMillis = 150 // before a line of output
 )
 
 const head = `<svg xmlns="http://www.w3.org/2000/svg"
@@ -37,7 +37,7 @@ text { fill: #c9d1d9; white-space: pre; }
 <circle cx="56" cy="17" r="5" fill="#3fb950"/>
 `
 
-// draw makes the picture: each line appears in its turn and stays.
+// draw returns the picture. Lines appear one after another and stay.
 func draw(shown []line) string {
 	var b strings.Builder
 	height := barHeight + margin + lineHeight*len(shown)
@@ -65,7 +65,6 @@ func draw(shown []line) string {
 	return b.String()
 }
 
-// cut keeps what fits on a line.
 func cut(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-1]) + "…"

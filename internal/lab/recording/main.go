@@ -1,12 +1,12 @@
 // Command recording follows the README's first webhook in a shell, on a service that it starts, and
-// draws the terminal's content as an animated SVG:
+// draws the terminal's contents as an animated SVG:
 //
 //	make recording
 //
-// It hides how a block of the README is typed line by line, how the end of a line's output is
+// It hides how a block of the README is typed line by line, how the end of a command's output is
 // detected, and how a terminal is drawn. Ids, times and addresses are those of the session.
 //
-// File map: main.go the session; draw.go the picture.
+// File map: main.go is the session, draw.go is the picture.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// sessionMax bounds a session, with the start of the service.
+// sessionMax limits a session, including the start of the service.
 const sessionMax = 2 * time.Minute
 
 func main() {
@@ -81,7 +81,7 @@ func record(program, page, out string) error {
 	return os.WriteFile(out, []byte(draw(shown)), 0o600)
 }
 
-// blocksOf are the shell blocks of the first webhook.
+// blocksOf returns the shell blocks of the first webhook.
 func blocksOf(page pages.Page) (blocks []string) {
 	for _, b := range page.Blocks {
 		if b.Section == "A first webhook in five minutes" && b.Language == "sh" {
@@ -91,7 +91,7 @@ func blocksOf(page pages.Page) (blocks []string) {
 	return blocks
 }
 
-// startService runs the service until stop is called, and waits until it is ready.
+// startService starts the service and waits until it is ready. It runs until stop is called.
 func startService(ctx context.Context, home string) (stop func() error, err error) {
 	args := []string{"run", "--no-demo"}
 	parts := []string{"api", "kafka", "stellar", "metrics", "clickhouse-native", "clickhouse-http"}
@@ -121,17 +121,17 @@ func startService(ctx context.Context, home string) (stop func() error, err erro
 	return nil, errors.Join(errors.New("the service did not become ready"), stop())
 }
 
-// line is one line of the terminal; typed is one of the page's.
+// line is a line of the terminal, either typed or output.
 type line struct {
 	text  string
 	typed bool
 }
 
-// awaited lists the output to wait for before the next block is typed, as a user would. A block
-// without a text here ends with its last line.
+// awaited lists the output to wait for before the next block is typed, as a user would. An empty
+// text waits for nothing.
 var awaited = []string{"listening at", "status code", ": payment.received, ", ""}
 
-// follow types the blocks line by line, and returns the terminal's content.
+// follow types the blocks line by line, and returns the terminal's contents.
 func follow(ctx context.Context, home string, blocks []string) ([]line, error) {
 	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s")
 	c.Dir, c.WaitDelay = home, time.Second
@@ -156,18 +156,18 @@ func follow(ctx context.Context, home string, blocks []string) ([]line, error) {
 	return t.shown, errors.Join(input.Close(), c.Wait())
 }
 
-// terminal is a shell and its output.
+// terminal is a shell with its output.
 type terminal struct {
 	input  io.Writer
 	output *bufio.Scanner
 	shown  []line
 }
 
-// over is written by the shell behind each line that is typed.
+// over is what the shell prints after the output of each typed line.
 const over = "---over---"
 
 func (t *terminal) block(text, shows string, history bool) error {
-	if history { // until the history has the event, like a user who takes a moment
+	if history { // wait until the history has the event, as a user who takes a moment would
 		text = "until lumenhook events list --watch $WATCH --state DELIVERED --field data.0.id " +
 			">/dev/null 2>&1; do sleep 0.2; done\n" + text
 	}
@@ -188,7 +188,7 @@ func (t *terminal) block(text, shows string, history bool) error {
 	return t.until(shows)
 }
 
-// until reads lines up to one that has a text; the last lines may have it already.
+// until reads output up to a line that contains text. Earlier output counts as well.
 func (t *terminal) until(text string) error {
 	for _, l := range t.shown {
 		if text != over && !l.typed && strings.Contains(l.text, text) || text == "" {

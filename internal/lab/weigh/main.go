@@ -1,9 +1,10 @@
-// Command weigh prints the weight of the repository by area next to budget.txt, and fails if one is
-// over its budget:
+// Command weigh prints the weight of the repository by area next to the budgets in budget.txt. It
+// fails if a weight exceeds its budget:
 //
 //	make weigh
 //
-// Lines are those of Go files that are neither tests nor generated. A budget may be raised in a
+// Lines are counted in Go files that are neither tests nor generated. A commit may raise a budget
+// if it says why. Lower the budget when the weight falls.
 // commit that says why. Lower it when the weight falls.
 package main
 
@@ -73,7 +74,7 @@ var (
 	required  = regexp.MustCompile(`(?m)^(?:require |\t)\S+\.\w+/\S+ v\S+$`)
 )
 
-// weigh returns all weights, by name. The laboratory is a separate module.
+// weigh returns all weights by name. The lab is a separate module.
 func weigh(root string) (map[string]int, error) {
 	w := make(map[string]int)
 	packages := make(map[string]bool)
@@ -117,7 +118,7 @@ func weigh(root string) (map[string]int, error) {
 	return w, surface(w, root)
 }
 
-// leftOut skips other modules, except for the laboratory, and files that are not our code.
+// leftOut skips other modules, except the lab, and files that aren't our code.
 func leftOut(path, name string) error {
 	_, err := os.Stat(filepath.Join(path, "go.mod"))
 	module := err == nil && name != "." && filepath.ToSlash(name) != "internal/lab"
@@ -128,7 +129,7 @@ func leftOut(path, name string) error {
 	return nil
 }
 
-// surface weighs what a user and a packager see: commands, flags and direct dependencies.
+// surface adds what users and packagers see: commands, flags and direct dependencies.
 func surface(w map[string]int, root string) error {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "commands.md"))
 	if err != nil {

@@ -1,13 +1,13 @@
-// Command table runs Go's benchmarks and writes the table of docs/benchmarks.md from their results:
+// Command table runs Go benchmarks and writes their results as the table of docs/benchmarks.md:
 //
 //	make bench LINES=deliver,latency REPS=5
 //
-// Each repetition runs each line once, so that a machine that becomes slower favours no line. The
-// output of the benchmarks goes to bench/results/latest.txt, which benchstat reads, the medians to
-// latest.json, and the table to latest.md and the standard output.
+// Each repetition runs each line once, so that no line benefits if the machine becomes slower. The
+// benchmarks' output goes to bench/results/latest.txt for benchstat, the medians go to latest.json,
+// and the table goes to latest.md and standard output.
 //
-// A metric "floor-X" is the floor of the metric X of its benchmark; of BenchmarkX/Y it may also be
-// the metric of BenchmarkX/floor_Y.
+// A metric "floor-X" is the floor of its benchmark's metric X. For BenchmarkX/Y, it may also be the
+// metric of BenchmarkX/floor_Y.
 package main
 
 import (
@@ -25,18 +25,18 @@ import (
 	"strings"
 )
 
-// line is a set of benchmarks that -lines names.
+// line is a set of benchmarks that -lines can select.
 type line struct {
 	name    string
-	pattern string // of go test -bench
-	pkg     string // from the root of the repository
+	pattern string // for go test -bench
+	pkg     string // relative to the root of the repository
 	flags   []string
-	takes   string // time of one repetition, on two cores
+	takes   string // duration of a repetition on two cores
 }
 
 const whole = "internal/lab/bench"
 
-// once is of benchmarks that are one measurement each.
+// once is for benchmarks that are a single measurement.
 var once = []string{"-benchtime=1x"}
 
 var lines = []line{
@@ -107,7 +107,7 @@ func run(args []string) error {
 		os.WriteFile(filepath.Join(dir, "latest.md"), []byte(table), 0o600))
 }
 
-// choose returns the lines of a list of names. A name may choose some of a line's benchmarks, as in
+// choose returns the lines in a list of names. A name may select some of a line's benchmarks, as in
 // deliver/endpoints=8/sync=false.
 func choose(names string) (chosen []line, err error) {
 	for name := range strings.SplitSeq(names, ",") {
@@ -133,7 +133,7 @@ func choose(names string) (chosen []line, err error) {
 	return chosen, nil
 }
 
-// measure runs the benchmarks. A line that fails stops no other.
+// measure runs the benchmarks. If a line fails, it continues with the others.
 func measure(ctx context.Context, chosen []line, reps int, args []string, out io.Writer) error {
 	var failed error
 	for n := range reps {
@@ -155,7 +155,7 @@ func measure(ctx context.Context, chosen []line, reps int, args []string, out io
 	return failed
 }
 
-// markdown is the table of rows, an aim in bold where it was missed.
+// markdown formats rows as a table. Missed aims are bold.
 func markdown(rows []*row) string {
 	var b strings.Builder
 	b.WriteString("| line | unit | min, median, max | floor | of the floor | aim |\n" +

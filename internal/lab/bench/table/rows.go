@@ -12,30 +12,29 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// row is one benchmark in latest.json: its main figure, and all of them.
+// row is one benchmark in latest.json, with its main figure.
 type row struct {
 	Line string `json:"line"`
 	figure
 	P50             *float64           `json:"p50,omitempty"` // milliseconds
 	P99             *float64           `json:"p99,omitempty"`
-	ProcessorMicros *float64           `json:"processorMicros,omitempty"` // of one delivery
-	Medians         map[string]float64 `json:"medians"`                   // by unit
+	ProcessorMicros *float64           `json:"processorMicros,omitempty"` // per delivery
+	Medians         map[string]float64 `json:"medians"`
 	figures         []figure
 }
 
-// figure is a metric of all repetitions, next to its floor.
+// figure is a metric over all repetitions, with its floor.
 type figure struct {
 	Unit     string   `json:"unit"`
 	Median   float64  `json:"median"`
 	Floor    *float64 `json:"floor,omitempty"`
-	Ratio    *float64 `json:"ratio,omitempty"` // median of the ratios in each repetition
+	Ratio    *float64 `json:"ratio,omitempty"` // median of the repetitions' ratios
 	Aim      string   `json:"aim,omitempty"`
 	Met      *bool    `json:"met,omitempty"`
 	min, max float64
 }
 
-// aim is a bound for the median: for the figure, its ratio to the floor, or its distance above the
-// floor.
+// aim is a bound for the median, for its ratio to the floor, or for its distance above the floor.
 type aim struct {
 	line  *regexp.Regexp
 	unit  string
@@ -59,7 +58,7 @@ func atMost(line, unit string, bound float64, of string) aim {
 	return a
 }
 
-// aims are for two cores that do everything at once: service, broker, ClickHouse, receiver, load.
+// aims are for two cores that run everything: service, broker, ClickHouse, receiver and load.
 var aims = []aim{
 	atLeast("Deliver/.*", "deliveries/s", 0.45, ofRatio),
 	atLeast("Deliver/.*", nextToNoSync, 0.9, ofRatio),
@@ -91,7 +90,7 @@ var aims = []aim{
 	atMost("TakeOver", "s-by-a-standby", 1, ""),
 }
 
-// floorName finds the benchmark that is the floor of another one, if there is a separate one.
+// floorName returns the name of the benchmark that would be the floor of another one.
 func floorName(name string) string {
 	if strings.HasPrefix(name, "From") {
 		return "FloorFromXDRBySDK"
@@ -100,21 +99,20 @@ func floorName(name string) string {
 	return of + "/floor_" + part
 }
 
-// isFloor reports whether a benchmark is the floor of another one.
 func isFloor(name string) bool {
 	return strings.HasPrefix(name, "Floor") || strings.Contains(name, "/floor_")
 }
 
-// processors are at the end of a benchmark's name.
+// processors matches the GOMAXPROCS suffix of a benchmark's name.
 var processors = regexp.MustCompile(`-\d+$`)
 
-// ignored are units of Go's own.
+// ignored matches Go's own units.
 var ignored = regexp.MustCompile(`^((ns|B|allocs)/op|MB/s)$`)
 
-// nextToNoSync is the rate with --broker-sync, whose floor is the rate without.
+// nextToNoSync is the unit of the rate with --broker-sync, relative to the rate without.
 const nextToNoSync = "deliveries/s without sync"
 
-// read reads the output of the benchmarks. Rows are in the order of their first repetition.
+// read reads the benchmarks' output. Rows are in the order of their first repetition.
 func read(file string) (rows []*row, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -128,7 +126,7 @@ func read(file string) (rows []*row, err error) {
 	for in.Scan() {
 		r, is := in.Result().(*benchfmt.Result)
 		if !is {
-			continue // a line of another kind
+			continue // not a result
 		}
 		name := processors.ReplaceAllString(r.Name.String(), "")
 		if values[name] == nil {
@@ -154,7 +152,8 @@ func read(file string) (rows []*row, err error) {
 	return rows, in.Err()
 }
 
-// mainUnits are the units of a benchmark's main figure, which is the first of them that it reports.
+// mainUnits are the units of main figures. The first of them that a benchmark reports is its main
+// figure.
 var mainUnits = []string{"deliveries/s", "p50-ms", "requests/s", "ledgers/s", "payments/s",
 	"facts/s", "s-from-state", "s-cold", "s-warm-start", "s-by-a-standby"}
 
@@ -194,7 +193,7 @@ func rowOf(name string, units []string, values map[string]map[string][]float64) 
 	return r
 }
 
-// of is the median of a unit, nil if the benchmark does not report it.
+// of returns the median of a unit, or nil if the benchmark doesn't report it.
 func (r *row) of(unit string) *float64 {
 	if v, is := r.Medians[unit]; is {
 		return &v
@@ -207,7 +206,7 @@ func median(values []float64) float64 {
 	return benchmath.AssumeNothing.Summary(sample, 0.95).Center
 }
 
-// nextTo adds a floor. Value and floor of a repetition belong together.
+// nextTo sets the floor. The n-th value and the n-th floor are from the same repetition.
 func (f *figure) nextTo(floors, values []float64) {
 	if len(floors) == 0 || len(floors) != len(values) {
 		return
@@ -255,7 +254,7 @@ func (f *figure) verdict() string {
 	return ": **missed**"
 }
 
-// short prints a value with at most three digits behind the point.
+// short formats a value with at most three decimals.
 func short(v float64) string {
 	switch {
 	case v >= 1000 || v == float64(int64(v)):
