@@ -163,7 +163,7 @@ type terminal struct {
 	shown  []line
 }
 
-// over is what the shell prints after the output of each typed line.
+// over is a mark that the shell prints after the output of each typed line.
 const over = "---over---"
 
 func (t *terminal) block(text, shows string, history bool) error {
