@@ -166,7 +166,6 @@ func (x *Console) endpointToDelete(v *visit) (confirmView, error) {
 
 const leftWatchesShown = 20
 
-// leftWatches lists the watches that would lose their endpoint.
 func leftWatches(left client.List[client.Watch]) (lines []string) {
 	if len(left.Data) == 0 {
 		return []string{"No watch loses its endpoint."}
@@ -182,7 +181,6 @@ func leftWatches(left client.List[client.Watch]) (lines []string) {
 	return lines
 }
 
-// asking returns the handler of a page that asks for confirmation of a deletion.
 func asking(toDelete func(*visit) (confirmView, error)) pageHandler {
 	return func(v *visit) (page, error) {
 		c, err := toDelete(v)

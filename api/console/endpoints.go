@@ -130,13 +130,11 @@ func (x *Console) disableEndpoint(v *visit) (string, error) {
 	return v.endpointPath("disabled"), err
 }
 
-// testEndpoint sends a test event and redirects to it.
 func (x *Console) testEndpoint(v *visit) (string, error) {
 	result, err := v.api.TestEndpoint(v.r.Context(), v.r.PathValue("id"), client.Test{}, v.once())
 	return x.at + "/events/" + url.PathEscape(result.EventID) + "?done=tested", err
 }
 
-// replayView shows how much a replay would queue.
 type replayView struct {
 	ID, URL  string
 	Since    string // in the API's format
@@ -150,7 +148,6 @@ type replayView struct {
 
 var replaySpans = map[string]int{"1": 1, "24": 24, "168": 168, "720": 720}
 
-// countReplay counts what a replay would queue, with a dry run.
 func (x *Console) countReplay(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
@@ -185,7 +182,6 @@ func (x *Console) countReplay(v *visit) (page, error) {
 	return page{"replay", "Replay", "endpoints", view}, nil
 }
 
-// replayEndpoint replays failed deliveries and redirects to the endpoint.
 func (x *Console) replayEndpoint(v *visit) (string, error) {
 	since, err := time.Parse(time.RFC3339, v.r.PostFormValue("since"))
 	if err != nil {

@@ -60,7 +60,6 @@ func (x *Console) eventRow(e client.Event) eventRow {
 	return row
 }
 
-// lastWords describes the result of a delivery's last attempt, or returns "".
 func lastWords(d client.Delivery) string {
 	switch {
 	case d.LastError != nil:
@@ -201,7 +200,6 @@ func (x *Console) runs(e client.Event) (runs []runView) {
 	return runs
 }
 
-// comingView is an attempt of the current run that has not been made yet.
 type comingView struct {
 	Number int // across all runs
 	At     *moment
@@ -264,7 +262,6 @@ func (x *Console) addReceiver(v *visit, view *eventView) error {
 	return nil
 }
 
-// curl returns a command that sends the event's body with the headers shown on the page.
 func curl(v eventView) string {
 	lines := []string{"curl " + quoted(v.URL), "-H 'Content-Type: application/json'"}
 	if s := v.Signed; s != nil {

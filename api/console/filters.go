@@ -31,7 +31,6 @@ func allowed[T any](field string) func() []string {
 	return func() []string { return values }
 }
 
-// pointersOf maps the API's error pointers to form fields of the same names.
 func pointersOf(filter any) (fields [][2]string) {
 	for _, name := range namesOf(filter) {
 		fields = append(fields, [2]string{"/" + name, name})

@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// historyView shows the history of an endpoint, a watch or an event, and its state after one fact.
 type historyView struct {
 	ID, What string // the object's id and kind
 	Back     string // its page's path below the console's; empty if the object was deleted

@@ -24,7 +24,6 @@ const (
 	maxEndpointStreams = 4
 )
 
-// streams counts the open streams.
 type streams struct {
 	ending context.Context // cancelled when the server stops
 	end    context.CancelFunc

@@ -95,7 +95,6 @@ func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 	}
 }
 
-// partView shows whether a part of the service works, and how far behind it is.
 type partView struct {
 	Name, Detail string
 	Word         stateWord
@@ -155,7 +154,6 @@ func tookWords(millis *int64) string {
 	return fmt.Sprintf("%.1f s", float64(*millis)/1000)
 }
 
-// countWords formats a number, which may be a lower bound.
 func countWords(n int, whole bool) string {
 	if whole {
 		return fmt.Sprint(n)

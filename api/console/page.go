@@ -20,14 +20,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// errNoPage is the error for a path without a page.
 var errNoPage = &client.Problem{
 	Status: http.StatusNotFound,
 	Code:   problem.CodeNotFound,
 	Detail: "There is no page at this address.",
 }
 
-// visit is a request of a signed-in user.
 type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
@@ -41,7 +39,6 @@ type visit struct {
 	status  int    // the page's HTTP status; 0 means 200
 }
 
-// page is a handler's result: a template and its data.
 type page struct {
 	name    string
 	title   string
@@ -58,7 +55,6 @@ type (
 	formHandler func(*visit) (to string, shown *page, err error)
 )
 
-// frame is the data of a page's frame.
 type frame struct {
 	Title, Section string
 	Assets         assetNames
@@ -210,7 +206,6 @@ func (x *Console) filling(act formHandler) http.Handler {
 	})
 }
 
-// once returns the idempotency key of a form.
 func (v *visit) once() client.Option {
 	once := v.r.PostFormValue("once")
 	if len(once) < 16 || len(once) > 64 {
@@ -219,7 +214,6 @@ func (v *visit) once() client.Option {
 	return client.IdempotencyKey("console-" + once)
 }
 
-// answer shows a page, or err if it isn't nil.
 func (v *visit) answer(p page, err error) {
 	status := max(v.status, http.StatusOK)
 	if err != nil {
@@ -252,7 +246,6 @@ func (v *visit) answer(p page, err error) {
 	})
 }
 
-// notices are the messages shown after an action, by the done parameter.
 var notices = map[string]string{
 	"tested":   "Test event sent. The response is shown below.",
 	"enabled":  "Endpoint enabled. Pending deliveries are being sent.",
@@ -282,7 +275,6 @@ func (v *visit) who() string {
 	return v.key.ID
 }
 
-// troubleView describes an error to a user.
 type troubleView struct {
 	Status        int
 	Kind          string // denied, missing, behind, or refused
@@ -359,7 +351,6 @@ func shown(page string) string {
 	return out.String() + printable.Text(page[from:])
 }
 
-// fail responds with a plain error if no page can be rendered.
 func (x *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.Log.Error("cannot render a console page", "path", r.Pattern, "error", err)
 	http.Error(w, "The server failed. See its log for the cause.", http.StatusInternalServerError)

@@ -32,7 +32,6 @@ type plot struct {
 // series is one outcome: the CSS class of its colour, and its name.
 type series struct{ Class, Word string }
 
-// attemptSeries are the outcomes of attempts, from the bottom up.
 var attemptSeries = []series{
 	{"delivered", "Delivered"}, {"failed", "Refused"}, {"pending", "No answer"},
 }

@@ -18,10 +18,8 @@ import (
 
 func (x *Console) isPortal() bool { return x.Portal != nil }
 
-// framed reports whether other sites may frame the pages.
 func (x *Console) framed() bool { return x.isPortal() && len(x.FrameAncestors) > 0 }
 
-// policyOf returns the Content-Security-Policy for pages that these origins may frame.
 func policyOf(ancestors []string) string {
 	if len(ancestors) == 0 {
 		ancestors = []string{"'none'"}
@@ -141,7 +139,6 @@ func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
 	return c
 }
 
-// onThisMachine reports whether a Host header is localhost or a loopback address.
 func onThisMachine(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

@@ -129,7 +129,6 @@ func refusalOf(err error) (status int, fault string) {
 	return p.Status, p.Detail
 }
 
-// begin starts a new session, replacing any earlier one.
 func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next string) {
 	s, err := x.newSession(apiKey, sessionMax)
 	if err == nil {

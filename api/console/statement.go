@@ -16,7 +16,6 @@ const statementPages = 200
 // none is the API's format for an amount of zero.
 const none = "0.0000000"
 
-// statementView shows the changes of a wallet's balances.
 type statementView struct {
 	client.Statement
 	form
@@ -36,7 +35,6 @@ type moveRow struct {
 	Payments []movePayment
 }
 
-// movePayment is a payment of a move, and why it was not delivered.
 type movePayment struct {
 	client.StatementPayment
 	Why []string

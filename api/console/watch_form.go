@@ -38,7 +38,6 @@ var (
 	}
 )
 
-// watchFields maps the API's pointers to the form's fields.
 var watchFields = [][2]string{
 	{"/walletAddress", "walletAddress"}, {"/label", "label"}, {"/endpointId", "endpointId"},
 	{"/assets", "assets"}, {"/amountRule/max", "amountTo"}, {"/amountRule/min", "amount"},

@@ -78,7 +78,6 @@ type checkView struct {
 	Answered bool
 }
 
-// checkFields maps the API's pointers to the rule tester's fields.
 var checkFields = [][2]string{
 	{"/amount", "amount"}, {"/asset", "asset"}, {"/memoType", "memo"}, {"/memo", "memo"},
 	{"/sender", "sender"},
@@ -188,10 +187,8 @@ func (x *Console) addRecent(v *visit, view *watchView) (err error) {
 	return err
 }
 
-// backfillFields maps the API's pointers to the backfill form's fields.
 var backfillFields = [][2]string{{"/from", "from"}, {"/to", "to"}}
 
-// backfillWatch requests a backfill, which matches past ledgers against a watch.
 func (x *Console) backfillWatch(v *visit) (string, *page, error) {
 	id, asked := v.r.PathValue("id"), v.posted()
 	var body client.BackfillCreate

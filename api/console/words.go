@@ -9,7 +9,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// moment is a point in time as pages show it.
 type moment struct{ ISO, Text, Ago string }
 
 // moment returns nil if there is no time.
@@ -32,7 +31,6 @@ func away(d time.Duration) string {
 	return span(d) + " ago"
 }
 
-// span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -47,7 +45,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// short shortens an address or an id to its ends.
 func short(s string) string {
 	if len(s) <= 16 {
 		return s
@@ -162,7 +159,6 @@ func assetWords(a client.Asset) string {
 	return a.Code + " of " + short(*a.Issuer)
 }
 
-// rulesInWords describes which payments a watch reports, one sentence per line.
 func rulesInWords(w client.Watch) []string {
 	assets := make([]string, len(w.Assets))
 	for i, a := range w.Assets {

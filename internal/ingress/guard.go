@@ -158,7 +158,6 @@ func lower(names []string) []string {
 	return out
 }
 
-// share handles a request from a page of a permitted origin.
 func (g *guard) share(w http.ResponseWriter, r *http.Request, origin string) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)

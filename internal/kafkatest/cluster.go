@@ -77,7 +77,6 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare creates all brokers' data folders, concurrently.
 func (c *Cluster) prepare() error {
 	if err := os.MkdirAll(c.cfg.Dir, 0o750); err != nil {
 		return err
@@ -267,7 +266,6 @@ func countBrokers(ctx context.Context, client *kgo.Client) (int, error) {
 	return len(resp.Brokers), nil
 }
 
-// lastWords returns the end of each broker's log, for error messages.
 func (c *Cluster) lastWords() (words string) {
 	const most = 2000
 	for _, n := range c.nodes {

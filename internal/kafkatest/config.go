@@ -102,7 +102,6 @@ func (c *Cluster) protocol() string {
 	return "PLAINTEXT"
 }
 
-// writeProperties writes a Java properties file.
 func writeProperties(path string, p map[string]string) error {
 	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 	var b strings.Builder
@@ -112,7 +111,6 @@ func writeProperties(path string, p map[string]string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o600)
 }
 
-// logging writes the brokers' warnings and errors to standard error.
 const logging = `status = error
 appender.stderr.type = Console
 appender.stderr.name = stderr

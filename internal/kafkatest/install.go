@@ -62,7 +62,6 @@ func install(ctx context.Context, name string, pin deploy.KafkaPin) (dir string,
 	return dir, verify(dir, pin)
 }
 
-// cacheDir creates and returns the parent directory of installed versions.
 func cacheDir() (string, error) {
 	root := os.Getenv("LUMENHOOK_CACHE_DIR")
 	if root == "" {
@@ -98,7 +97,6 @@ func fetch(ctx context.Context, dir string, pin deploy.KafkaPin) error {
 	return os.Rename(jars, dir)
 }
 
-// verify checks that dir contains exactly the pinned files.
 func verify(dir string, pin deploy.KafkaPin) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -23,7 +23,6 @@ type Node struct {
 	remote         *remote // set if another process runs the broker
 }
 
-// actions maps the names in requests between processes to operations on a broker.
 var actions = map[string]func(*Node) error{
 	"start":  (*Node).Start,
 	"kill":   (*Node).Kill,

@@ -18,7 +18,6 @@ import (
 // Admin is the brokers' own user, which has all permissions.
 const Admin = "admin"
 
-// security holds the credentials of a secure cluster.
 type security struct {
 	ca       *keys.CA
 	clients  *ClientCA

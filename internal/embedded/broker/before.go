@@ -20,7 +20,6 @@ const (
 	beforeDone       = beforeCompaction + ".done"
 )
 
-// compact compacts all topics and applies their retention.
 func (b *Broker) compact() {
 	draft := filepath.Join(b.dir, beforeDraft)
 	switch err := b.linkBefore(draft); {
@@ -116,7 +115,6 @@ func linkAll(files []string, folder string) error {
 	return nil
 }
 
-// healCompaction restores the files from before an interrupted compaction.
 func healCompaction(dir string, sync func(path string) error) error {
 	kept, partitions := filepath.Join(dir, beforeCompaction), filepath.Join(dir, "partitions")
 	done := filepath.Join(dir, beforeDone)

@@ -241,7 +241,6 @@ func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 	return opts
 }
 
-// makeReady loads the topics and prepares the login, using clients of the open broker.
 func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 	if err := b.knowTopics(ctx); err != nil {
 		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
@@ -313,7 +312,6 @@ func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
 	}
 }
 
-// fail reports that data could not be written.
 func (l *logger) fail(err error) {
 	l.lost.Store(true)
 	l.slog.Error("the embedded broker lost data that it had acknowledged", "error", err)

@@ -101,7 +101,6 @@ func (d *disk) join() (*round, error) {
 	return d.next, nil
 }
 
-// close syncs the remaining changes and stops.
 func (d *disk) close() error {
 	err := d.settle()
 	d.mu.Lock()

@@ -46,7 +46,6 @@ func newDoor(l net.Listener, cfg Config, lost *atomic.Bool) *door {
 	return d
 }
 
-// listen passes on network connections until the listener is closed.
 func (d *door) listen() {
 	for {
 		conn, err := d.Listener.Accept()
@@ -110,7 +109,6 @@ func (d *door) Close() error {
 	return d.Listener.Close()
 }
 
-// dial opens an in-process connection.
 func (d *door) dial(ctx context.Context) (net.Conn, error) {
 	client, server := pipe(d.Addr())
 	select {

@@ -165,10 +165,8 @@ func (p *partition) endAt(end int64) error {
 		markerBatch(end-1, -1, -1, true), 0o600)
 }
 
-// commitKind is the type in a commit marker's key.
 const commitKind = 1
 
-// markerBatch returns the control batch that ends a transaction.
 func markerBatch(offset, producer int64, epoch int16, commit bool) []byte {
 	const version, ofValue = 0, 6 // KIP-98: version of the key, size of the value
 	var kind uint16

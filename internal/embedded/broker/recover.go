@@ -33,7 +33,6 @@ type ending struct {
 	commit bool
 }
 
-// endings maps producer ids to endings.
 type endings map[int64]ending
 
 // note adds an ending unless a newer one is known. If a commit and an abort have the same epoch,
@@ -45,7 +44,6 @@ func (e endings) note(producer int64, is ending) {
 	}
 }
 
-// producer is a producer's state in pids.log.
 type producer struct {
 	epoch         int16
 	committed     bool   // kfake considers the last transaction committed
@@ -92,7 +90,6 @@ func endTransactions(dir string, found *scan) error {
 	return fence(dir, producers, found.ended)
 }
 
-// readProducers reads pids.log and adds its endings to ended.
 func readProducers(dir string, ended endings) (map[int64]producer, error) {
 	producers := make(map[int64]producer)
 	err := eachEntry(filepath.Join(dir, producersLog), func(data []byte) {
@@ -183,7 +180,6 @@ type positionKey struct {
 
 func (p position) key() positionKey { return positionKey{p.Group, p.Topic, p.Partition} }
 
-// positions maps partitions to each group's latest offset.
 type positions map[positionKey]position
 
 // readNoted reads the offsets of the last transaction of each transactional id. It skips incomplete

@@ -67,7 +67,6 @@ type partition struct {
 	open   map[int64]int16 // producer ids and epochs of transactions without a marker
 }
 
-// scan is the result of reading all partitions' segments.
 type scan struct {
 	partitions map[string]*partition // by directory name
 	ended      endings               // according to markers

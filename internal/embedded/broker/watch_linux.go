@@ -24,7 +24,6 @@ type folderWatcher struct {
 const watchedChanges = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 
-// eventBytes is the size of an event without its name.
 const eventBytes = unix.SizeofInotifyEvent
 
 // errLink is the error for a symbolic link in the tree, whose target would not be watched.

@@ -4,5 +4,4 @@ package broker
 
 import "errors"
 
-// watchFolder is only supported on Linux.
 func watchFolder(string) (watcher, error) { return nil, errors.ErrUnsupported }
