@@ -66,7 +66,6 @@ func (db tables) eachEventFact(
 	return nil
 }
 
-// deliveryFacts reads the facts of a delivery from several tables.
 type deliveryFacts struct {
 	whole
 	db        tables
@@ -81,7 +80,6 @@ type deliveryFacts struct {
 	kept       keptFacts
 }
 
-// read reads the facts in order, without duplicates.
 func (d *deliveryFacts) read(ctx context.Context) error {
 	if len(d.sentAt) > factsMax {
 		return readmodel.ErrManyFacts
@@ -238,7 +236,6 @@ SELECT fact, form, value, partition, offset FROM {database:Identifier}.delivery_
 PREWHERE event_id = {event:String} AND endpoint_id = {endpoint:String}
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-// readOthers reads the facts that are stored as such.
 func (d *deliveryFacts) readOthers(ctx context.Context) error {
 	return d.readKept(ctx, selectDeliveryFacts)
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// olderCodes are ClickHouse's error codes for missing columns.
 var olderCodes = []int32{10, 16, 47}
 
 // errOlder means that a table lacks a column, because a migration is running or no projector of
@@ -64,7 +63,6 @@ type History struct {
 	why  atomic.Pointer[string]  // reason if there is no history; may be nil
 }
 
-// servers are the histories on the servers of a database.
 type servers struct {
 	db  *writer.DB
 	all []*reading

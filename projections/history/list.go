@@ -94,7 +94,6 @@ func (h *reading) events(
 	return page, next, err
 }
 
-// lister reads one page.
 type lister struct {
 	db     tables
 	filter readmodel.EventFilter
@@ -337,7 +336,6 @@ func (l *lister) readHead(read func(...any) error) (r readmodel.Event, err error
 	return r, err
 }
 
-// complete fills in the fields that only the page's events need.
 func (l *lister) complete(ctx context.Context) error {
 	if len(l.page) == 0 || l.bare {
 		return nil

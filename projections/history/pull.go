@@ -126,7 +126,6 @@ func (h *reading) numbered(ctx context.Context, p pull) (page readmodel.Numbered
 	return page, err
 }
 
-// readNumbered reads a page, provided that the tables are not replaced meanwhile.
 func (h *reading) readNumbered(
 	ctx context.Context, p pull,
 ) (page readmodel.NumberedPage, err error) {

@@ -49,7 +49,6 @@ func (h *History) Rates(
 	return rates, err
 }
 
-// onJournal queries the journal's tables once they are complete.
 func (h *History) onJournal(
 	ctx context.Context, question func(context.Context, tables) error,
 ) error {

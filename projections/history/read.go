@@ -51,7 +51,6 @@ func (s standing) succeeds(other standing) bool {
 	return s.endpointID > other.endpointID
 }
 
-// join merges two rows of a delivery.
 func (s *standing) join(row standing) {
 	moves, attempts := max(s.moves, row.moves), max(s.attempts, row.attempts)
 	if row.above(*s) {
@@ -142,7 +141,6 @@ func (db tables) deliveries(
 	return list, err
 }
 
-// join merges two rows of a delivery.
 func (w *whole) join(row whole) {
 	w.standing.join(row.standing)
 	w.accountID, w.movedTo = max(w.accountID, row.accountID), max(w.movedTo, row.movedTo)
@@ -293,7 +291,6 @@ func (db tables) event(
 	return readmodel.Recalled{Event: r, Deliveries: recalled(eventID, deliveries)}, err
 }
 
-// into copies the delivery's state into the event.
 func (s standing) into(r *readmodel.Event) {
 	r.State, r.NextAttemptAtMillis, r.AttemptsMade = s.state, s.nextAttemptAtMs, int(s.attempts)
 }
@@ -320,7 +317,6 @@ func (db tables) readBody(ctx context.Context, w whole, r *readmodel.Event) erro
 	return err
 }
 
-// errNoBody means that a delivery has outlived its event's body.
 var errNoBody = errors.New("projections: the event's body is not kept")
 
 // recalled returns an event's deliveries, each with the endpoints before it, or nil if a delivery

@@ -63,7 +63,6 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 	return h.awaitTopic(ctx, schemas.TopicPayments, h.cfg.PaymentsEnds)
 }
 
-// statement reads one page.
 type statement struct {
 	db     tables
 	filter readmodel.StatementFilter
@@ -201,7 +200,6 @@ WHERE ` + s.recorded() + ` AND ` + condition + ` GROUP BY balance` + monthByMont
 	return at, err
 }
 
-// readBalances fills in the balances that moved in the statement or before it.
 func (s *statement) readBalances(ctx context.Context, opening map[string]int64) error {
 	query := `SELECT balance, count(), argMin(before_stroops, (ledger, place)),
     argMax(after_stroops, (ledger, place)),
@@ -306,7 +304,6 @@ LIMIT 1 BY event_id`
 	clocksDifferMillis = 3_600_000
 )
 
-// readPayments fills in the payments of the moves, and the account's events for them.
 func (s *statement) readPayments(ctx context.Context) error {
 	var ids []string
 	for _, m := range s.page.Moves {

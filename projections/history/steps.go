@@ -46,7 +46,6 @@ func (h *History) WatchSteps(
 	})
 }
 
-// folding defines how the facts of a kind of object are read and folded.
 type folding[S any] struct {
 	evolve func(S, domain.Fact) S
 	owner  func(S) string // nil if each only reads facts of the account's objects
@@ -78,7 +77,6 @@ func steps[S any](
 	return page, err
 }
 
-// readSteps reads a page, provided that the tables are not replaced meanwhile.
 func readSteps[S any](
 	ctx context.Context, of *reading, f readmodel.StepFilter, how folding[S],
 ) (page readmodel.StepPage[S], err error) {
@@ -103,7 +101,6 @@ func readSteps[S any](
 	return page, cmp.Or(err, found)
 }
 
-// fold is the state of folding an aggregate's facts.
 type fold[S any] struct {
 	folding[S]
 	limit int
@@ -220,7 +217,6 @@ func (db tables) eachFact(
 // keptFacts limits the size of the values that are decoded for a page.
 type keptFacts struct{ sizeBytes int }
 
-// decode reads the columns fact, form and value of a row, and any further columns.
 func (k *keptFacts) decode(
 	ctx context.Context, read func(...any) error, more ...any,
 ) (f domain.Fact, err error) {

@@ -74,7 +74,6 @@ func (b *block) add(r kafka.Record, nowMillis int64) error {
 	return nil
 }
 
-// cover records the range by which a partition advances.
 func (b *block) cover(p topicPartition, from, next int64) {
 	if _, known := b.from[p]; !known {
 		b.from[p] = from

@@ -50,7 +50,6 @@ func tableOf[B any](name string, l rows[B], columns func([]row[B]) []column) tab
 	}}
 }
 
-// placeColumns identify the record of a row.
 func placeColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
@@ -58,7 +57,6 @@ func placeColumns[B any](rows []row[B]) []column {
 	}
 }
 
-// factColumns identify the journal fact of a row.
 func factColumns[B any](rows []row[B]) []column {
 	return append(placeColumns(rows),
 		column{"version", each(rows, func(r *row[B]) uint64 { return r.version })},

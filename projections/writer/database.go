@@ -90,7 +90,6 @@ func CheckDSN(dsn string) error {
 	return err
 }
 
-// source is a parsed DSN.
 type source struct {
 	opts     *clickhouse.Options
 	database string
@@ -145,7 +144,6 @@ func takeParameter(opts *clickhouse.Options, name string) string {
 	return fmt.Sprint(value)
 }
 
-// useFiles applies the TLS files in the DSN.
 func useFiles(opts *clickhouse.Options) error {
 	files := kafka.TLS{
 		CAFile:   takeParameter(opts, DSNCAFile),

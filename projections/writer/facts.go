@@ -34,7 +34,6 @@ type leaf struct {
 	sentAtMillis int64
 }
 
-// endpointChange is a change of the endpoint itself.
 type endpointChange struct {
 	change string
 	reason domain.DisabledReason // if it was disabled
@@ -222,7 +221,6 @@ func readWatchRow(r kafka.Record) (watchRow, error) {
 	return watchRow{w, gone}, err
 }
 
-// addCurrent collects the row of a payment, a balance move, or a record of a table topic.
 func (b *block) addCurrent(r kafka.Record) error {
 	switch {
 	case r.Topic == schemas.TopicPayments && schemas.IsBalanceMoved(r):

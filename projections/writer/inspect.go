@@ -30,7 +30,6 @@ type DiskState struct {
 	FreeBytes, TotalBytes uint64
 }
 
-// rights are the privileges that a projector and a history need.
 var rights = []string{
 	"SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "DROP TABLE", "TRUNCATE",
 }

@@ -183,7 +183,6 @@ func (p *Projector) Run(ctx context.Context) error {
 	return err
 }
 
-// runAndCommit runs keepRunning and commits its position concurrently.
 func (p *Projector) runAndCommit(ctx context.Context, m *kafka.Membership) error {
 	committing, end := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -380,7 +379,6 @@ func (p *Projector) begin(
 	return next, nil
 }
 
-// noteBegin records the start of a session.
 func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -408,7 +406,6 @@ func (p *Projector) waitForPartitions(ctx context.Context) {
 	}
 }
 
-// noteWritten records that a block was written.
 func (p *Projector) noteWritten(b *block) {
 	p.reportDead(b.dead)
 	p.mu.Lock()

@@ -74,7 +74,6 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	return f.exchange(ctx)
 }
 
-// clearUp drops the tables of an interrupted rebuild, unless the rebuild can be continued.
 func (f *refold) clearUp(ctx context.Context) error {
 	generations, err := f.DB.generations(ctx)
 	if err != nil {
@@ -143,7 +142,6 @@ func (f *refold) copyOlder(ctx context.Context, restarted []string) error {
 	return nil
 }
 
-// copyRows copies the rows of a live table that meet a condition.
 func (f *refold) copyRows(ctx context.Context, name, where string, which Parameters) error {
 	columns, err := f.DB.storedColumns(ctx, name)
 	if err != nil {

@@ -358,7 +358,6 @@ func (f *refold) session(
 	return blocks, err
 }
 
-// fold projects some partitions until ctx ends.
 func (f *refold) fold(
 	ctx context.Context, from, target map[topicPartition]int64, onWritten func(*block),
 ) error {

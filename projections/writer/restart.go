@@ -111,7 +111,6 @@ func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 
 const countDeliveries = `SELECT count() FROM {database:Identifier}.deliveries`
 
-// otherHistory explains what to do if a history is not at the position of a copy.
 const otherHistory = "restore the database of the same position (RESTORE DATABASE), or let the " +
 	"new topics have an empty database, and keep this one to read in"
 
@@ -125,7 +124,6 @@ func (db *DB) RestartPositions(ctx context.Context) (map[int32]int64, error) {
 	return by, err
 }
 
-// currentTables returns the tables whose rows are ordered by offset.
 func currentTables() (names []string) {
 	for _, t := range tableTopics {
 		if slices.Contains([]string{schemas.TopicEndpoints, schemas.TopicWatches}, t.topic) {
@@ -135,7 +133,6 @@ func currentTables() (names []string) {
 	return names
 }
 
-// finishAsk is how often Finish checks whether the tables are complete.
 const finishAsk = 5 * time.Second
 
 // Finish runs a projector until the tables contain all records of the topics. Nothing may be

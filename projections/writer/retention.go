@@ -101,7 +101,6 @@ func (db *DB) Retention(ctx context.Context, table string) (time.Duration, error
 	return time.Duration(seconds) * time.Second, err
 }
 
-// copyRetention applies the live tables' retention to the new tables.
 func (f *refold) copyRetention(ctx context.Context) error {
 	for _, name := range f.Tables {
 		if ageColumns[name] == "" {

@@ -13,7 +13,6 @@ import (
 // be behind or ahead. An operation of several steps, such as writing a block and then its progress,
 // therefore uses one server throughout, and starts over on another one if that server fails.
 
-// openServers prepares the connections to each server.
 func openServers(d source) (*DB, error) {
 	all := &DB{name: d.database, used: new(atomic.Int32),
 		suspected: new(atomic.Bool)}

@@ -236,7 +236,6 @@ func (s *session) offer(b *block) bool {
 	}
 }
 
-// hand waits until the writer takes the block or has stopped.
 func (s *session) hand(b *block) error {
 	if b.empty() {
 		return nil

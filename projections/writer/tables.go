@@ -9,7 +9,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// tableTopic is a table and the topic that it is filled from.
 type tableTopic struct{ table, topic string }
 
 // tableTopics lists the tables. The last one is written last (P3).
@@ -85,7 +84,6 @@ type filled struct {
 	generation string // its UUID, which survives renaming
 }
 
-// layout maps each table to the ClickHouse table that is filled for it.
 type layout map[string]filled
 
 // errTablesMissing means that tables were dropped or have not been created yet.
@@ -166,7 +164,6 @@ func (l layout) tables() []string {
 	return slices.DeleteFunc(Tables(), func(t string) bool { _, there := l[t]; return !there })
 }
 
-// journalLayout returns the layout of the tables that are filled from the journal.
 func journalLayout(tables map[string]string) layout {
 	l := make(layout)
 	for _, t := range tableTopics {

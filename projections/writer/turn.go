@@ -77,7 +77,6 @@ func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, er
 	}
 }
 
-// end gives the turn to the next refold.
 func (t *turn) end() {
 	close(t.ended)
 	ctx, cancel := context.WithTimeout(context.Background(), releaseMax)

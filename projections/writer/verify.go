@@ -47,7 +47,6 @@ type Verification struct {
 	DoubledEvents uint64    // number of all such events
 }
 
-// verified defines how the rows of a table are identified and grouped.
 var verified = map[string]struct{ key, day, only string }{
 	"payments":      {key: "payment_id", day: "ledger_closed_at"},
 	"balance_moves": {key: "move_id", day: "ledger_closed_at"},
@@ -324,7 +323,6 @@ func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 	return nil
 }
 
-// withinRetention returns a condition that excludes rows that ClickHouse may have deleted.
 func (f *refold) withinRetention(ctx context.Context, name string) (condition string, err error) {
 	if ageColumns[name] == "" {
 		return "", nil

@@ -26,7 +26,6 @@ type column struct {
 	values any
 }
 
-// table holds a block's rows for a table, in pieces.
 type table struct {
 	name   string
 	rows   int
