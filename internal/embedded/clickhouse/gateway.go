@@ -23,7 +23,6 @@ const (
 // response.
 type handshake func(client io.Reader) (opening, error)
 
-// opening is a client's first data.
 type opening struct {
 	said    []byte // everything that was read, to be passed on to the server
 	refusal []byte // response to a client that is rejected

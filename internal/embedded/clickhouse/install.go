@@ -63,7 +63,6 @@ func Ensure(ctx context.Context, opts Options) (string, error) {
 	return in.ensure(ctx)
 }
 
-// installer is a platform's pinned engine and its folder.
 type installer struct {
 	pin      deploy.Engine
 	root     string // holds one folder per engine, and their locks
@@ -119,7 +118,6 @@ func cacheRoot(dir string) (string, error) {
 	return abs, nil
 }
 
-// libraryPlatform returns the npm packages' name of this platform.
 func libraryPlatform() (string, error) {
 	if !libraryBuiltIn {
 		return "", fmt.Errorf("%w: this build leaves out the engine's loader (build tag noengine); %s",

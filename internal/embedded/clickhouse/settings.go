@@ -122,7 +122,6 @@ func (c Config) complete() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// listen is a loopback host with two ports.
 type listen struct {
 	host                 string
 	nativePort, httpPort int
@@ -194,7 +193,6 @@ func bindSetting(setting, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// bind listens on a port. Port 0 picks a free one.
 func bind(host string, port int) (net.Listener, error) {
 	if port == 0 {
 		return subprocess.ListenFree(host)

@@ -26,7 +26,6 @@ type child struct {
 	err    error
 }
 
-// spawn starts the program in a prepared data folder and records it there.
 func spawn(p Program, f folder, l listen, database string) (*child, error) {
 	args := []string{
 		"--config-file=" + f.config(), "--log-level=warning", "--query",

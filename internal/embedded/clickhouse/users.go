@@ -18,7 +18,6 @@ type Login struct {
 // String omits the password.
 func (l Login) String() string { return l.User }
 
-// allows reports whether a user may log in with this password.
 func (c Config) allows(user, password string) bool {
 	given := sha256.Sum256([]byte(user + "\x00" + password))
 	var same int
