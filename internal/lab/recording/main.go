@@ -81,7 +81,6 @@ func record(program, page, out string) error {
 	return os.WriteFile(out, []byte(draw(shown)), 0o600)
 }
 
-// blocksOf returns the shell blocks of the first webhook.
 func blocksOf(page pages.Page) (blocks []string) {
 	for _, b := range page.Blocks {
 		if b.Section == "A first webhook in five minutes" && b.Language == "sh" {
@@ -121,7 +120,6 @@ func startService(ctx context.Context, home string) (stop func() error, err erro
 	return nil, errors.Join(errors.New("the service did not become ready"), stop())
 }
 
-// line is a line of the terminal, either typed or output.
 type line struct {
 	text  string
 	typed bool
@@ -156,7 +154,6 @@ func follow(ctx context.Context, home string, blocks []string) ([]line, error) {
 	return t.shown, errors.Join(input.Close(), c.Wait())
 }
 
-// terminal is a shell with its output.
 type terminal struct {
 	input  io.Writer
 	output *bufio.Scanner

@@ -278,7 +278,6 @@ func (c *checks) checkLog(f domain.Fact, e domain.LogEntry) {
 	}
 }
 
-// askedFor returns the Retry-After of an attempt's response.
 func (c *checks) askedFor(endpoint string, b domain.AttemptMade) int64 {
 	for _, s := range c.started[attemptID{deliveryID{endpoint, b.EventID}, b.Number}] {
 		if same(s.result, b.Result) {
@@ -366,7 +365,6 @@ func (c *checks) checkTelling(r kafka.Record, in domain.MatchInput) {
 	c.world.count("tellings: " + string(in.Event.Type))
 }
 
-// noteTelling records which endpoint a fact must notify.
 func (c *checks) noteTelling(f domain.Fact) {
 	if telling := f.Telling(); telling.EndpointID != "" {
 		c.told[telling.EventID] = telling.EndpointID
@@ -505,7 +503,6 @@ func (c *checks) bounds(t *engineTask, endpoint string, perSecond int) {
 	}
 }
 
-// noteEnd records an attempt as seen by its receiver.
 func (c *checks) noteEnd(f *flight) {
 	id := attemptID{deliveryID{f.attempt.EndpointID, f.attempt.EventID}, f.attempt.Number}
 	c.started[id] = append(c.started[id], &sent{f, f.result})
@@ -692,7 +689,6 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 }
 
-// encoded returns the stored form of an answer.
 func encoded(commandID string, bodyHash []byte, a domain.Answer) []byte {
 	r := domain.Result{CommandID: commandID, BodyHash: bodyHash, Answer: a}
 	return schemas.EncodeResult(r).Value

@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// clients are the API's users and the API's connection to the engine.
 type clients struct {
 	world     *World
 	commands  []*issued
@@ -216,7 +215,6 @@ func (c *clients) key() domain.Key {
 	return domain.Key{ID: id, Name: id, Hash: []byte(id), Permissions: domain.Permissions()}
 }
 
-// orderings are assigned to endpoints in turn.
 var orderings = []domain.Ordering{
 	domain.OrderingNone, domain.OrderingWallet, domain.OrderingWallet,
 }
@@ -228,7 +226,6 @@ func (c *clients) ordering(n int) domain.Ordering {
 	return orderings[n%len(orderings)]
 }
 
-// noticesTo returns the endpoint created before the current one, if it exists.
 func (c *clients) noticesTo() string {
 	if !c.world.setup.notices || len(c.endpoints) < 2 {
 		return ""
@@ -290,7 +287,6 @@ func (c *clients) newWatch() (domain.CommandBody, bool) {
 	}}, true
 }
 
-// invoice returns whether the n-th watch is for one payment, and when it expires.
 func (c *clients) invoice(n int) (once bool, expiresAtMillis int64) {
 	if !c.world.setup.invoices {
 		return false, 0

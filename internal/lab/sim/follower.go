@@ -66,7 +66,6 @@ func (r *routine) begin(do func() error) {
 	})
 }
 
-// end cancels the routine wherever it is.
 func (r *routine) end() {
 	if r.stop == nil {
 		return
@@ -167,7 +166,6 @@ func (f *followerProcess) close() {
 	}
 }
 
-// coordinateFollowers simulates the election.
 func (w *World) coordinateFollowers() bool {
 	did := false
 	for _, f := range w.followers {
@@ -203,7 +201,6 @@ func (w *World) coordinateFollowers() bool {
 	return did
 }
 
-// moveLeader revokes the election of a healthy follower.
 func (w *World) moveLeader() bool {
 	f := w.leader
 	if f == nil || !f.works() {
@@ -215,7 +212,6 @@ func (w *World) moveLeader() bool {
 	return true
 }
 
-// endTerm cancels reading wherever it is.
 func (f *followerProcess) endTerm() {
 	f.elected = false
 	f.live.end()
@@ -289,7 +285,6 @@ func (f *followerProcess) work() {
 	}
 }
 
-// config returns the configuration that reading and backfills share.
 func (f *followerProcess) config(r *routine) follower.Config {
 	return follower.Config{
 		Watches:    knownWatches{f.directory, r},
@@ -313,7 +308,6 @@ func (f *followerProcess) follow() {
 	})
 }
 
-// followerLog is the follower's access to the log.
 type followerLog struct {
 	f  *followerProcess
 	r  *routine
@@ -441,7 +435,6 @@ func (l followerLog) Read(
 	return nil
 }
 
-// knownWatches is the follower's view of its directory.
 type knownWatches struct {
 	*directory.Directory
 	r *routine
@@ -470,7 +463,6 @@ func (k knownWatches) ByWallet(wallet string) (all []domain.Watch, err error) {
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}
 
-// fillDirectory makes a process read some rows, possibly several times.
 func (w *World) fillDirectory() bool {
 	did := false
 	for !did || w.chance(goesOn) {

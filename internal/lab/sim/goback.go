@@ -15,7 +15,6 @@ import (
 // accepted, ledgers, and records written to the log. Answers to clients about later facts no longer
 // count.
 
-// timeline is the checkers' fold of the journals.
 type timeline struct {
 	model     *model
 	reference *referenceModel
@@ -24,7 +23,6 @@ type timeline struct {
 	reread    map[string]uint32
 }
 
-// observed are payments observed in former logs.
 type observed struct {
 	ids  map[string]bool
 	logs int // number of former logs included
@@ -249,7 +247,6 @@ func (j *judged) goBack(m *model, cursor uint32, to *Log) {
 	maps.DeleteFunc(j.gone, func(id string, _ bool) bool { return !m.endpoints[id].Deleted() })
 }
 
-// goBack makes clients forget answers about lost facts.
 func (c *clients) goBack(m *model) {
 	for id, cmd := range c.byID {
 		if cmd.answer != nil && !m.tells(id, cmd.answer.Answer) {

@@ -31,7 +31,6 @@ func (w *World) history(id deliveryID) *domain.Remembered {
 	return known
 }
 
-// factsOf returns the facts of a delivery among records below an offset.
 func factsOf(id deliveryID, records []kafka.Record, below int64) (facts []domain.Fact) {
 	for _, r := range records {
 		if r.Offset >= below || r.Header(schemas.HeaderType) == "" {
@@ -45,7 +44,6 @@ func factsOf(id deliveryID, records []kafka.Record, below int64) (facts []domain
 	return facts
 }
 
-// shown returns the row of a delivery after a fact.
 func shown(d domain.Delivery, f domain.Fact) domain.Delivery {
 	switch b := f.Body.(type) {
 	case domain.DeliveryCreated:

@@ -66,7 +66,6 @@ func (j *judged) shownEndpoint(row kafka.Record) {
 	}
 }
 
-// acknowledged records an answer to a client about a watch.
 func (j *judged) acknowledged(w domain.Watch) {
 	i := slices.IndexFunc(j.settings[w.ID],
 		func(s domain.Watch) bool { return s.Revision == w.Revision })
@@ -157,7 +156,6 @@ func (j *judged) may(watchID string, sequence uint32) (settings []domain.Watch, 
 	return j.settings[watchID][from:], certain
 }
 
-// checkRead checks a ledger's matches when its cursor is committed.
 func (c *checks) checkRead(l domain.Ledger) {
 	j := c.judged
 	if j.read[l.Sequence] {

@@ -102,7 +102,6 @@ func (l *Log) count(topic string) int32 {
 	return l.keyed
 }
 
-// offsets returns an offset for each partition of a topic.
 func (l *Log) offsets(topic string, of func(topicPartition) int64) map[int32]int64 {
 	by := make(map[int32]int64)
 	for p := range l.count(topic) {
@@ -115,7 +114,6 @@ func (w *World) partitionOf(aggregate string) int32 {
 	return w.log.partitionOf(schemas.TopicJournal, aggregate)
 }
 
-// partitionOf returns the partition of a key's records.
 func (l *Log) partitionOf(topic, key string) int32 {
 	if l.count(topic) == 1 {
 		return 0
@@ -130,7 +128,6 @@ func (l *Log) write(at topicPartition, r kafka.Record, s *span) kafka.Record {
 	return r
 }
 
-// bounds returns the start and end offsets of a partition.
 func (l *Log) bounds(at topicPartition) (start, end int64) {
 	return l.partitions[at].start, l.end(at)
 }
@@ -220,7 +217,6 @@ func (l *Log) mark(s *span, f fate) {
 	p.spans = kept
 }
 
-// byKey assigns records to partitions by key.
 func (l *Log) byKey(records []kafka.Record) []kafka.Record {
 	for i, r := range records {
 		records[i].Partition = l.partitionOf(r.Topic, string(r.Key))

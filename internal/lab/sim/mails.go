@@ -32,7 +32,6 @@ var mailAnswers = []domain.MailAnswer{
 	domain.MailDeclined,
 }
 
-// handed is a mail that was passed to the server.
 type handed struct {
 	number  int
 	crashes int // crashes of the mailer until then
@@ -61,7 +60,6 @@ func (w *World) crashMailer() bool {
 	return true
 }
 
-// changeMailServer changes the mail server's behaviour.
 func (w *World) changeMailServer() bool {
 	w.mailServer = mailAnswers[w.rnd.IntN(len(mailAnswers))]
 	w.tracef("the mail server now: %s", w.mailServer)
@@ -88,7 +86,6 @@ func (w *World) workMailer() bool {
 	return true
 }
 
-// take takes the next order.
 func (m *mailerProcess) take() bool {
 	for p := range m.world.setup.partitions {
 		records, next := m.world.log.read(topicPartition{schemas.TopicMails, p}, m.next[p], 1)
@@ -143,7 +140,6 @@ func (m *mailerProcess) commit() {
 	m.order, m.answer, m.told = domain.MailOrder{}, "", false
 }
 
-// idle reports whether the mailer has nothing to do.
 func (m *mailerProcess) idle() bool {
 	for p := range m.world.setup.partitions {
 		at := topicPartition{schemas.TopicMails, p}
@@ -299,7 +295,6 @@ func (n *referenceNotice) attempt(
 	return nil
 }
 
-// ordered checks that an order matches the journal.
 func (c *mailChecks) ordered(w *World, r kafka.Record) {
 	o := decode(r, schemas.DecodeMailOrder)
 	n := c.notices[noticeID(o.EndpointID, o.Notice)]
@@ -324,7 +319,6 @@ func (c *mailChecks) rested() bool {
 	return true
 }
 
-// noticeState adds the required entries for the notices of some endpoints to a state.
 func (m *model) noticeState(s map[string]string, ours func(aggregate string) bool) {
 	for id, n := range m.notices {
 		if !n.Exists() || !ours(n.EndpointID) {

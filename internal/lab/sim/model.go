@@ -37,7 +37,6 @@ type model struct {
 
 type deliveryID struct{ endpoint, event string }
 
-// settling is a delivery settled by a fact.
 type settling struct {
 	deliveryID
 	version uint64
@@ -53,7 +52,6 @@ type taken struct {
 // lineID identifies a line of pending deliveries that are sent one after another.
 type lineID struct{ endpoint, wallet string }
 
-// line holds the deliveries in order.
 type line struct {
 	members []domain.Delivery
 	last    uint64 // sequence of the delivery that joined last
@@ -180,7 +178,6 @@ func (m *model) stand(
 	return after
 }
 
-// lineState adds the store's entries for a line.
 func (m *model) lineState(s map[string]string, id lineID, l line) {
 	wallet := id.endpoint + "\x00" + id.wallet
 	for _, member := range l.members {

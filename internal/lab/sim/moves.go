@@ -65,7 +65,6 @@ func (w *World) openSource(log transfer.Log, scratch string) (*transfer.Source, 
 	})
 }
 
-// place fills a new log with a capture of another one.
 func (w *World) place(c *transfer.Copy, partitions int32, scratch, what string) *Log {
 	to := newLog(partitions)
 	to.byClient()

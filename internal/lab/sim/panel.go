@@ -23,7 +23,6 @@ type panel struct {
 	looks []look // in flight
 }
 
-// look is a request to one of the sources, with its future response.
 type look struct {
 	quorum.Look
 	at   int64 // time of the response, by the steady clock
@@ -31,7 +30,6 @@ type look struct {
 	err  error
 }
 
-// sourcesOf returns the source for a follower's routine.
 func (f *followerProcess) sourcesOf(r *routine) follower.Source {
 	one := source{f, r}
 	if !f.world.setup.quorum {
@@ -95,7 +93,6 @@ func (p *panel) dueAt() int64 {
 	return at
 }
 
-// read returns the ledgers of an accepted page.
 func (p *panel) read(page []ledger.Raw) (all []domain.Ledger) {
 	c := p.follower.world.chain
 	for _, l := range page {
@@ -107,7 +104,6 @@ func (p *panel) read(page []ledger.Raw) (all []domain.Ledger) {
 	return all
 }
 
-// answer draws a source's response.
 func (p *panel) answer(asked quorum.Look) look {
 	w := p.follower.world
 	l := look{Look: asked, at: w.steady}

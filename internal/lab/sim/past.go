@@ -29,7 +29,6 @@ func (f *followerProcess) backfill() {
 	})
 }
 
-// newFiller returns the Backfiller of a term.
 func (f *followerProcess) newFiller() *follower.Backfiller {
 	log, cfg := followerLog{f, &f.past, backfillTxn}, f.config(&f.past)
 	cfg.Backfill = follower.BackfillConfig{

@@ -21,7 +21,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// engineProcess is a process with the engine role.
 type engineProcess struct {
 	member
 	world *World
@@ -42,7 +41,6 @@ const drainTimeout = 15 * time.Second
 
 func txnID(partition int32) string { return "engine-" + strconv.Itoa(int(partition)) }
 
-// engineTxns returns the transactional ids of all partitions.
 func engineTxns(partitions int32) (ids []string) {
 	for p := range partitions {
 		ids = append(ids, txnID(p))
@@ -154,7 +152,6 @@ func (e *engineProcess) nextDue() int64 {
 	return max(next, 0)
 }
 
-// assign starts the task of a partition.
 func (e *engineProcess) assign(p int32) {
 	w := e.world
 	w.owners[p] = e
@@ -181,7 +178,6 @@ func (e *engineProcess) drop(t *engineTask) {
 	}
 }
 
-// workEngine makes a task of an engine perform one or more steps.
 func (w *World) workEngine() bool {
 	var ready []*engineTask
 	for _, e := range workers(w.engines) {
@@ -378,7 +374,6 @@ func (e *engineProcess) carried(p int32) map[string]underWay {
 	return under
 }
 
-// recorded removes the outcomes taken by a committed turn.
 func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	for _, o := range taken {
 		e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
@@ -387,7 +382,6 @@ func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 	}
 }
 
-// open returns the task's core, with the state of its process.
 func (t *engineTask) open() *core {
 	e := t.process
 	w := e.world

@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// behaviour is how a receiver responds.
 type behaviour struct {
 	name   string
 	millis int64
@@ -46,7 +45,6 @@ type flight struct {
 	line    string // wallet of the delivery's line when the attempt started
 }
 
-// lives reports whether the process that made the attempt is still alive.
 func (f *flight) lives() bool { return f.task.process.alive && f.task.process.boots == f.boot }
 
 // others reports whether another process has owned the attempt's partition since.
@@ -57,7 +55,6 @@ func (f *flight) others() bool {
 		})
 }
 
-// dispatcher is the engine.Dispatcher of a partition in a process.
 type dispatcher struct {
 	process   *engineProcess
 	partition int32

@@ -311,7 +311,6 @@ func (m *referenceModel) create(
 	return m.goesOn(id, body)
 }
 
-// stand adds a delivery at the end of its wallet's line.
 func (e *referenceEndpoint) stand(d *referenceDelivery, event, wallet string) {
 	if e.lines == nil {
 		e.lines = make(map[string][]string)

@@ -78,7 +78,6 @@ func (l *Log) readUpTo(
 	return records, min(next, to), err
 }
 
-// loseState loses a partition's state on a process while no task has it open.
 func (t *engineTask) loseState() {
 	w := t.process.world
 	if w.fault(0.1) {

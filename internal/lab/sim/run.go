@@ -98,7 +98,6 @@ func describe(p any) string {
 	return fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 }
 
-// mostCalmSteps limits how long a run may take to settle.
 const mostCalmSteps = 40_000
 
 // comeToRest stops all faults, heals the receivers, and continues until everything has settled.
@@ -155,7 +154,6 @@ func (w *World) closeForTheNew() bool {
 	return false
 }
 
-// readRest reads answers from partitions that were not drawn.
 func (w *World) readRest() bool {
 	c := w.clients
 	for p := range w.setup.partitions {
@@ -198,7 +196,6 @@ func (w *World) askRest() bool {
 	return asked || len(disabled) > 0
 }
 
-// rested reports whether nothing more will happen.
 func (w *World) rested() bool {
 	for _, cmd := range w.clients.commands {
 		if w.clients.waits(cmd) {

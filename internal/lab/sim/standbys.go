@@ -245,7 +245,6 @@ func (l *Log) undecided(at topicPartition, from int64) (records []kafka.Record, 
 	return records, open
 }
 
-// folded returns what a process reports about its copies when it joins.
 func (e *engineProcess) folded() map[int32]int64 {
 	by := make(map[int32]int64)
 	for _, s := range e.standbys {
@@ -307,7 +306,6 @@ func (e *engineProcess) owns() (list []int32) {
 	return list
 }
 
-// follow makes a member apply its assignment.
 func (w *World) follow(
 	e *engineProcess, a kafka.Assignment, members []kafka.GroupMember,
 ) (did bool) {

@@ -111,7 +111,6 @@ func (t *engineTask) hasInput() bool {
 	return false
 }
 
-// work performs the core's next action.
 func (t *engineTask) work() {
 	switch {
 	case t.core == nil && t.draining:
@@ -171,7 +170,6 @@ func (t *engineTask) perform() error {
 	return nil
 }
 
-// must checks that the core accepts a report.
 func (t *engineTask) must(err error) {
 	if err != nil {
 		t.process.world.violate("G4: the core of partition %d: %v", t.partition, err)
@@ -226,7 +224,6 @@ func (t *engineTask) readJournal(a task.ReadJournal) error {
 	return nil
 }
 
-// produce writes the records of a commit, undecided.
 func (t *engineTask) produce(a task.Commit) (err error) {
 	w := t.process.world
 	positions := make(map[topicPartition]int64)
@@ -326,7 +323,6 @@ func (t *engineTask) applied() error {
 	return nil
 }
 
-// locateInputs reports the positions of the inputs.
 func (t *engineTask) locateInputs() {
 	w := t.process.world
 	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
@@ -355,7 +351,6 @@ func (t *engineTask) locateInputs() {
 	}
 }
 
-// start makes the core take its first turn.
 func (t *engineTask) start() {
 	t.under = t.process.carried(t.partition)
 	t.must(t.core.Start(t.process.world.moment()))

@@ -171,7 +171,6 @@ func remembers(recent map[uint64]settling, d domain.Delivery) bool {
 	return false
 }
 
-// remembered returns the number of settled deliveries that a partition remembers.
 func (w *World) remembered() int {
 	if w.setup.remembered == 0 {
 		return math.MaxInt
@@ -465,7 +464,6 @@ func (w *World) verifyDirectory(f *followerProcess) {
 	}
 }
 
-// existing iterates over the aggregates that exist.
 func existing[T interface{ Exists() bool }](all map[string]T) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for id, a := range all {

@@ -23,7 +23,6 @@ const (
 	startMillis  = 1_793_500_000_000 // wall clock at the start of a run
 )
 
-// setup holds the settings of a run.
 type setup struct {
 	partitions  int32
 	engines     int
@@ -189,7 +188,6 @@ func (w *World) moment() kafka.Moment {
 // passed returns how far the wall clock has advanced, ignoring setbacks.
 func (w *World) passed() int64 { return w.steady + w.setForward }
 
-// tracef adds a line to the transcript.
 func (w *World) tracef(format string, args ...any) {
 	line := strconv.Itoa(w.step) + " " + strconv.FormatInt(w.steady, 10) + " " +
 		fmt.Sprintf(format, args...)
@@ -206,7 +204,6 @@ func (w *World) note(what, format string, args ...any) {
 	w.tracef(format, args...)
 }
 
-// chance returns true with probability p.
 func (w *World) chance(p float64) bool { return w.rnd.Float64() < p }
 
 func (w *World) fault(p float64) bool {
@@ -295,7 +292,6 @@ func (w *World) draw() draw.Source { return draw.Source{Rand: w.rnd} }
 // mostWaitMillis limits a jump in time. It is slightly longer than the schedule's longest delay.
 const mostWaitMillis = 29 * hourMillis
 
-// passTime lets time pass, usually until something is due.
 func (w *World) passTime() bool {
 	next := w.nextDue()
 	var wait int64
@@ -354,7 +350,6 @@ func (w *World) advance(millis int64) {
 	}
 }
 
-// member is a membership in a consumer group.
 type member struct {
 	alive, paused bool
 	in            bool         // the group has admitted it
@@ -373,7 +368,6 @@ func (m *member) beat(w *World) {
 
 func (m *member) fresh(w *World) bool { return m.acknowledged.Fresh(w.moment()) }
 
-// expelled reports whether the session has expired.
 func (m *member) expelled(w *World) bool {
 	silent := w.steady - m.acknowledged.SteadyMillis
 	return m.in && silent >= kafka.SessionTimeout.Milliseconds()
@@ -387,7 +381,6 @@ func (w *World) jumpClock() bool {
 	return true
 }
 
-// moveClock sets the wall clock forward or back.
 func (w *World) moveClock(jump int64) {
 	w.wallOff += jump
 	w.setForward += max(jump, 0)
@@ -412,7 +405,6 @@ func (w *World) writeMarker() bool {
 	return true
 }
 
-// crashOne kills a working process.
 func crashOne[T interface {
 	works() bool
 	crash()
@@ -425,7 +417,6 @@ func crashOne[T interface {
 	return ok
 }
 
-// crashAll kills everything.
 func (w *World) crashAll() bool {
 	w.note("kills of everything", "everything is killed")
 	w.killEverything()
@@ -458,7 +449,6 @@ func (w *World) processes() (all []process) {
 	return append(all, w.mailer)
 }
 
-// bootSomething starts a process that is down.
 func (w *World) bootSomething() bool {
 	for _, p := range w.processes() {
 		if !p.lives() {

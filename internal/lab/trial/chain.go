@@ -45,7 +45,6 @@ func (c chain) until(ctx context.Context, what string,
 	return fmt.Errorf("trial: %s: %w", what, last)
 }
 
-// latest returns the sequence of the latest closed ledger.
 func (c chain) latest(ctx context.Context) (sequence uint32, err error) {
 	err = c.until(ctx, "asking for the latest ledger", func(rpc *rpcclient.Client, _ runInfo) error {
 		answer, err := rpc.GetLatestLedger(ctx)
@@ -80,7 +79,6 @@ func (c chain) fund(ctx context.Context, address string) error {
 
 type envelope struct{ text, hash string }
 
-// signed builds the next transaction of an account.
 func (c chain) signed(
 	ctx context.Context, from *keypair.Full, memo txnbuild.Memo, ops []txnbuild.Operation,
 ) (e envelope, err error) {
@@ -111,7 +109,6 @@ func (c chain) signed(
 	return e, err
 }
 
-// mine sends a transaction until a ledger contains it.
 func (c chain) mine(
 	ctx context.Context, e envelope,
 ) (got protocol.GetTransactionResponse, err error) {

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// disturb performs an operation on the whole program.
 func (w *worker) disturb(ctx context.Context, op Op) error {
 	if strings.HasPrefix(op.Do, "rebuild") {
 		return w.rebuild(ctx, op)
@@ -113,7 +112,6 @@ func lostClickHouse(err error) bool {
 	return false
 }
 
-// whole waits until the program has rebuilt damaged tables.
 func (w *world) whole(ctx context.Context) error {
 	return w.eventually(ctx, "the history is whole", func() (string, error) {
 		out, err := w.service.command(ctx, "doctor", "--only", "clickhouse")

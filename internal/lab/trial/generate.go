@@ -56,7 +56,6 @@ type generator struct {
 	named     int
 }
 
-// watching holds the names in a watch.
 type watching struct{ wallet, endpoint string }
 
 func (g *generator) add(op Op) {
@@ -174,7 +173,6 @@ func (g *generator) createWatch(account int) Op {
 	return op
 }
 
-// rules draws rules that may expire or have already expired.
 func (g *generator) rules() *draw.Rules {
 	r := g.Rules()
 	if g.One(4) {

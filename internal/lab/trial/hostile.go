@@ -318,7 +318,6 @@ func (w *worker) attackOthers(ctx context.Context, op Op) error {
 	return nil
 }
 
-// attackPaths hides slashes in paths.
 func (w *worker) attackPaths(ctx context.Context, op Op) error {
 	for _, path := range []string{
 		"/v1/endpoints%2F" + w.hostile.endpoint, "/portal/endpoints/x%2Ftest",
@@ -343,7 +342,6 @@ func (w *worker) refused(ctx context.Context, op Op, r request, status int) erro
 	return err
 }
 
-// residentKiB returns a process's resident memory, or 0 if it is unknown.
 func residentKiB(pid int) (kib int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {

@@ -29,7 +29,6 @@ func (b *observed) checkStates() {
 	}
 }
 
-// checkDelivered checks that the last attempt, and a post, got a 2xx response.
 func (b *observed) checkDelivered(id string) {
 	attempts := b.attempts[id]
 	if len(attempts) == 0 || !slices.ContainsFunc(attempts,
@@ -77,7 +76,6 @@ func (b *observed) checkObserved(ctx context.Context) error {
 	return nil
 }
 
-// readsAtMost limits how many events are read individually.
 const readsAtMost = 300
 
 // checkReads compares individual reads with the list, the attempts and the posts.

@@ -22,7 +22,6 @@ type model struct {
 	moved    map[string]string // endpoint that an event has left, by event id
 }
 
-// movedFrom records that an event has left an endpoint.
 func (m *model) movedFrom(eventID, endpointID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +86,6 @@ type version struct {
 	surely   uint32 // a ledger that was closed at the time of the response; 0 if there is none yet
 }
 
-// backfill is a request to read past ledgers.
 type backfill struct {
 	from, to uint32 // to is as far as is certain; 0 if unknown
 	first    int    // latest version at the time of the request
@@ -137,7 +135,6 @@ func (k *watch) later(ledger uint32) []version {
 // orphaned reports whether the watch has no endpoint in this version but was not deleted.
 func (v version) orphaned() bool { return v.gone && v.endpoint != nil }
 
-// verdict is a version's result for a payment.
 type verdict struct {
 	kind     string // type of the event, or ""
 	label    string

@@ -61,7 +61,6 @@ const attemptsQuery = `SELECT event_id, endpoint_id, number, run,
 	toString(state) AS state
 	FROM attempts FINAL ORDER BY event_id, number`
 
-// observe reads everything that can be observed.
 func (w *world) observe(ctx context.Context) (*observed, error) {
 	b := &observed{
 		world:    w,

@@ -95,7 +95,6 @@ func withoutRequest(body []byte) string {
 	return string(text)
 }
 
-// expect checks that the status is an allowed one.
 func (w *worker) expect(op Op, a answer, statuses ...int) bool {
 	for _, status := range statuses {
 		if a.status == status {

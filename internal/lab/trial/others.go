@@ -60,7 +60,6 @@ func (w *world) events(ctx context.Context, key string, filter url.Values, page 
 	return events, err
 }
 
-// resend resends any event, or one whose delivery was cancelled.
 func (w *worker) resend(ctx context.Context, op Op, once string) error {
 	var filter url.Values
 	if op.Mode == "cancelled" {

@@ -23,7 +23,6 @@ type Payment struct {
 	Muxed      *uint64
 }
 
-// pay executes a payment operation and adds its payments to the model.
 func (w *world) pay(ctx context.Context, op Op) error {
 	p, payer, to := op.Pay, w.payers[op.Pay.Payer], w.walletOf(op.Wallet).Address()
 	destination := to

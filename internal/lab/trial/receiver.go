@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// post is a request to a receiver.
 type post struct {
 	n         int
 	endpoint  string // slot

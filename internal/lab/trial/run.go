@@ -31,7 +31,6 @@ type Report struct {
 	Took                   time.Duration
 }
 
-// runTime limits a run.
 const runTime = 20 * time.Minute
 
 // Run runs a script on a fresh data folder and compares the outcome with the model. An error is a
@@ -100,7 +99,6 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 	return errors.Join(w.resetNetwork(ctx), w.calm(ctx), w.check(ctx))
 }
 
-// workAll runs all lanes concurrently.
 func (w *world) workAll(ctx context.Context, ops []Op) {
 	lanes := map[string][]Op{}
 	for _, op := range ops {
@@ -200,10 +198,8 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 // changing are fields that change over time or with each read.
 var changing = []string{"lastUsedAt", "health", "healthUnavailable"}
 
-// readsInSnapshot limits how many of an account's events are read individually.
 const readsInSnapshot = 25
 
-// read adds the response of an individual read.
 func (s snapshot) read(ctx context.Context, w *world, a *account, path string) error {
 	got, err := w.call(ctx, request{method: "GET", path: path, key: a.key})
 	s[path] = []string{string(got.body)}

@@ -135,7 +135,6 @@ func lies(seed uint64) string {
 
 func (s *service) holdFile() string { return s.dir + "-hold" }
 
-// start starts the program and waits until it is ready.
 func (s *service) start(ctx context.Context) error {
 	cmd := exec.Command(s.bin, s.args...) // #nosec G204 -- the program under trial
 	cmd.Stdout, cmd.Stderr = s.output, s.output
@@ -220,7 +219,6 @@ func (s *service) down() {
 	s.downs = append(s.downs, span{from: time.Now()})
 }
 
-// kill kills the program.
 func (s *service) kill() error {
 	s.down()
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -249,7 +247,6 @@ func workedFor(d time.Duration, until time.Time, pauses []span) time.Time {
 	return from
 }
 
-// stop stops the program gracefully.
 func (s *service) stop() error {
 	s.down()
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -301,7 +298,6 @@ func (s *service) hold(ctx context.Context, point string, length time.Duration) 
 	return false
 }
 
-// command runs another command of the program on its data folder.
 func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()

@@ -77,7 +77,6 @@ func (w *worker) onWatch(ctx context.Context, op Op, once string) error {
 	return w.backfill(ctx, op, once, k)
 }
 
-// watchView is a watch in the API's format.
 type watchView struct {
 	ID       string `json:"id"`
 	Backfill *struct {
@@ -222,7 +221,6 @@ func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err err
 	return got, err
 }
 
-// expiry returns when a watch with these rules expires, or nil if it never does.
 func (w *world) expiry(r draw.Rules) *time.Time {
 	if r.Expires == 0 {
 		return nil
@@ -237,7 +235,6 @@ func decimal(stroops int64) string {
 	return fmt.Sprintf("%d.%07d", stroops/draw.StroopsPerUnit, stroops%draw.StroopsPerUnit)
 }
 
-// body returns rules in the API's format.
 func (w *world) body(r draw.Rules) map[string]any {
 	senders := []string{}
 	for _, payer := range r.Senders {

@@ -68,7 +68,6 @@ type Violation struct {
 
 func (v Violation) String() string { return v.Rule + ": " + v.Text }
 
-// maxViolations limits the reported violations of a run.
 const maxViolations = 40
 
 func (w *world) violate(rule, format string, args ...any) {
@@ -129,7 +128,6 @@ func (w *world) close() {
 	_ = w.transcript.Close()
 }
 
-// setUp starts the program and creates accounts, wallets and payers.
 func (w *world) setUp(ctx context.Context) error {
 	if err := errors.Join(w.follow(ctx), w.service.start(ctx)); err != nil {
 		return err
@@ -234,7 +232,6 @@ func (w *world) readLedger(ctx context.Context) uint32 {
 	return w.newestRead(0)
 }
 
-// operatorsGet gets a page from the operators' listener.
 func (w *world) operatorsGet(ctx context.Context, path string) (a answer, err error) {
 	info, err := w.service.await(ctx)
 	if err != nil {

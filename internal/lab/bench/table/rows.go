@@ -12,7 +12,6 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// row is one benchmark in latest.json, with its main figure.
 type row struct {
 	Line string `json:"line"`
 	figure
@@ -219,7 +218,6 @@ func (f *figure) nextTo(floors, values []float64) {
 	f.Floor, f.Ratio = &floor, &ratio
 }
 
-// judge compares the median with its aim.
 func (f *figure) judge(name string) {
 	at := slices.IndexFunc(aims, func(a aim) bool {
 		return a.line.MatchString(name) && regexp.MustCompile("^"+a.unit+"$").MatchString(f.Unit)
