@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// fill posts the form of a page with fields of its own; a field may be there several times.
+// fill posts a page's form with the given fields, which may have several values.
 func (d *desk) fill(page, action string, fields url.Values) sheet {
 	d.t.Helper()
 	form := d.get(page).form(d.t, action)
@@ -23,7 +23,7 @@ func (d *desk) fill(page, action string, fields url.Values) sheet {
 	return d.do("POST", action, form)
 }
 
-// shows fails for what a page lacks.
+// shows checks that the page contains the texts.
 func (s sheet) shows(t testing.TB, status int, texts ...string) {
 	t.Helper()
 	page := html.UnescapeString(s.text)
@@ -37,8 +37,8 @@ func (s sheet) shows(t testing.TB, status int, texts ...string) {
 
 var shownSecret = regexp.MustCompile(`id="secret"[^>]*>(whsec_[^<]+)<`)
 
-// TestConsoleMakesAndChangesEndpoints: errors are next to their fields with no input lost, and a
-// secret is only on the page that answers its creation.
+// TestConsoleMakesAndChangesEndpoints: errors appear next to their fields, no input is lost, and a
+// secret is only shown on the page after its creation.
 func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
@@ -103,8 +103,8 @@ func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysWhichHeadersStay: a form that moves the URL to another host leaves the headers
-// behind, and the page that follows says so.
+// TestConsoleSaysWhichHeadersStay: if a form moves the URL to another host, headers are removed,
+// and the next page says so.
 func TestConsoleSaysWhichHeadersStay(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -191,7 +191,7 @@ func TestConsoleMakesAndChangesWatches(t *testing.T) {
 	}
 }
 
-// TestConsoleFormsAreForThoseWhoMayWrite, and say so to others.
+// TestConsoleFormsAreForThoseWhoMayWrite: other keys see an explanation instead.
 func TestConsoleFormsAreForThoseWhoMayWrite(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -216,7 +216,7 @@ func TestConsoleFormsAreForThoseWhoMayWrite(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysWhetherAPaymentWouldMatch by the API's own answer.
+// TestConsoleSaysWhetherAPaymentWouldMatch uses the API's own response.
 func TestConsoleSaysWhetherAPaymentWouldMatch(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -230,7 +230,7 @@ func TestConsoleSaysWhetherAPaymentWouldMatch(t *testing.T) {
 	d.get(page+"?amount=x&asset=").shows(t, 200, `id="amount-fault"`, `id="asset-fault"`, `value="x"`)
 }
 
-// TestConsoleShowsAStatement, and what is unexplained before all else.
+// TestConsoleShowsAStatement: unexplained changes come first.
 func TestConsoleShowsAStatement(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// atDesk signs in to the account of the clinic.
+// atDesk signs in to the clinic's account.
 func atDesk(
 	t *testing.T,
 ) (w *world, d *desk, apiKey string, endpoints map[domain.HealthState]string) {
@@ -23,8 +23,8 @@ func atDesk(
 	return w, d, apiKey, endpoints
 }
 
-// TestConsoleSaysWhichEndpointsAreDown: in a word and worst first, on the overview and in the list;
-// the success is of attempts, and of all of them.
+// TestConsoleSaysWhichEndpointsAreDown: in a word and worst first, on the overview and in the list.
+// The success rate covers all attempts.
 func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 	w, d, _, endpoints := atDesk(t)
 	for _, page := range []string{"/console", "/console/endpoints"} {
@@ -80,7 +80,7 @@ func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 	}
 }
 
-// TestConsoleHealthPagesFollowChanges: an attempt changes what the open pages show.
+// TestConsoleHealthPagesFollowChanges: an attempt updates the open pages.
 func TestConsoleHealthPagesFollowChanges(t *testing.T) {
 	w, d, _, endpoints := atDesk(t)
 	streams := make(map[string]*bufio.Reader)
@@ -105,7 +105,8 @@ func TestConsoleHealthPagesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestConsoleSendsNowWhatIsPending: one event, and all of an endpoint with their number first.
+// TestConsoleSendsNowWhatIsPending: a single event, and all of an endpoint's after showing their
+// number.
 func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 	w, d, k, endpoints := atDesk(t)
 	e := endpoints["down"]
@@ -149,7 +150,7 @@ func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 	if text := d.open(pending); !strings.Contains(text, "There is nothing to send.") {
 		t.Errorf("%s", text)
 	}
-	for id, r := range w.history { // the attempts that were made stay
+	for id, r := range w.history { // attempts already made are kept
 		if r.record.EndpointID == e && len(r.record.Attempts) == 0 {
 			t.Errorf("%s has lost its attempts", id)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// The page of a history has each change, and the state after the fact that is chosen; without
-// script, by links.
+// The page of a history shows each change and the state after the selected fact. Facts are selected
+// by links, without scripts.
 func TestConsoleShowsAHistory(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -42,7 +42,7 @@ func TestConsoleShowsAHistory(t *testing.T) {
 	has(d.get(page).text, "The watch was deleted", "deletedAt")
 }
 
-// An event's page leads to its history, whose facts are in words.
+// An event's page links to its history, which describes facts in words.
 func TestConsoleShowsAnEventsHistory(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
@@ -58,8 +58,8 @@ func TestConsoleShowsAnEventsHistory(t *testing.T) {
 	}
 }
 
-// Each fact of an event that was handed over can be chosen, though its versions count for each
-// endpoint.
+// Each fact of an event that was handed over can be selected, although each endpoint counts
+// versions separately.
 func TestConsoleChoosesOneFactOfAHandedOverEvent(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)

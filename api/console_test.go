@@ -26,7 +26,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// desk is a person's browser at the console of a world.
+// desk is a browser at the console of a world.
 type desk struct {
 	t       testing.TB
 	world   *world
@@ -60,7 +60,7 @@ func newConsole(
 	return c
 }
 
-// newDesk opens a browser, which follows no redirect by itself.
+// newDesk opens a browser that doesn't follow redirects.
 func newDesk(t testing.TB, w *world, change ...func(*console.Config)) *desk {
 	c := newConsole(t, w, change...)
 	server := httptest.NewServer(c.Mount(w.api))
@@ -82,7 +82,7 @@ func newBrowser(t testing.TB) *http.Client {
 	}
 }
 
-// sheet is a page as a browser got it.
+// sheet is a page as received by a browser.
 type sheet struct {
 	*http.Response
 	text string
@@ -114,7 +114,7 @@ func (d *desk) do(method, path string, form url.Values, header ...string) sheet 
 
 func (d *desk) get(path string) sheet { d.t.Helper(); return d.do("GET", path, nil) }
 
-// open gets a page that must be there.
+// open gets a page that must exist.
 func (d *desk) open(path string) string {
 	d.t.Helper()
 	s := d.get(path)
@@ -126,7 +126,7 @@ func (d *desk) open(path string) string {
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
 
-// form are the hidden fields of the form that posts to an address.
+// form returns the hidden fields of the form that posts to an action.
 func (s sheet) form(t testing.TB, action string) url.Values {
 	t.Helper()
 	_, rest, found := strings.Cut(s.text, ` method="post" action="`+action+`">`)
@@ -141,7 +141,7 @@ func (s sheet) form(t testing.TB, action string) url.Values {
 	return form
 }
 
-// press posts the form of a page, with fields of its own.
+// press posts a page's form with additional fields.
 func (d *desk) press(page, action string, fields ...string) sheet {
 	d.t.Helper()
 	form := d.get(page).form(d.t, action)
@@ -156,7 +156,7 @@ func (d *desk) signIn(apiKey string) sheet {
 	return d.press("/console/sign-in", "/console/sign-in", "key", apiKey)
 }
 
-// signedIn is a browser that is signed in with a new key of the account a.
+// signedIn returns a browser that is signed in with a new key of account a.
 func signedIn(
 	t testing.TB, w *world, permissions ...domain.Permission,
 ) (d *desk, apiKey string) {
@@ -213,7 +213,8 @@ func sessionCookie(t testing.TB, s sheet) *http.Cookie {
 	return nil
 }
 
-// TestConsoleCookiesBehindTLS: a proxy that ends TLS says so, and the cookie is the host's alone.
+// TestConsoleCookiesBehindTLS: a proxy that terminates TLS reports this in a header, and only this
+// host can set the cookie.
 func TestConsoleCookiesBehindTLS(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionRead)
@@ -222,7 +223,8 @@ func TestConsoleCookiesBehindTLS(t *testing.T) {
 	s := d.do("GET", "/console/sign-in", nil, tls...)
 	form := s.form(t, "/console/sign-in")
 	form.Set("key", k)
-	// the browser keeps no cookie of TLS for this test's plain server, so it is sent by hand
+	// The browser doesn't send cookies for TLS to this test's plain server, so they are sent
+	// explicitly.
 	s = d.do("POST", "/console/sign-in", form, append(tls, "Cookie", s.Header.Get("Set-Cookie"))...)
 	if s.StatusCode != http.StatusSeeOther {
 		t.Fatalf("%d %s", s.StatusCode, s.text)
@@ -287,8 +289,8 @@ func TestConsoleSessionsEnd(t *testing.T) {
 	})
 }
 
-// TestConsoleSessionsEndForACopyToo: who has a copy of the cookie is out as well, at every node,
-// after a sign-out, after a time without a person, and when the key is rolled.
+// TestConsoleSessionsEndForACopyToo: a copy of the cookie stops working as well, at every node,
+// after a sign-out, when the session is idle, and when the key is rolled.
 func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 	copied := func(w *world) (d, thief, elsewhere *desk, k string) {
 		d, k = signedIn(t, w, domain.Permissions()...)
@@ -320,7 +322,7 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 		d.press("/console", "/console/sign-out")
 		isOut(thief)
 		isOut(elsewhere)
-		d.signIn(k) // the key is good, and another session
+		d.signIn(k) // the key is valid, and this is another session
 		d.open("/console")
 	})
 	t.Run("signed out, and the others do not know", func(t *testing.T) {
@@ -361,13 +363,13 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 			!strings.Contains(s.text, "rolled") {
 			t.Errorf("%d %s", s.StatusCode, s.text)
 		}
-		wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200) // until its grace is over
+		wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200) // until its grace period is over
 	})
 	t.Run("what is remembered ends", func(t *testing.T) {
 		w := newWorld(t)
 		d, _, _, k := copied(w)
 		d.press("/console", "/console/sign-out")
-		if len(w.used) != 2 { // with the key's own use
+		if len(w.used) != 2 { // with the use of the key itself
 			t.Errorf("%v", w.used)
 		}
 		w.now = w.now.Add(9 * time.Hour)
@@ -379,8 +381,8 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 	})
 }
 
-// TestConsoleNodesShareSessions: another node opens the session, one of another deployment does
-// not, and a sealed text of one kind is no other kind.
+// TestConsoleNodesShareSessions: another node accepts the session, another deployment doesn't, and
+// a text that was sealed for one purpose isn't accepted for another.
 func TestConsoleNodesShareSessions(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.PermissionRead)
@@ -481,8 +483,8 @@ func TestConsoleRefusesForgedForms(t *testing.T) {
 	}
 }
 
-// TestConsoleComesAgainFromItself: a session's cookie is left out when another site's page links
-// here, so the browser is asked to come again, and nothing of its session is lost.
+// TestConsoleComesAgainFromItself: browsers don't send the session's cookie when another site's
+// page links to the console. The browser must then come again, without losing the session.
 func TestConsoleComesAgainFromItself(t *testing.T) {
 	d := newDesk(t, newWorld(t))
 	s := d.do("GET", "/console/events?memo=%22%3E%3Cscript%3E", nil, "Sec-Fetch-Site", "cross-site")
@@ -507,8 +509,7 @@ func TestConsoleGoesOnToItsOwnPagesOnly(t *testing.T) {
 	}
 }
 
-// TestConsolePagesAreClosed: a page loads and runs nothing but the console's own files, and its
-// files are there.
+// TestConsolePagesAreClosed: a page only loads and runs the console's own files, and these exist.
 func TestConsolePagesAreClosed(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -550,7 +551,7 @@ func TestConsolePagesAreClosed(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsWhatOthersWroteAsText: labels, descriptions, memos and answers are text.
+// TestConsoleShowsWhatOthersWroteAsText: labels, descriptions, memos and responses are escaped.
 func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	const hostile = `</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>"'`
 	w := newWorld(t)
@@ -594,8 +595,8 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsInvisibleCharacters: those that reverse a text or hide in it are shown by their
-// escapes, and a form keeps them, so that saving another field does not change them.
+// TestConsoleShowsInvisibleCharacters: characters that reverse or hide text are shown as escapes.
+// Forms keep them, so that saving another field doesn't change them.
 func TestConsoleShowsInvisibleCharacters(t *testing.T) {
 	const hidden = "\u009b2J\u202egpj\u2066\u200b\U000e0041\u2028"
 	w := newWorld(t)
@@ -633,7 +634,7 @@ func TestConsoleShowsInvisibleCharacters(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysHowManyOneReplayQueues where more failed than one replay queues.
+// TestConsoleSaysHowManyOneReplayQueues: more deliveries have failed than one replay queues.
 func TestConsoleSaysHowManyOneReplayQueues(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -651,8 +652,8 @@ func TestConsoleSaysHowManyOneReplayQueues(t *testing.T) {
 	}
 }
 
-// TestConsoleLeavesOutWhatAKeyMayNot: a button is for who may press it, and the API refuses who
-// presses it all the same.
+// TestConsoleLeavesOutWhatAKeyMayNot: buttons are only shown to keys that may use them, and the API
+// rejects the request anyway.
 func TestConsoleLeavesOutWhatAKeyMayNot(t *testing.T) {
 	w := newWorld(t)
 	e := w.newEndpoint(w.newKey(account("a"), domain.Permissions()...))
@@ -705,7 +706,7 @@ func TestConsoleShowsNothingOfOtherAccounts(t *testing.T) {
 	}
 }
 
-// TestConsoleDoesWhatItsButtonsSay, and once, however often a form is sent.
+// TestConsoleDoesWhatItsButtonsSay: once, even if a form is submitted several times.
 func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -720,7 +721,7 @@ func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 	if text := d.open(to); !strings.Contains(text, "HTTP 204") {
 		t.Errorf("the test's event: %s", text)
 	}
-	for id, test := range w.history { // a replay leaves tests out, so it does not count them
+	for id, test := range w.history { // a replay doesn't include tests, so it doesn't count them
 		test.record.State = domain.StateFailed
 		w.history[id] = test
 	}
@@ -756,7 +757,7 @@ func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsAnEventAsItIsSent: the body byte for byte, and the headers that sign it.
+// TestConsoleShowsAnEventAsItIsSent: the body byte for byte, and the signed headers.
 func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -771,9 +772,9 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
 		"no complete response in time", "connect: timed out <b>", "12.5000000 XLM",
 		`--data-raw '` + string(event.Body) + `'`,
-		// the ladder: one attempt was made, nine are left of ten
+		// Of ten attempts, one was made and nine are left.
 		"if that fails too, about 24 h later", "<strong>10</strong>",
-		// the check of the signature
+		// The verification of the signature.
 		signedDigest(w, event.Body), "the newest secret",
 	} {
 		if !strings.Contains(html.UnescapeString(text), want) {
@@ -782,7 +783,8 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	}
 }
 
-// TestConsoleGivesTheReceipt of the API, byte for byte, or says why there is no receipt.
+// TestConsoleGivesTheReceipt: byte for byte as the API returns it, or an explanation why there is
+// none.
 func TestConsoleGivesTheReceipt(t *testing.T) {
 	keys := newSigningKeys(t)
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
@@ -793,7 +795,7 @@ func TestConsoleGivesTheReceipt(t *testing.T) {
 	if text := d.open("/console/events/" + event.ID); !strings.Contains(text, `href="`+path+`"`) {
 		t.Errorf("no link to the receipt in %s", text)
 	}
-	none := d.get(path) // attempts of before there was a log
+	none := d.get(path) // attempts from before there was a log
 	if none.StatusCode != http.StatusNotFound || !strings.Contains(none.text, "is in a log") ||
 		!strings.Contains(none.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("without a log: %d %s", none.StatusCode, none.text)
@@ -852,12 +854,12 @@ func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
 	}
 }
 
-// signedDigest names what is signed at the world's time.
+// signedDigest returns the digest of the content signed at the world's time.
 func signedDigest(w *world, body []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d.%s", w.now.Unix(), body)))
 }
 
-// TestConsoleNamesEntriesOfASignature while two secrets are valid, and of Standard Webhooks.
+// TestConsoleNamesEntriesOfASignature: while two secrets are valid, and with Standard Webhooks.
 func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -944,7 +946,7 @@ func TestConsoleSaysWhichFilterIsNotValid(t *testing.T) {
 
 var liveAddress = regexp.MustCompile(`data-live="([^"]+)"`)
 
-// follow opens the stream that a page names.
+// follow opens a page's event stream.
 func (d *desk) follow(page string) *bufio.Reader {
 	d.t.Helper()
 	found := liveAddress.FindStringSubmatch(d.open(page))
@@ -963,8 +965,8 @@ func (d *desk) follow(page string) *bufio.Reader {
 	return bufio.NewReader(stream.Body)
 }
 
-// TestConsolePagesFollowChanges: a stream sends nothing while a page is up to date, and once that
-// it has changed, without details; and ends with the server.
+// TestConsolePagesFollowChanges: a stream sends nothing while a page is up to date, and then
+// reports once that it has changed, without details. It ends with the server.
 func TestConsolePagesFollowChanges(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -997,7 +999,7 @@ func TestConsolePagesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestConsoleStreamsEndWithTheirSession: and are not opened without one.
+// TestConsoleStreamsEndWithTheirSession: without a session, no stream is opened.
 func TestConsoleStreamsEndWithTheirSession(t *testing.T) {
 	w := newWorld(t)
 	if s := newDesk(t, w).get("/console/events/live"); s.StatusCode != http.StatusSeeOther {
@@ -1014,7 +1016,8 @@ func TestConsoleStreamsEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// TestConsoleFollowsSoManyPagesAtOnce: one more is told to stay away, and an ended one makes room.
+// TestConsoleFollowsSoManyPagesAtOnce: a page over the limit is told not to reconnect, and an ended
+// stream makes room.
 func TestConsoleFollowsSoManyPagesAtOnce(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.PermissionRead)
@@ -1030,8 +1033,8 @@ func TestConsoleFollowsSoManyPagesAtOnce(t *testing.T) {
 	})
 }
 
-// TestConsoleShowsWatchesThatAreOver: in the list and on their pages, with when they expire and
-// what has fulfilled them.
+// TestConsoleShowsWatchesThatAreOver: in the list and on their pages, with their expiry and the
+// payment that fulfilled them.
 func TestConsoleShowsWatchesThatAreOver(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)

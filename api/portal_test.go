@@ -17,17 +17,17 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// asPortal makes a console the portal.
+// asPortal turns a console into the portal.
 func asPortal(c *console.Config) { c.Portal = linkSigner() }
 
-// portalPath is the address of a new link of a key.
+// portalPath returns the path of a new link of a key.
 func (w *world) portalPath(apiKey, body string) string {
 	w.t.Helper()
 	made := wantStatus(w.t, w.call("POST", "/v1/portal-links", apiKey, body), 200)
 	return in(w.t, made.body, "path").(string)
 }
 
-// atThePortal is a browser that has followed a link of a new key of the account a.
+// atThePortal returns a browser that has followed a link of a new key of account a.
 func atThePortal(t testing.TB, w *world, body string) (d *desk, apiKey string) {
 	t.Helper()
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -50,8 +50,8 @@ func portalCookie(t testing.TB, s sheet) *http.Cookie {
 	return nil
 }
 
-// TestPortalShowsWhatItsLinkGives: the pages of the console for one account, at a path of their
-// own, with the buttons that the link gives; also when the link is followed again.
+// TestPortalShowsWhatItsLinkGives: the console's pages for one account at the portal's own path,
+// with the buttons that the link permits, even if the link is followed again.
 func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
@@ -81,14 +81,14 @@ func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 			t.Errorf("%s: %d", none, s.StatusCode)
 		}
 	}
-	// what the buttons do
+	// The actions of the buttons.
 	page := "/portal/endpoints/" + e
 	if s := d.press(page, page+"/disable"); s.StatusCode != http.StatusSeeOther ||
 		s.Header.Get("Location") != page+"?done=disabled" ||
 		w.endpoints[e].Status != domain.StatusDisabled {
 		t.Errorf("%d %s", s.StatusCode, s.text)
 	}
-	// what no button does, the API refuses
+	// The API rejects actions without a button.
 	form := d.get(page).form(t, page+"/enable")
 	form.Set("confirm", "https://shop.example")
 	if s := d.do("POST", page+"/delete", form); s.StatusCode == http.StatusSeeOther {
@@ -105,7 +105,7 @@ func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	}
 }
 
-// TestPortalIsNoConsole: neither takes the other's session, and a key opens no portal.
+// TestPortalIsNoConsole: neither accepts the other's session, and a key doesn't open the portal.
 func TestPortalIsNoConsole(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -125,8 +125,8 @@ func TestPortalIsNoConsole(t *testing.T) {
 	}
 }
 
-// TestPortalFollowsFewPagesOfOneEndpoint: one merchant's pages, in whichever browser, leave room
-// for those of others who share the account.
+// TestPortalFollowsFewPagesOfOneEndpoint: one merchant's pages, in any number of browsers, leave
+// room for other merchants who share the account.
 func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
 	two := newTwoEndpoints(t)
 	d := newDesk(t, two.w, asPortal)
@@ -151,8 +151,8 @@ func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
 	})
 }
 
-// TestPortalEndsWhenIdle: after 15 minutes without a person, as the console does, for the holder of
-// a copied cookie too. Pages that a person opens meanwhile keep it open until the link ends.
+// TestPortalEndsWhenIdle: after 15 minutes without user activity, as in the console, even for a
+// copied cookie. Pages that a user opens keep it open until the link expires.
 func TestPortalEndsWhenIdle(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)
@@ -168,11 +168,12 @@ func TestPortalEndsWhenIdle(t *testing.T) {
 	}
 }
 
-// TestPortalEnds: with its link's time, with the key that made the link, and at once also in a page
-// that follows changes. A link opens it for ten minutes, however often. None of it is a 401, which
-// the server delays as a guess of a key, by address: behind a proxy, all merchants have one.
+// TestPortalEnds: when its link expires and when the link's key ends, immediately even for a page
+// that follows changes. A link can be opened any number of times within ten minutes. No response is
+// a 401, which the server treats as a guessed key and delays by address: behind a proxy, all
+// merchants share one.
 func TestPortalEnds(t *testing.T) {
-	var clock atomic.Int64 // streams look at it meanwhile
+	var clock atomic.Int64 // streams read it concurrently
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	clock.Store(start.UnixNano())
 	w := newWorld(t, withLinks, func(c *api.Config) {
@@ -184,7 +185,7 @@ func TestPortalEnds(t *testing.T) {
 	d, k := atThePortal(t, w, `{"permissions":["read"],"expiresInSeconds":1200}`)
 	path := w.portalPath(k, `{"permissions":["read"],"expiresInSeconds":1200}`)
 	pass(10*time.Minute - time.Second)
-	d.open("/portal/events") // it is not idle when it ends
+	d.open("/portal/events") // it isn't idle when it ends
 	for range 2 {
 		portalCookie(t, newDesk(t, w, asPortal).get(path))
 	}
@@ -201,7 +202,7 @@ func TestPortalEnds(t *testing.T) {
 	}
 	for _, path := range []string{"/portal", "/portal/events", "/portal/events/live"} {
 		s := d.do("GET", path, nil, "Sec-Fetch-Site", "cross-site")
-		// not a page that reloads itself, which would continue forever
+		// Not a page that reloads itself, which would continue forever.
 		if s.StatusCode != http.StatusForbidden || strings.Contains(s.text, "http-equiv") {
 			t.Errorf("%s: %d %s", path, s.StatusCode, s.text)
 		}
@@ -223,7 +224,7 @@ func TestPortalEnds(t *testing.T) {
 	}
 }
 
-// TestPortalSignsOutACopyToo: what is closed at one node is closed at all of them.
+// TestPortalSignsOutACopyToo: signing out at one node signs out at all of them.
 func TestPortalSignsOutACopyToo(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)
@@ -245,8 +246,8 @@ func TestPortalSignsOutACopyToo(t *testing.T) {
 	}
 }
 
-// TestPortalFrames: the operator says who may frame the portal, nobody by default; the console
-// nobody may frame, ever. The cookie goes into a frame of another site only where there may be one.
+// TestPortalFrames: the operator configures who may frame the portal; by default nobody may. Nobody
+// may ever frame the console. Frames of other sites only get the cookie if framing is allowed.
 func TestPortalFrames(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead)
@@ -257,7 +258,7 @@ func TestPortalFrames(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		change func(*console.Config)
-		host   string // empty: 127.0.0.1
+		host   string // default: 127.0.0.1
 		tls    bool
 
 		ancestors string
@@ -322,7 +323,7 @@ func TestPortalFrames(t *testing.T) {
 				!strings.HasSuffix(policy, "; frame-ancestors "+c.ancestors) {
 				t.Errorf("%s", policy)
 			}
-			// nothing tells the link's address on
+			// Nothing passes on the link's URL.
 			if s.Header.Get("Referrer-Policy") != "no-referrer" ||
 				s.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%v", s.Header)
@@ -335,7 +336,7 @@ func TestPortalFrames(t *testing.T) {
 	}
 }
 
-// TestPortalRefusesForgedForms: also where its cookie comes along from another site.
+// TestPortalRefusesForgedForms: even if another site's request includes the cookie.
 func TestPortalRefusesForgedForms(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
@@ -353,8 +354,8 @@ func TestPortalRefusesForgedForms(t *testing.T) {
 	}
 }
 
-// TestPortalKeepsTheAccountThatIsOpen: a page of another site, which can send a browser to a link
-// of an account of its own, replaces no session with it. The person closes the one that is open.
+// TestPortalKeepsTheAccountThatIsOpen: another site's page can send a browser to a link of its own
+// account, but that doesn't replace an open session. The user must end that session first.
 func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	w := newWorld(t, withLinks)
 	const may = `{"permissions":["read","write"]}`
@@ -366,14 +367,14 @@ func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 		!strings.Contains(s.text, account("a")) || !strings.Contains(s.text, account("b")) {
 		t.Errorf("%d %v %s", s.StatusCode, s.Cookies(), s.text)
 	}
-	// The form is sent with an Origin, and neither it nor the page tells the link on.
+	// The form is sent with an Origin, and neither the form nor the page passes on the link.
 	if s.Header.Get("Referrer-Policy") != "strict-origin" || strings.Contains(s.text, link[:24]) {
 		t.Errorf("%v %s", s.Header, s.text)
 	}
 	if text := d.open("/portal"); !strings.Contains(text, account("a")) {
 		t.Errorf("the portal is another account's: %s", text)
 	}
-	// A new link of the same account is followed, with what it gives.
+	// A new link of the same account is followed, with its permissions.
 	if s := d.get(w.portalPath(k, may)); s.StatusCode != http.StatusSeeOther {
 		t.Errorf("another link of the account: %d", s.StatusCode)
 	}
@@ -385,7 +386,7 @@ func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	if text := d.open("/portal"); !strings.Contains(text, account("b")) {
 		t.Errorf("closed, the link does not open: %s", text)
 	}
-	// What is open no more, as its key is revoked, stands in no link's way.
+	// A session that is no longer valid, because its key was revoked, doesn't block a link.
 	w.mu.Lock()
 	b := w.accounts[account("b")]
 	b.Keys = nil
@@ -394,8 +395,8 @@ func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	portalCookie(t, d.get(w.portalPath(k, may)))
 }
 
-// TestPortalOpensALittleLater: what the API cannot answer now ends no link, and the page says when
-// and how to try the same address again, without the link in it.
+// TestPortalOpensALittleLater: if the API is temporarily unavailable, the link stays valid. The
+// page says when and how to try the same URL again, and doesn't contain the link.
 func TestPortalOpensALittleLater(t *testing.T) {
 	w := newWorld(t, withLinks, func(c *api.Config) {
 		c.RateLimit = api.RateLimit{PerSecond: 1, Burst: 1}
@@ -423,7 +424,7 @@ func TestPortalOpensALittleLater(t *testing.T) {
 	portalCookie(t, d.get(path))
 }
 
-// TestPortalSaysNoLink: neither a page nor the log has a link or what it is exchanged for.
+// TestPortalSaysNoLink: neither a page nor the log contains a link or its credential.
 func TestPortalSaysNoLink(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead)

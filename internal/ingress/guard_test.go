@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
-// request is a client's request: the method and some headers.
+// request is a request's method and headers.
 type request map[string]string
 
 func answer(t *testing.T, c ingress.Guard, in request) *httptest.ResponseRecorder {
@@ -340,8 +340,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 	}
 }
 
-// A path that two parts may read differently reaches no handler: not as an encoded slash that a
-// router takes as a part of an id and the next one as a slash.
+// A path that two components may interpret differently doesn't reach a handler, for example an
+// encoded slash that one router takes as part of an id and the next one as a slash.
 func TestNoPathIsReadInTwoWays(t *testing.T) {
 	c := ingress.Guard{Listen: loopback}
 	for path, want := range map[string]int{
@@ -366,7 +366,7 @@ func TestNoPathIsReadInTwoWays(t *testing.T) {
 		"/portal//endpoints":             404,
 		"//portal":                       404,
 		"/portal//":                      404,
-		"/v1/endpoints/ep_1%252F":        200, // a percent sign: no id has it
+		"/v1/endpoints/ep_1%252F":        200, // a percent sign, which no id contains
 		"http://127.0.0.1:8080/portal/x": 200,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -65,7 +65,7 @@ func accept(t *testing.T, l *ingress.Listener) *ingress.Conn {
 	return conn.(*ingress.Conn)
 }
 
-// isClosed waits for the end of a connection.
+// isClosed waits until the connection is closed.
 func isClosed(t *testing.T, conn net.Conn) bool {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(testkit.Patience(t)))
@@ -84,8 +84,8 @@ func answers(t *testing.T, client net.Conn, server *ingress.Conn) bool {
 	return err == nil
 }
 
-// Idle connections lock out neither a client of another address nor one of their own. Connections
-// that are busy stay open, and are never more than the bounds.
+// Idle connections lock out neither clients with another address nor their own. Busy connections
+// stay open, and never exceed the limits.
 func TestIdleConnectionsAreReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg         ingress.Config
@@ -139,7 +139,7 @@ func TestIdleConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-// One address never has all places, unless it is a proxy's.
+// A single address never gets all places, unless it is a proxy's.
 func TestOneAddressLeavesPlacesToOthers(t *testing.T) {
 	proxy := netip.MustParsePrefix("127.0.0.9/32")
 	l := listen(t, ingress.Config{Max: 8, MaxPerAddress: 100, Proxies: []netip.Prefix{proxy}})
@@ -173,7 +173,7 @@ func TestOneAddressLeavesPlacesToOthers(t *testing.T) {
 	}
 }
 
-// A server that is out of descriptors for a moment serves on. A closed listener ends Accept.
+// A server that is out of descriptors for a moment recovers. Closing the listener ends Accept.
 func TestAcceptErrorsAreRetried(t *testing.T) {
 	l := listen(t, ingress.Config{Max: 10, MaxPerAddress: 10})
 	server := &http.Server{
@@ -199,7 +199,7 @@ func TestAcceptErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// A trusted proxy speaks for many clients, also if its prefix is one IPv6 address.
+// A trusted proxy serves many clients, even if its prefix is a single IPv6 address.
 func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	plain, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	}
 }
 
-// What counts as one address.
+// Addresses that count as one.
 func TestAddressOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1:80":            "192.0.2.1/32",

@@ -37,7 +37,7 @@ func start(t *testing.T, cfg kafkatest.Config) *kafkatest.Cluster {
 // attach uses a cluster as another process would.
 func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kafka-") // short: a socket's path has 104 bytes
+	dir, err := os.MkdirTemp("", "kafka-") // short, because a socket's path has at most 104 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +56,8 @@ func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
 	return attached
 }
 
-// A cluster of three continues without one of them, whether killed or paused, and readmits
-// it; no matter which process started it.
+// A cluster of three continues without one broker, whether it is killed or paused, and readmits it,
+// no matter which process started it.
 func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
 	started := start(t, kafkatest.Config{Brokers: 3})
 	c := attach(t, started)

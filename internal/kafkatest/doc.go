@@ -12,11 +12,11 @@
 //
 // File map:
 //
-//	install.go   downloads the jars; install/ downloads them in advance
+//	install.go   downloads the jars
 //	config.go    a node's properties
 //	security.go  certificates and users
 //	clients.go   client certificates
 //	node.go      one process: start, kill, pause
 //	cluster.go   all processes
-//	control.go   a cluster of another process; with/ runs a command with a cluster
+//	control.go   a cluster of another process; with/ runs a command with it, or only installs Kafka
 package kafkatest

@@ -18,7 +18,7 @@ func TestEventuallyReturnsOnceItHolds(t *testing.T) {
 	}
 }
 
-// failing is a test whose run ends soon, and that keeps how it failed.
+// failing is a test whose run ends soon. It records its failure.
 type failing struct {
 	testing.TB
 	deadline time.Time

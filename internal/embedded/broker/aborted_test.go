@@ -24,7 +24,7 @@ type story struct {
 	addr      string
 	committed [storyPartitions][]string
 	ends      [storyPartitions]int64
-	sizes     []int32 // of the batches, in the order of writing
+	sizes     []int32 // of the batches, in order of writing
 }
 
 // teller writes one producer's transactions.
@@ -57,8 +57,8 @@ func (s *story) end(t *testing.T, w *teller, how kgo.TransactionEndTry) {
 	}
 }
 
-// writeStory writes the story: in each round three producers write to three partitions alternately,
-// and every second transaction is aborted.
+// writeStory writes the story: in each round, three producers write alternately to three
+// partitions, and every second transaction is aborted.
 func writeStory(t *testing.T) *story {
 	t.Helper()
 	s := &story{addr: start(t, filepath.Join(t.TempDir(), "broker"))}
@@ -103,7 +103,7 @@ func writeStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	ends.Each(func(end kadm.ListedOffset) { s.ends[end.Partition] = end.Offset })
-	// A partition is in the order of its offsets, not of the transactions' ends.
+	// Partitions are ordered by offset, not by the end of transactions.
 	for p := range s.committed {
 		slices.Sort(s.committed[p])
 	}
@@ -140,15 +140,15 @@ func nameOf(value []byte) string {
 	return string(name)
 }
 
-// bounds are where responses are cut: at each power of two, and around sums of the first
-// batches.
+// bounds returns the sizes at which responses are cut: each power of two, and around sums of the
+// first batches.
 func (s *story) bounds() (all []int32) {
 	for b := int32(1); b <= 8<<20; b *= 2 {
 		all = append(all, b)
 	}
 	var sum int32
 	for i, size := range s.sizes {
-		sum += size + 70 // roughly a batch's overhead around one record
+		sum += size + 70 // approximate overhead of a batch with one record
 		if i%5 == 0 {
 			all = append(all, sum-1, sum+40)
 		}
@@ -156,8 +156,8 @@ func (s *story) bounds() (all []int32) {
 	return all
 }
 
-// An aborted record can be recognized only by the list in its response: wherever a limit
-// cuts the response, the list must be there.
+// An aborted record can only be recognized by the list in its response, so the list must be there
+// no matter where a limit cuts the response.
 func TestNoBoundOfAFetchHandsOutAbortedRecords(t *testing.T) {
 	t.Parallel()
 	s := writeStory(t)
@@ -282,7 +282,7 @@ func (s *story) consumeAll(t *testing.T, opts []kgo.Opt) (read [storyPartitions]
 	return read
 }
 
-// A fetch of more partitions than the limits are proved for is refused.
+// A fetch of more partitions than the limits were proven for is rejected.
 func TestAFetchOfTooManyPartitionsIsRefused(t *testing.T) {
 	client := newClient(t, start(t, filepath.Join(t.TempDir(), "broker")))
 	for named, want := range map[int]error{400: nil, 401: kerr.InvalidRequest} {
@@ -300,7 +300,7 @@ func TestAFetchOfTooManyPartitionsIsRefused(t *testing.T) {
 	}
 }
 
-// No setting of a topic allows batches for which the limits are not proved.
+// No topic setting allows batches for which the limits were not proven.
 func TestNoTopicTakesLargerBatches(t *testing.T) {
 	admin := kadm.NewClient(newClient(t, start(t, filepath.Join(t.TempDir(), "broker"))))
 	large := map[string]*string{"max.message.bytes": kadm.StringPtr("100000000")}

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// An interrupted compaction loses none of the earlier records.
+// An interrupted compaction doesn't lose any of the earlier records.
 func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	t.Parallel()
 	first := filepath.Join(t.TempDir(), "broker")
@@ -29,7 +29,7 @@ func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	if err := os.CopyFS(before, os.DirFS(partitions)); err != nil {
 		t.Fatal(err)
 	}
-	// One partition has no files left, another a part of the new ones.
+	// One partition has no files left, another has some of the new ones.
 	err := errors.Join(
 		os.Remove(filepath.Join(partitions, topic+"-0", "0.dat")),
 		os.Truncate(filepath.Join(partitions, "table-0", "0.dat"), 10),
@@ -37,7 +37,7 @@ func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // and by the next start, too
+	for range 2 { // and on the next start
 		addr = start(t, cut)
 		for _, topic := range []string{topic, "table"} {
 			if got := committedOf(t, addr, topic); !slices.Equal(got, []string{"kept 1"}) {

@@ -24,8 +24,8 @@ import (
 
 const topic = "facts"
 
-// start opens a broker on a folder. It is not closed before the test's end: a killed broker
-// does not close anything.
+// start opens a broker on a folder. It isn't closed before the test ends, because a killed broker
+// doesn't close anything.
 func start(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -60,7 +60,7 @@ func newClient(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// write begins a transaction with a record; it is not ended here.
+// write begins a transaction with one record and doesn't end it.
 func write(t *testing.T, addr, value string) *kgo.Client {
 	t.Helper()
 	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.TransactionTimeout(5*time.Second),
@@ -82,13 +82,13 @@ func acknowledged(ctx context.Context, c *kgo.Client, records ...*kgo.Record) er
 	return kafka.AwaitStored(ctx, c, records)
 }
 
-// committed reads committed records up to the present end of the log.
+// committed reads the committed records up to the current end of the log.
 func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	t.Helper()
 	return committedOf(t, addr, topic, opts...)
 }
 
-// committedOf is committed of a topic with one partition.
+// committedOf is like committed, for a topic with one partition.
 func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
@@ -122,8 +122,8 @@ func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
 	return values
 }
 
-// A consumer that restores its state reads committed records up to the end of a partition:
-// an open transaction of a killed process must have been ended.
+// A consumer that restores its state reads committed records up to the end of a partition. So a
+// killed process's open transaction must have ended.
 func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -177,8 +177,8 @@ func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 	}
 }
 
-// TestClientsWithinTheProcess: a client without a socket meets the same broker, with as much as
-// many times a connection's own buffer, and is refused once the broker is closed.
+// TestClientsWithinTheProcess: a client without a socket uses the same broker, with messages many
+// times larger than the connection's buffer, and is refused after the broker was closed.
 func TestClientsWithinTheProcess(t *testing.T) {
 	t.Parallel()
 	b, err := broker.Start(broker.Config{
@@ -218,14 +218,14 @@ func TestClientsWithinTheProcess(t *testing.T) {
 	}
 }
 
-// commit has a group be at a position.
+// commit commits a group's offset.
 func commit(ctx context.Context, admin *kadm.Client, group string, position int64) error {
 	var at kadm.Offsets
 	at.AddOffset(topic, 0, position, -1)
 	return admin.CommitAllOffsets(ctx, group, at)
 }
 
-// positionOf returns where a group is.
+// positionOf returns a group's offset.
 func positionOf(t *testing.T, addr, group string) int64 {
 	t.Helper()
 	offsets, err := kadm.NewClient(newClient(t, addr)).FetchOffsets(t.Context(), group)
@@ -246,13 +246,13 @@ func empty(ctx context.Context, admin *kadm.Client, topic string) error {
 	if err != nil {
 		return err
 	}
-	if err := deleted.Error(); !errors.Is(err, kerr.OffsetOutOfRange) { // when another client deletes
+	if err := deleted.Error(); !errors.Is(err, kerr.OffsetOutOfRange) { // another client deletes too
 		return err
 	}
 	return nil
 }
 
-// produce writes a transaction to a log, a table and a topic that is emptied now and then.
+// produce writes a transaction to a log, a table, and a topic that is emptied now and then.
 func produce(ctx context.Context, c *kgo.Client, value string, end kgo.TransactionEndTry) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// Compaction removes no committed record in favour of one that may be aborted.
+// Compaction doesn't remove a committed record in favour of one that may be aborted.
 func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -73,7 +73,7 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 		t.Errorf("after it was aborted: %q", got)
 	}
 	b.Close()
-	b = open() // it knows the topics of its folder
+	b = open() // it knows the topics in its folder
 	defer b.Close()
 	addr = b.Addr()
 	plain = newClient(t, addr, kgo.DefaultProduceTopic(topic))

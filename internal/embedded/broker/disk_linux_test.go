@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// Answers that come while files are being synced wait for the next round, all for the same one.
+// Responses that arrive while files are being synced wait for the next round, which they share.
 func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	file := filepath.Join(dir, "file")
@@ -91,8 +91,8 @@ func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 	})
 }
 
-// A watcher reports the initial content and each change, also in folders that are created later,
-// and everything that may have changed once the kernel's queue has overflowed.
+// A watcher reports the initial contents and each change, even in folders created later, and
+// everything that may have changed if the kernel's queue has overflowed.
 func TestEachChangeIsSeen(t *testing.T) {
 	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
@@ -156,7 +156,7 @@ func TestEachChangeIsSeen(t *testing.T) {
 	}
 	seen("a removal", path("new"))
 	seen("nothing again")
-	for range queue { // two events each, at least
+	for range queue { // at least two events each
 		write(path("x"), "")
 		write(path("y"), "")
 	}
@@ -165,7 +165,8 @@ func TestEachChangeIsSeen(t *testing.T) {
 	seen("nothing at last")
 }
 
-// A folder may be a link to another disk; a link within it is not followed, so it is refused.
+// A folder may be a link to another disk. A link inside it would not be followed, so it is
+// rejected.
 func TestLinksToAndInAFolder(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
@@ -202,7 +203,8 @@ func TestLinksToAndInAFolder(t *testing.T) {
 	}
 }
 
-// Once a sync has failed, nothing is answered any more: the kernel reports a failure once.
+// After a sync has failed, no more responses are sent, because the kernel reports a failure only
+// once.
 func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	file := filepath.Join(dir, "file")
@@ -238,7 +240,7 @@ func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
 	}
 }
 
-// The copy from before a compaction stays until the restored files are on disk.
+// The backup of a compaction is kept until the restored files are on disk.
 func TestACopyStaysUntilItIsBroughtBack(t *testing.T) {
 	dir := t.TempDir()
 	kept, there := filepath.Join(dir, beforeCompaction, "facts-0"), filepath.Join(dir, "partitions")

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// The end of a partition is known after all of its records were deleted, by a request or by
+// The end of a partition is remembered after all of its records were deleted, by a request or by
 // retention. A topic that is recreated starts at 0.
 func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	if err := empty(t.Context(), admin, "other"); err != nil {
 		t.Fatal(err)
 	}
-	reader := newClient(t, b.Addr(), kgo.ConsumeTopics("other")) // its fetches have it compact
+	reader := newClient(t, b.Addr(), kgo.ConsumeTopics("other")) // its fetches trigger compaction
 	for {
 		starts, err := admin.ListStartOffsets(t.Context(), topic)
 		if start, _ := starts.Lookup(topic, 0); err == nil && start.Offset == 3 {
@@ -104,7 +104,8 @@ func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	}
 }
 
-// A topic that was deleted has no end any more, and one of its name loses nothing by the old one's.
+// A deleted topic no longer has an end, and a new topic with the same name doesn't lose records
+// because of it.
 func TestATopicOfADeletedOnesNameLosesNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a [folder]*", "broker")
@@ -161,7 +162,7 @@ func TestATopicOfADeletedOnesNameLosesNothing(t *testing.T) {
 	}
 }
 
-// What cannot be read of the noted ends, or is asked of a partition that cannot be, ends nothing.
+// Unreadable ends, and requests for invalid partitions, do no harm.
 func TestBrokenEndsAndPartitions(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)

@@ -1,6 +1,6 @@
 package broker
 
-// SyncBy has paths synced by another function.
+// SyncBy replaces the function that syncs paths.
 func (c *Config) SyncBy(sync func(path string) error) { c.syncPath = sync }
 
 // BetweenCompactions calls f while nothing is compacted.

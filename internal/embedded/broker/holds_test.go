@@ -54,7 +54,7 @@ func endOf(t *testing.T, addr string) int64 {
 	return end.Offset
 }
 
-// A held request is not written, others continue, and one line holds one request.
+// A held request isn't written while others continue, and one line holds one request.
 func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 	log := &testkit.Buffer{}
 	addr, file := holding(t, log)

@@ -11,12 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// index is the index of the topic's only segment.
+// index returns the path of the index of the topic's only segment.
 func index(dir string) string { return filepath.Join(dir, "partitions", topic+"-0", "0.idx") }
 
-// A kill can come between a batch and its index entry, which says that the batch belongs to
-// a transaction. The interrupted transaction must not be committed, at the next start or
-// later ones.
+// A kill may come between a batch and its index entry, which says that the batch belongs to a
+// transaction. The interrupted transaction must not be committed, neither on the next start nor
+// later.
 func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -55,8 +55,8 @@ func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	}
 }
 
-// The rebuilt index of a segment equals kfake's, except for a time that it does not read;
-// and an index that matches is left alone.
+// A segment's rebuilt index equals kfake's, except for a time that kfake doesn't read. A matching
+// index isn't changed.
 func TestAnIndexThatFitsIsLeftAlone(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)

@@ -47,7 +47,7 @@ func login(user, password string) sasl.Mechanism {
 	return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
 }
 
-// topicsAs lists the topics as a client with this login; nil: without one.
+// topicsAs lists the topics as a client with this login, or without one if m is nil.
 func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
@@ -60,8 +60,8 @@ func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	return topics.Names(), err
 }
 
-// A folder of a broker without passwords continues with one, and with another one when that
-// is regenerated; a restart keeps it.
+// A broker without passwords can continue with one, and with a different one if it is regenerated.
+// A restart keeps the password.
 func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -104,8 +104,7 @@ func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	}
 }
 
-// Before the login the broker answers only ApiVersions: every other request ends the
-// connection.
+// Before the login, the broker only answers ApiVersions. Every other request closes the connection.
 func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
@@ -129,8 +128,8 @@ func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	}
 }
 
-// A stranger's request that is malformed, larger than a login or unknown ends its connection and
-// nothing else. The same holds for unknown requests after the login.
+// If a client without a login sends a malformed, oversized or unknown request, only its own
+// connection is closed. The same is true for unknown requests after the login.
 func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
@@ -167,8 +166,8 @@ func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
 	}
 }
 
-// Connections that do not log in end after a while, and do not keep others from the broker before.
-// A client that has logged in may be silent.
+// Connections that don't log in are closed after a while, and until then don't lock others out. A
+// client that has logged in may be silent.
 func TestConnectionsThatDoNotLogInEnd(t *testing.T) {
 	t.Parallel()
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
@@ -225,8 +224,8 @@ func raw(t *testing.T, addr string, req kmsg.Request) ([]byte, error) {
 	return answer.Bytes(), err
 }
 
-// A transaction that a kill left open is ended by the broker's own client, which has to log
-// in too.
+// A transaction that a kill left open is ended by the broker's own client, which also has to log
+// in.
 func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	b := open(t, dir, "secret")
@@ -251,7 +250,7 @@ func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 	}
 }
 
-// librdkafka does not log in to a broker that does not list version 0 of the handshake.
+// librdkafka doesn't log in to a broker that doesn't advertise version 0 of the handshake.
 func TestTheFirstHandshakeIsNamed(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
@@ -264,7 +263,7 @@ func TestTheFirstHandshakeIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
-		// after the correlation id; this answer has no other header
+		// After the correlation id. This response has no other header.
 		if err := resp.ReadFrom(answer[4:]); err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// A log that was rewritten has its second name once it is on disk, and a start uses that file if a
-// power cut has left the new one without content.
+// A rewritten log gets its second name once it is on disk. A start uses that file if a power cut
+// has left the new one without contents.
 func TestALogWhoseContentAPowerCutTookComesBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	cfg := broker.Config{
@@ -63,8 +63,8 @@ func TestALogWhoseContentAPowerCutTookComesBack(t *testing.T) {
 	}
 }
 
-// Half of an entry at the end of the log of groups or of producers, as a power cut may leave it,
-// does not hide those that are written afterwards.
+// Half of an entry at the end of a log, as a power cut may leave it, doesn't hide entries that are
+// written later.
 func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -103,8 +103,8 @@ func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
 	}
 }
 
-// A start that fails does not change the second names. After a clean close there are no second
-// names, so that the files of another version are used.
+// A failed start doesn't change the second names. After a clean close there are none, so that the
+// files of another version are used.
 func TestSecondNamesOfLogsAfterAFailedStartAndAClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	cfg := broker.Config{

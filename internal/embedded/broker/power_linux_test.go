@@ -24,15 +24,15 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// platter is the content of a folder after a power cut: each file has its last synced content and
-// any part of later writes, or zeros; and each name refers to the file at the last sync of its
+// platter is the contents of a folder after a power cut: each file has its last synced contents
+// plus any part of later writes, or zeros. Each name refers to the file at the last sync of its
 // folder, or to the current one.
 type platter struct {
 	folder string
 	mu     sync.Mutex
-	names  map[uint64]map[string]inode // synced, by the numbers of folders
-	files  map[uint64][]byte           // synced, by number
-	open   []*os.File                  // so that no number is given again
+	names  map[uint64]map[string]inode // synced, by folder inode
+	files  map[uint64][]byte           // synced, by inode
+	open   []*os.File                  // so that no inode is reused
 }
 
 type inode struct {
@@ -58,7 +58,7 @@ func inodeOf(info os.FileInfo) inode {
 	return inode{info.Sys().(*syscall.Stat_t).Ino, info.IsDir()}
 }
 
-// sync notes a file's content, or the names in a folder.
+// sync records a file's contents, or the names in a folder.
 func (p *platter) sync(path string) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 	err := filepath.WalkDir(p.folder, func(path string, _ fs.DirEntry, _ error) error {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil // deleted meanwhile
+			return nil // deleted in the meantime
 		}
 		defer func() { _ = file.Close() }()
 		info, err := file.Stat()
@@ -138,7 +138,7 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 			switch random.IntN(3) {
 			case 0: // a part of it
 				content = written[number][:len(content)+some]
-			case 1: // a file that grew, without its new content
+			case 1: // a file that grew, without its new contents
 				content = append(slices.Clip(content), make([]byte, some)...)
 			}
 		}
@@ -152,7 +152,7 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 		}
 		was, is := p.names[number], now[number]
 		if is == nil {
-			is = was // it has no name any more
+			is = was // it no longer has a name
 		}
 		names := maps.Clone(is)
 		maps.Copy(names, was)
@@ -178,9 +178,9 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 	return folder
 }
 
-// Whatever the broker has answered is there after a power cut at any moment: records, ends of
-// transactions and of partitions, and positions of groups; while logs and a table are compacted,
-// segments are begun, and records deleted.
+// Everything that the broker has acknowledged survives a power cut at any moment: records, ends of
+// transactions and partitions, and offsets of groups. This includes cuts while logs and a table are
+// compacted, segments are created, and records are deleted.
 func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -212,8 +212,8 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 
 	var (
 		mu        sync.Mutex
-		answered  []string                 // values of transactions whose commit was answered
-		aborted   = map[string]bool{}      // values of others
+		answered  []string                 // values of transactions with an acknowledged commit
+		aborted   = map[string]bool{}      // values of other transactions
 		positions = make(map[string]int64) // by group
 		producers sync.WaitGroup
 	)
@@ -301,7 +301,7 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 			if position > 1 && !slices.ContainsFunc(table, last) {
 				t.Errorf("the table has not %d of %s, only %q", position, group, table)
 			}
-			// A transaction is whole: the log and the table end with the same one of each producer.
+			// Transactions are atomic: the log and the table end with the same transaction of each producer.
 			if log, row := lastOf(values, group), lastOf(table, group); log != row {
 				t.Errorf("the last of %s is %q in the log, and %q in the table", group, log, row)
 			}
@@ -309,7 +309,7 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 				t.Errorf("%s is at %d, and %d was answered", group, is, position)
 			}
 		}
-		// It works, and a kill loses nothing that it has acknowledged since.
+		// The broker works, and a kill loses nothing that it has acknowledged since.
 		again := newClient(t, addr, kgo.TransactionalID("task-0"), kgo.DefaultProduceTopic(topic))
 		err = errors.Join(produce(t.Context(), again, "afterwards", kgo.TryCommit),
 			commit(t.Context(), kadm.NewClient(again), "task-0", 1<<40))
@@ -341,7 +341,7 @@ func lastOf(values []string, producer string) (last string) {
 	return last
 }
 
-// A broker whose disk fails answers nothing more, says so, and is not closed in order.
+// A broker whose disk fails sends no more responses, reports the failure, and isn't closed cleanly.
 func TestABrokerWhoseDiskFailsAnswersNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")

@@ -30,7 +30,7 @@ const (
 	txnTask  = "task"
 )
 
-// cutting is a folder before and after a commit, and the writes of the commit.
+// cutting is a folder before and after a commit, with the commit's writes.
 type cutting struct {
 	before                  string
 	markers                 []string // the segments of the partitions
@@ -40,7 +40,7 @@ type cutting struct {
 	groupsLog, producersLog string
 }
 
-// files returns the content of all files of a folder, by their paths in it.
+// files returns the contents of all files in a folder, by relative path.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := make(map[string][]byte)
@@ -66,7 +66,7 @@ func entriesOf(raw []byte) (entries [][]byte) {
 	return entries
 }
 
-// transact writes a transaction to all partitions, with positions, up to its end.
+// transact writes a transaction to all partitions, with offsets, but doesn't end it.
 func transact(t *testing.T, c *kgo.Client, value string, positions ...int64) {
 	t.Helper()
 	if err := c.BeginTransaction(); err != nil {
@@ -102,12 +102,12 @@ func transact(t *testing.T, c *kgo.Client, value string, positions ...int64) {
 func transactional(t *testing.T, addr string) *kgo.Client {
 	t.Helper()
 	v := kversion.Stable()
-	v.SetMaxKeyVersion(kmsg.TxnOffsetCommit.Int16(), 5) // later ones name topics by id
+	v.SetMaxKeyVersion(kmsg.TxnOffsetCommit.Int16(), 5) // later versions use topic ids
 	return newClient(t, addr, kgo.TransactionalID(txnTask), kgo.MaxVersions(v),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// newCutting commits a transaction, and returns the writes of another one's commit.
+// newCutting commits a transaction, and returns the writes of another commit.
 func newCutting(t *testing.T) *cutting {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -166,7 +166,7 @@ type diskWrite struct {
 	content []byte
 }
 
-// order returns the writes of a commit that begins with a certain partition.
+// order returns the writes of a commit that starts with a certain partition.
 func (c *cutting) order(first int) (all []diskWrite) {
 	for i := range parts {
 		segment := c.markers[(first+i)%parts]
@@ -201,7 +201,7 @@ func (c *cutting) with(t *testing.T, writes ...diskWrite) string {
 	return dir
 }
 
-// check starts a broker on a folder, and expects all of the second transaction or nothing of it.
+// check starts a broker on a folder, and expects either all or nothing of the second transaction.
 func (c *cutting) check(t *testing.T, dir, name string, committed bool) {
 	t.Helper()
 	want, position := []string{"first"}, int64(1)
@@ -224,7 +224,7 @@ func (c *cutting) check(t *testing.T, dir, name string, committed bool) {
 			t.Fatalf("%s: the group is at %d in partition %d, not %d", name, o.At, p, position)
 		}
 	}
-	// The client asks again for the end of its transaction.
+	// The client repeats its EndTxn.
 	end := kmsg.NewPtrEndTxnRequest()
 	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = txnTask, c.producer, c.epoch,
 		true
@@ -293,8 +293,8 @@ func readParts(t *testing.T, addr string) (values [parts][]string) {
 	return values
 }
 
-// A commit that a kill cuts at any of its writes, or in the middle of one, is whole in all
-// partitions and positions, or nothing of it is there.
+// If a kill interrupts a commit at any of its writes, or in the middle of one, the commit is either
+// complete in all partitions and offsets, or undone.
 func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -317,7 +317,7 @@ func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// The same after a power cut, which leaves any part of the unsynced data of each file.
+// The same after a power cut, which leaves any part of each file's unsynced data.
 func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -349,7 +349,7 @@ func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// A start that is cut between its own writes is repeated by the next one.
+// A start that is interrupted between its own writes is repeated by the next one.
 func TestAStartThatIsCutIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -382,7 +382,7 @@ func TestAStartThatIsCutIsRepeated(t *testing.T) {
 	}
 }
 
-// Group positions that were set after a commit are not undone by the positions of that commit.
+// Group offsets that were set after a commit are not undone by that commit's offsets.
 func TestAPositionThatWasSetSinceStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, dir)
@@ -416,7 +416,7 @@ func TestAPositionThatWasSetSinceStays(t *testing.T) {
 	}
 }
 
-// Commits that leave the epoch as it is are refused.
+// Commits that don't increment the epoch are rejected.
 func TestCommitsOfBeforeKIP890AreRefused(t *testing.T) {
 	addr := start(t, filepath.Join(t.TempDir(), "broker"))
 	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), parts, 1, nil,

@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 )
 
-// hello is the first packet of a client of the native protocol.
+// hello returns the first packet of a native protocol client.
 func hello(database, user, password string) string {
 	var b []byte
 	text := func(s string) {
@@ -37,8 +37,9 @@ func hello(database, user, password string) string {
 	return string(b)
 }
 
-// Whatever a client sends, and however it leaves, the process that serves all clients continues.
-// Each of these ended it when clients connected to it directly, except the marked ones.
+// Whatever a client sends, and however it disconnects, the process that serves all clients
+// continues. Each of these cases ended the process when clients connected to it directly, except
+// the marked ones.
 func TestNoClientEndsTheEngine(t *testing.T) {
 	t.Parallel()
 	e := clickhousetest.Start(t)
@@ -47,8 +48,8 @@ func TestNoClientEndsTheEngine(t *testing.T) {
 	http := strings.TrimPrefix(e.HTTPURL(), "http://")
 	for _, c := range []struct {
 		name, addr, says string
-		reads            int  // bytes of the answer before it leaves
-		resets           bool // and does not end in order
+		reads            int  // bytes of the response to read before disconnecting
+		resets           bool // reset the connection instead of closing it
 		answer           string
 	}{
 		{name: "garbage", addr: e.NativeAddr(), says: "no protocol at all", answer: "Unexpected packet"},
@@ -112,7 +113,7 @@ func TestNoClientEndsTheEngine(t *testing.T) {
 	}
 }
 
-// converse sends data to a port and returns the answer.
+// converse sends data to a port and returns the response.
 func converse(
 	addr, says string, reads int, resets bool,
 ) (answer []byte, err error) {
@@ -141,8 +142,8 @@ func converse(
 	return io.ReadAll(tcp)
 }
 
-// Clients that say nothing, on both ports, keep neither the supervisor from seeing that the engine
-// is well nor other clients from being served. Nor do those whose password is wrong.
+// Clients that send nothing, on either port, neither prevent the supervisor from checking the
+// engine nor lock out other clients. Nor do clients with a wrong password.
 func TestSilentClientsLockNobodyOut(t *testing.T) {
 	t.Parallel()
 	const hangAfter = 500 * time.Millisecond

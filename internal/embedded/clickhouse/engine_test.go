@@ -25,8 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// parentArg makes the test binary a parent that starts an engine and waits to be
-// killed.
+// parentArg makes the test binary a parent that starts an engine and waits to be killed.
 const parentArg = "test-parent"
 
 func TestMain(m *testing.M) {
@@ -66,7 +65,7 @@ func connect(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-// patience is for a machine that does much else.
+// patience is for a busy machine.
 const patience = 3 * time.Minute
 
 func deadline(t *testing.T) context.Context {
@@ -171,7 +170,7 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 		testkit.Eventually(t, "the child is started again", func() bool {
 			return e.Restarts() == kill+1 && e.Ready(ctx) == nil
 		})
-		// The interrupted block may be there or not, but not a part of it.
+		// The interrupted block may be there or not, but never a part of it.
 		count, sum := sumOf(t, conn)
 		if count != acknowledged && count != acknowledged+block {
 			t.Fatalf("%d rows were acknowledged, %d are there", acknowledged, count)
@@ -205,8 +204,8 @@ func TestHungChildIsReplaced(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(ctx))
 }
 
-// TestNiceness: every thread of a child that serves has the lower priority, also of one that took
-// another's place, and also threads that it starts later.
+// TestNiceness: every thread of a serving child has the lower priority, including those of a
+// restarted child and those started later.
 func TestNiceness(t *testing.T) {
 	e := clickhousetest.StartWith(t, clickhouse.Config{
 		Program:        clickhousetest.Program(t),
@@ -247,7 +246,7 @@ func nicenesses(t *testing.T, pid int) (out []int) {
 	for _, path := range threads {
 		stat, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it ended
+			continue // it has ended
 		}
 		must(t, err)
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
@@ -329,7 +328,7 @@ func TestRecordOfAnotherProcessEndsNobody(t *testing.T) {
 	must(t, bystander.Start())
 	defer bystander.Wait()
 	defer bystander.Process.Kill()
-	// The process id was a child's once; the start time shows that it is another process
+	// The process id belonged to a child once. The start time shows that it is a different process
 	// now.
 	record := fmt.Sprintf(`{"pid":%d,"identity":"an earlier boot/12345"}`, bystander.Process.Pid)
 	must(t, os.WriteFile(filepath.Join(dir, "engine.json"), []byte(record), 0o600))
@@ -363,7 +362,7 @@ func TestTwoEnginesSideBySideOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// listeners are the local addresses of a process's listening TCP sockets.
+// listeners returns the local addresses of a process's listening TCP sockets.
 func listeners(t *testing.T, pid int) []net.IP {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -392,8 +391,7 @@ func listeners(t *testing.T, pid int) []net.IP {
 	return found
 }
 
-// parseProcIP reads "0100007F:1F90": 32-bit words in the machine's (little-endian)
-// order.
+// parseProcIP parses "0100007F:1F90": 32-bit words in the machine's byte order (little-endian).
 func parseProcIP(t *testing.T, s string) net.IP {
 	t.Helper()
 	var raw []byte
@@ -478,8 +476,7 @@ func TestStartInsideAChildIsRefused(t *testing.T) {
 	}
 }
 
-// The binary on PATH is the library behind a script: the real engine, started as
-// the binary is started.
+// The binary on PATH is a script that runs the library: the real engine, started like a binary.
 func TestBinaryOnPathIsPreferred(t *testing.T) {
 	program := clickhousetest.Program(t)
 	bin := t.TempDir()
@@ -491,7 +488,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	path := filepath.Join(bin, "clickhouse")
 	testkit.WriteProgram(t, path, script)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script may open it
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script can open it
 	found, err := clickhouse.Find(deadline(t),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)
@@ -501,7 +498,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	e := clickhousetest.StartWith(t, clickhouse.Config{Program: found, DataDir: t.TempDir()})
 	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 
-	// One that cannot serve is skipped.
+	// A binary that cannot serve is skipped.
 	testkit.WriteProgram(t, path, "#!/bin/sh\nexit 9\n")
 	found, err = clickhouse.Find(deadline(t),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})

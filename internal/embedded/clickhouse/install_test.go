@@ -97,7 +97,7 @@ func testArchive(t *testing.T, library string) []byte {
 	return b.Bytes()
 }
 
-// testInstaller pins an archive with this integrity and this library.
+// testInstaller pins an archive by its integrity hash, and a library.
 func testInstaller(t *testing.T, root, archiveIntegrity, library string) *installer {
 	t.Helper()
 	sum := sha256.Sum256([]byte(library))
@@ -135,7 +135,7 @@ func testInstaller(t *testing.T, root, archiveIntegrity, library string) *instal
 	}
 }
 
-// wantRefused checks an error's kind, that it is one line, and that it contains the fix.
+// wantRefused checks an error's kind, that it is a single line, and that it contains the fix.
 func wantRefused(t *testing.T, err, kind error, fix string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -242,7 +242,7 @@ func TestChangedLibraryIsHashedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Touched, not changed: accepted, and recorded again.
+	// Touched but not changed: it is accepted and recorded again.
 	later := time.Now().Add(time.Hour)
 	if err := os.Chtimes(lib, later, later); err != nil {
 		t.Fatal(err)

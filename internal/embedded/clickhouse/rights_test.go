@@ -22,7 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// ClickHouse's error codes of missing rights.
+// ClickHouse's error codes for missing privileges.
 const (
 	codeReadonly            = 164
 	codeConstraintViolation = 452
@@ -31,8 +31,8 @@ const (
 	codeSessionLimit        = 700
 )
 
-// strict is an engine with the product's rights only, and a file, a folder and a server
-// that none of its users may access.
+// strict is an engine with only the product's privileges, and a file, a folder and a server that
+// none of its users may access.
 type strict struct {
 	*clickhouse.Engine
 	t       *testing.T
@@ -67,8 +67,8 @@ func startStrict(t *testing.T) *strict {
 	return s
 }
 
-// ask executes a statement over HTTP and returns ClickHouse's error code, 0 if it
-// succeeded, and the answer.
+// ask executes a statement over HTTP. It returns ClickHouse's error code, or 0 if it succeeded, and
+// the response.
 func (s *strict) ask(who clickhouse.Login, statement string) (code int, answer string) {
 	s.t.Helper()
 	return s.send(who, http.MethodPost, "/?wait_end_of_query=1", statement)
@@ -84,8 +84,8 @@ func (s *strict) send(
 	if who.User != "" {
 		req.SetBasicAuth(who.User, who.Password)
 	}
-	// No keep-alive: the engine may have been restarted meanwhile. The refusal of a login
-	// may be lost with its connection, or with the engine.
+	// No keep-alive, because the engine may have been restarted. If a login is rejected, the response
+	// may be lost with the connection or the engine.
 	client := &http.Client{
 		Timeout:   30 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true},
@@ -126,8 +126,8 @@ func (s *strict) list(query string) []string {
 	return strings.Fields(s.must(s.Service(), query+" FORMAT TSVRaw"))
 }
 
-// refused expects a statement to be refused for missing rights, not for a wrong argument,
-// which another one would correct.
+// refused expects a statement to be rejected for missing privileges, not for a wrong argument that
+// could be corrected.
 func (s *strict) refused(statement string, codes ...int) {
 	s.t.Helper()
 	for _, who := range []clickhouse.Login{s.Service(), s.Reader()} {
@@ -154,7 +154,7 @@ func (s *strict) untouched() {
 	}
 }
 
-// expand inserts the guarded objects into a text: $FILE, $DIR, $URL and $HOST.
+// expand replaces $FILE, $DIR, $URL and $HOST with the guarded objects.
 func (s *strict) expand(text string) string {
 	return strings.NewReplacer(
 		"$FILE", filepath.Join(s.outside, "secret"), "$DIR", s.outside, "$URL", s.url, "$HOST",
@@ -162,9 +162,8 @@ func (s *strict) expand(text string) string {
 	).Replace(text)
 }
 
-// tableFunctions are the arguments with which each table function reads from outside, or
-// reads what another one reads. No arguments: it only computes, without a location or a
-// query.
+// tableFunctions are the arguments with which each table function reads from outside, or reads what
+// another one reads. Functions without arguments here only compute, without a location or a query.
 var tableFunctions = map[string]string{
 	"SQLStandardValues": "",
 	"values":            "",
@@ -173,7 +172,7 @@ var tableFunctions = map[string]string{
 	"null":       "",
 	"numbers":    "",
 	"numbers_mt": "", "primes": "", "zeros": "", "zeros_mt": "", "format": "", "fuzzQuery": "",
-	// These read tables of ours by name, as SELECT does.
+	// These read our own tables by name, as SELECT does.
 	"merge":               "",
 	"mergeTreeIndex":      "",
 	"mergeTreeProjection": "",
@@ -204,8 +203,8 @@ var tableFunctions = map[string]string{
 	"ytsaurus":    "'$URL', '//x', 'token', 'x String'",
 }
 
-// objectStores are the functions of object stores and of the table formats on them, by what
-// their names contain; the first match counts.
+// objectStores are the functions of object stores and of the table formats on them, by a part of
+// their names. The first match counts.
 var objectStores = []struct{ in, arguments string }{
 	{"LocalCluster", "'default', '$DIR'"}, {"Local", "'$DIR'"},
 	{"AzureCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
@@ -236,7 +235,7 @@ func argumentsOf(function string) (arguments string, known bool) {
 }
 
 // answered returns other error codes with which a function that takes a location or a query may
-// fail, and why it reaches nothing nevertheless.
+// fail, and why it still reaches nothing.
 func answered(function string) []int {
 	const (
 		noScript     = 1 // user_scripts is a folder that does not exist
@@ -244,14 +243,14 @@ func answered(function string) []int {
 		experimental = 344 // a reader may not change the setting that enables it
 		noAccess     = 481
 		noCluster    = 701 // see TestThereIsNoCluster
-		ran          = 0   // the guarded text is looked for in the answer
+		ran          = 0   // the response is searched for the guarded text
 	)
 	switch {
 	case strings.HasSuffix(function, "Cluster"), strings.HasPrefix(function, "cluster"):
 		return []int{noCluster}
 	case function == "executable":
 		return []int{noScript, noInsert}
-	case function == "sqlite": // opens its file before it checks rights; the kernel refuses it
+	case function == "sqlite": // opens its file before it checks privileges; the kernel rejects it
 		return []int{noAccess}
 	case function == "eval":
 		return []int{experimental}
@@ -286,11 +285,11 @@ func TestNoTableFunctionReachesOutside(t *testing.T) {
 	s.untouched()
 }
 
-// engines of tables that store their rows in the engine's own folder, or nowhere, or read
-// our tables by name. The service may create the first three.
+// Engines of tables that store their rows in the engine's own folder or nowhere, or read our tables
+// by name. The service may create the first three.
 var innerEngines = []string{
 	"MergeTree", "ReplacingMergeTree", "AggregatingMergeTree",
-	"View", // created by CREATE VIEW only, with the rights of its query
+	"View", // only created by CREATE VIEW, with the privileges of its query
 }
 
 func TestNoTableEngineReachesOutside(t *testing.T) {
@@ -340,7 +339,7 @@ func TestThereIsNoCluster(t *testing.T) {
 	}
 }
 
-// statements that read or write outside, take over the server, or grant rights.
+// Statements that read or write outside, take over the server, or grant privileges.
 var forbidden = []string{
 	"SELECT 1 INTO OUTFILE '$DIR/out'",
 	"BACKUP TABLE $TABLE TO File('$DIR/backup')", "BACKUP TABLE $TABLE TO Disk('default', 'backup')",
@@ -374,16 +373,16 @@ var forbidden = []string{
 	"SELECT demangle(addressToSymbol(1))", "SELECT addressToLine(1)",
 }
 
-// closed are statements that fail for both users for another reason than missing rights: the
-// objects that they need do not exist, and the users cannot create them.
+// closed are statements that fail for both users for reasons other than missing privileges: the
+// objects that they need don't exist, and the users cannot create them.
 var closed = map[string]int{
 	// no backups.allowed_path
 	"RESTORE TABLE $TABLE AS `lumenhook`.restored FROM File('$DIR/backup')": 318,
 	// impersonation is off
 	"EXECUTE AS default SELECT 1":               344,
-	"SYSTEM RELOAD CONFIG":                      1,    // of a server only
+	"SYSTEM RELOAD CONFIG":                      1,    // only in a server
 	"SELECT catboostEvaluate('$FILE', 1)":       1000, // its library does not exist
-	"SELECT file('$FILE')":                      76,   // the kernel refuses it: see confine.go
+	"SELECT file('$FILE')":                      76,   // the kernel rejects it: see confine.go
 	"SELECT file('/etc/passwd')":                76,
 	"SELECT file('/proc/self/../1/environ')":    76,
 	"SELECT file('$DIR/../secret')":             107, // does not exist
@@ -406,8 +405,8 @@ func TestNoStatementReachesOutside(t *testing.T) {
 	s.untouched()
 }
 
-// openTables are the system tables that a reader may read: facts about ClickHouse, and what
-// of our own database the reader may see anyway.
+// openTables are the system tables that a reader may read: facts about ClickHouse, and what the
+// reader may see of our own database anyway.
 var openTables = []string{
 	"aggregate_function_combinators", "build_options", "codecs", "collations", "contributors",
 	"data_type_families", "database_engines",
@@ -453,8 +452,8 @@ func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
 	}
 }
 
-// No client gets in without a password: not as the local user, whose one session is in use, nor as
-// any other user, over either protocol. A refusal does not affect other clients.
+// No client gets in without a password, over either protocol: neither as the local user, whose only
+// session is in use, nor as any other user. A rejection doesn't affect other clients.
 func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s := startStrict(t)
 	logins := map[clickhouse.Login]int{
@@ -486,8 +485,8 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	}
 }
 
-// toldToNameAUser expects that a request without a user in a header is answered 401 with
-// what to do, and that one with a user is executed.
+// toldToNameAUser expects that a request without a user in a header gets 401 with instructions, and
+// that a request with a user is executed.
 func (s *strict) toldToNameAUser() {
 	s.t.Helper()
 	get := func(path string, header ...string) (int, string, http.Header) {
@@ -521,8 +520,8 @@ func (s *strict) toldToNameAUser() {
 	}
 }
 
-// The folder of an older engine without users: its database is used further, with passwords
-// that the caller stores.
+// The folder of an older engine without users: its database is still used, with passwords that the
+// caller stores.
 func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	cfg := clickhouse.Config{
 		Program: clickhousetest.Program(t),
@@ -538,7 +537,7 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	must(t, conn.Exec(ctx, rowsTable))
 	must(t, insert(ctx, conn, 0, 10))
 	must(t, e.Stop())
-	must(t, os.Remove(filepath.Join(cfg.DataDir, "users.xml"))) // older ones have none
+	must(t, os.Remove(filepath.Join(cfg.DataDir, "users.xml"))) // older folders have none
 	e, err = clickhouse.Start(ctx, cfg)
 	must(t, err)
 	defer e.Stop()
@@ -560,8 +559,8 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	}
 }
 
-// An engine that ignores the file of its users, as another version of ClickHouse might,
-// admits everybody; it is stopped and not used.
+// An engine that ignores the users file, as another version of ClickHouse might, admits everybody.
+// It is stopped and not used.
 func TestAnEngineThatLetsEverybodyInIsNotUsed(t *testing.T) {
 	program := clickhousetest.Program(t)
 	bin := t.TempDir()

@@ -9,12 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
-// TestTheTransportFindsDepartures: the other tests would prove nothing if it did not.
+// TestTheTransportFindsDepartures: without it, the other tests would prove nothing.
 func TestTheTransportFindsDepartures(t *testing.T) {
 	const headers = "X-Request-Id: r\nRateLimit: \"account\";r=1;t=1\nRateLimit-Policy: \"account\";q=1;w=1\n"
 	for _, c := range []struct {
 		path, headers, body string
-		departs             string // empty: it does not
+		departs             string // empty if it does not
 	}{
 		{"/v1/endpoints", headers, `{"data":[],"nextCursor":null}`, ""},
 		{"/v1/endpoints", headers, `{"data":[],"nextCursor":null,"more":1}`, "more"},
