@@ -108,7 +108,7 @@ func analytics(t *testing.T) *rig {
 	return r
 }
 
-// finish2 waits until everything is projected, and stops.
+// finish2 waits until everything is projected, then stops the projector.
 func (run *running) finish2(r *rig) {
 	r.t.Helper()
 	r.awaitProjected()

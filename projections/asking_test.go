@@ -127,7 +127,7 @@ func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	if n := r.count("SELECT count() FROM events"); n != 1+alone {
 		t.Errorf("%d events of %d are written", n, 1+alone)
 	}
-	// Two for each wait: records that arrived during the previous response, and records since.
+	// Two for each wait: the records that arrived during the previous response, and those after it.
 	most := 10 + 3*int64(time.Since(began)/(50*time.Millisecond))
 	if n := reads.n.Load() - before; n > most {
 		t.Errorf("%d records that came alone were read by %d requests, more than %d", alone, n, most)

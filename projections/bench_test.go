@@ -48,8 +48,8 @@ func BenchmarkRebuild(b *testing.B) {
 		must(b, writer.Rebuild(b.Context(), r.refold(nil)))
 		facts := float64(*benchFacts)
 		rates = append(rates, facts/time.Since(began).Seconds())
-		// CPU time of this process, including the broker, and of ClickHouse, including merges: the
-		// relevant figure on a shared machine.
+		// CPU time of this process, including the broker, and of ClickHouse, including merges: on a
+		// shared machine, this figure says more than elapsed time.
 		owns = append(owns, float64((processCPU(b, os.Getpid())-own).Microseconds())/facts)
 		engines = append(engines, float64((processCPU(b, r.engine.PID())-engine).Microseconds())/facts)
 		if n := r.count("SELECT count() FROM events FINAL"); n != *benchFacts/2 {
@@ -75,8 +75,8 @@ func median(values []float64) float64 {
 }
 
 // BenchmarkLiveProjector measures a projector in a separate process, and its ClickHouse, at a rate
-// of deliveries of two facts each: without readers, and with one that waits once a second until a
-// fact can be read. Processor time is the relevant figure on a shared machine.
+// of deliveries with two facts each: without readers, and with a reader that waits once a second
+// until a fact can be read. On a shared machine, processor time says more than elapsed time.
 func BenchmarkLiveProjector(b *testing.B) {
 	b.Run("unasked", func(b *testing.B) { liveProjector(b, 0) })
 	b.Run("asked", func(b *testing.B) { liveProjector(b, 1) })
@@ -110,7 +110,7 @@ func liveProjector(b *testing.B, asksPerSecond int) {
 	}
 }
 
-// paced appends at a rate, and repeatedly reads the latest event. It returns how long each answer
+// paced appends at a rate, and repeatedly reads the latest event. It returns how long each read
 // took.
 func (r *rig) paced(deliveriesPerSecond, seconds, asksPerSecond int) (lag []time.Duration) {
 	const each = 20 // milliseconds

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A projector whose topic is truncated stops, and says what to do, because later records do not
-// continue the history. The leader of each topic moves, and the new leaders report that the
+// A projector whose topic is truncated stops and reports how to repair it, because later records do
+// not continue the history. The leader of each topic moves, and the new leaders report that the
 // previous epoch ended earlier.
 func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2))
@@ -42,8 +42,8 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	}
 }
 
-// A projector that needs an operator is restarted, and fails again. Until then it has no partitions
-// for a moment. It must not count as working in that moment: an event that is not found would be
+// A projector that needs an operator is restarted and fails again. In between, it briefly has no
+// partitions. It must not count as working during that time: an event that is not found would be
 // reported as one that does not exist.
 func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 	r := newRig(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// path is a proxy between a client and a server. A connection that it deadens stays open and
-// delivers no more answers, as if the host behind it had disappeared.
+// path is a proxy between a client and a server. A deadened connection stays open and delivers no
+// more answers, as if the host behind it had disappeared.
 type path struct {
 	mu    sync.Mutex
 	dead  map[net.Conn]bool
@@ -100,7 +100,7 @@ func (p *path) deaden() int {
 	return len(p.given)
 }
 
-// TestALookUpThatIsCutOffIsMadeAgain: a dead connection delays a lookup, but does not fail it.
+// TestALookUpThatIsCutOffIsMadeAgain: a dead connection delays a lookup, but does not make it fail.
 func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

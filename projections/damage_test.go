@@ -269,8 +269,9 @@ var tears = map[string]struct {
 	},
 }
 
-// TestTornTablesAreNoticedAndRebuilt: whatever is broken in the folder of a stopped engine, no list
-// is incomplete and no event is missing, and the history is complete again after a while.
+// TestTornTablesAreNoticedAndRebuilt: regardless of what is damaged in the folder of a stopped
+// engine, no list is incomplete without saying so, no event is missing, and eventually the history
+// is complete again.
 func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	for name, of := range tears {
 		t.Run(name, func(t *testing.T) {
@@ -313,8 +314,8 @@ func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	}
 }
 
-// TestDamageIsReportedWhereNobodyHeals: a guard that may not repair does not change the tables. The
-// command that it reports repairs them.
+// TestDamageIsReportedWhereNobodyHeals: a guard without permission to repair does not change the
+// tables. The command that it reports repairs them.
 func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -431,7 +432,7 @@ func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	}
 }
 
-// claimsNoMore fails if an answer is incomplete and does not say so.
+// claimsNoMore fails if a result is incomplete and does not say so.
 func (d *damaged) claimsNoMore(h *history.History) {
 	d.t.Helper()
 	for n := range damagedEvents {
@@ -445,7 +446,7 @@ func (d *damaged) claimsNoMore(h *history.History) {
 	}
 }
 
-// unknown reports whether an answer says that the history may have more.
+// unknown reports whether an error says that the history may have more.
 func unknown(err error) bool {
 	return strings.Contains(err.Error(), readmodel.ErrBehind.Error()) ||
 		strings.Contains(err.Error(), readmodel.ErrUnavailable.Error())

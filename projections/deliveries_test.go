@@ -35,10 +35,10 @@ func (s *story) attempt(eventID string, state domain.DeliveryState, status int) 
 	})
 }
 
-// TestEventOfTwoDeliveries: an event with deliveries at two endpoints is listed once, with one of
-// them, whatever the filter is. When it is read by its id, it shows the same one and the attempts
-// of both. After a handover, both bodies are equal and one delivery is cancelled. In data from
-// before an event was limited to one delivery, bodies and times may differ and both may be
+// TestEventOfTwoDeliveries: an event with deliveries at two endpoints is listed once, always with
+// the same one of them, regardless of the filter. Reading it by its id shows that one, and the
+// attempts of both. After a handover, both bodies are equal and one delivery is cancelled. In data
+// from before an event was limited to one delivery, bodies and times may differ and both may be
 // delivered, which is reported.
 func TestEventOfTwoDeliveries(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]
 	}
 }
 
-// TestTheLatestHandOverIsPresent: whatever the states of the deliveries are.
+// TestTheLatestHandOverIsPresent: regardless of the deliveries' states.
 func TestTheLatestHandOverIsPresent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

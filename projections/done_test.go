@@ -51,7 +51,7 @@ func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 	}
 }
 
-// TestARebuildHoldsWhatItReads: records are held until the rebuild ends, and not longer.
+// TestARebuildHoldsWhatItReads: records are held until the rebuild ends, but no longer.
 func TestARebuildHoldsWhatItReads(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -212,8 +212,8 @@ func eventSteps(
 	return all
 }
 
-// If the tables lack the first facts of an event, the answer says so, whichever facts they are,
-// until the tables are rebuilt.
+// If the tables lack the first facts of an event, the result says so until the tables are rebuilt,
+// regardless of which facts are missing.
 func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -20,7 +20,7 @@ func BenchmarkFacts(b *testing.B) {
 	b.Run("watches", func(b *testing.B) { factsCost(b, func(r *rig) { fillWatches(r, *benchFacts) }) })
 }
 
-// timeTravel are its tables.
+// timeTravel lists its tables.
 var timeTravel = []string{"facts", "delivery_facts"}
 
 func factsCost(b *testing.B, fill func(*rig)) {

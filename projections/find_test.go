@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Lists are filtered exactly by payment fields. A row that a version without these columns has
-// written is found too.
+// Lists are filtered exactly by payment fields. A row that was written by a version without these
+// columns is found too.
 func TestListsByWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

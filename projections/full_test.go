@@ -84,7 +84,7 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	if _, err := complete(patient); err != nil {
 		t.Error(err)
 	}
-	// Without the journal's ends, completeness is unknown: that is an error too.
+	// Without the journal's ends, completeness is unknown, which is also an error.
 	blind := history.New(history.Config{
 		DB:   r.db,
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },

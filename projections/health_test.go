@@ -24,8 +24,9 @@ func (r *rig) owned(stories ...*story) {
 	}
 }
 
-// TestHealthCountsEachAttemptOnce: however often the projector writes a fact. After a crash before
-// its progress is recorded it writes all of them again. A sum over the same rows is doubled.
+// TestHealthCountsEachAttemptOnce: no matter how often the projector writes a fact. After a crash
+// before its progress is recorded, it writes all of them again. A sum over the same rows is
+// doubled.
 func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

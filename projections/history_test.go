@@ -48,7 +48,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	_, err = reader.Event(t.Context(), otherAccount, s.eventID(1))
 	isFault(t, err, readmodel.ErrNotFound)
 
-	// A journal that ends with control records and an aborted fact is caught up with too.
+	// A journal that ends with control records and an aborted fact counts as read to its end too.
 	r.transact(kgo.TryCommit, s.created(50))
 	r.transact(kgo.TryAbort, s.created(51))
 	record, err := reader.Event(t.Context(), testAccount, s.eventID(50))

@@ -77,9 +77,9 @@ type killed struct {
 	blocks    string // BlockWait, BlockRows, UnaskedWait of the projector; small ones when empty
 }
 
-// startProjector uses a new group each time: the former one keeps its partitions for seconds after
-// its death, which is too long for this test. Two projectors at once would not change any answer
-// either.
+// startProjector uses a new group each time: the previous one keeps its partitions for seconds
+// after its projector's death, which is too long for this test. Two projectors at once would not
+// change any answer either.
 func (k *killed) startProjector() {
 	k.t.Helper()
 	k.started++
@@ -98,8 +98,8 @@ func (k *killed) killProjector() {
 }
 
 // killClickHouse waits until one is running: libchdb sometimes crashes when a client's connection
-// is reset in the middle of a query, as when the projector is killed, and its supervisor restarts
-// it.
+// is reset in the middle of a query, for example when the projector is killed, and is then
+// restarted by its supervisor.
 func (k *killed) killClickHouse() {
 	k.t.Helper()
 	pid := 0

@@ -148,8 +148,8 @@ func TestListsNewestFirst(t *testing.T) {
 	isFault(t, err, readmodel.ErrUnavailable)
 }
 
-// Enabling makes pending deliveries due at once, without a fact for each of them. Later decisions
-// follow their own schedule again.
+// Enabling makes pending deliveries due at once, without a fact for each of them. Later attempts
+// follow the schedule again.
 func TestEnablingIsCountedIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -108,7 +108,7 @@ var lacks = []string{
 }
 
 // TestReadsDuringAMigration: while tables lack a column or a table, each read reports that the
-// history is behind, and no other failure.
+// history is behind, and never another failure.
 func TestReadsDuringAMigration(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestListsSayWhatTheLastAttemptMet: the number of attempts, the last status and the last error of
-// the current delivery, whatever copies and earlier attempts there are.
+// the current delivery, regardless of copies and earlier attempts.
 func TestListsSayWhatTheLastAttemptMet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -36,8 +36,8 @@ func (r *rig) pull(h *history.History, s *story, after uint64, limit int) string
 	return pulled(page)
 }
 
-// Pages follow one another by their numbers, whatever else the account has, and whatever copies of
-// rows there are.
+// Pages follow one another by their numbers, regardless of the account's other events and of copies
+// of rows.
 func TestEventsByTheirNumbers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -89,8 +89,8 @@ func TestEventsByTheirNumbers(t *testing.T) {
 	}
 }
 
-// A client without a number begins with the first event that was created at a time, or after the
-// last one, in whatever order the times are.
+// A client without a number begins with the first event that was created at or after a given time,
+// or after the last event, regardless of the order of the times.
 func TestTheNumberBeforeATime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -125,8 +125,8 @@ func TestTheNumberBeforeATime(t *testing.T) {
 	}
 }
 
-// A number whose row is still to be written holds back those after it, so that a page is never
-// followed by a smaller number. A number whose row retention has deleted holds nothing back, and is
+// A number whose row is not written yet holds back those after it, so that a page is never followed
+// by a smaller number. A number whose row was deleted by retention holds nothing back, and is
 // reported.
 func TestNoNumberIsPassedOver(t *testing.T) {
 	t.Parallel()

@@ -118,8 +118,8 @@ func movesOf(n int) []domain.BalanceMove {
 	return []domain.BalanceMove{fee, paid, shares}
 }
 
-// Moves that chain are explained, in whatever order their records arrived. A missing one shows, and
-// only there.
+// Moves that chain are explained, regardless of the order in which their records arrived. A missing
+// move shows at its place, and only there.
 func TestAMissingMoveShows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -233,8 +233,8 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	}
 }
 
-// TestRebuildsTakeTurns: a rebuild by the guard and one by an operator at the same time. The second
-// waits for the first, and neither fails or loses rows.
+// TestRebuildsTakeTurns: the guard and an operator rebuild at the same time. The second waits for
+// the first, and neither fails or loses rows.
 func TestRebuildsTakeTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

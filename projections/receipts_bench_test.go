@@ -74,7 +74,7 @@ func attemptsOf(name receipt.Name) (made []domain.AttemptMade, hashes map[uint64
 	delivery := domain.Delivery{EventID: "evt_proved", EndpointID: name.EndpointID, Version: 1, Run: 1}
 	sum := sha256.Sum256([]byte("of a body, and of a signature"))
 	for range provedLeaves {
-		delivery.State = domain.StateQueued // whatever the schedule says: another is made
+		delivery.State = domain.StateQueued // regardless of the schedule: another attempt is made
 		facts := domain.DecideAttempt(endpoint, delivery, delivery.Attempts+1, domain.AttemptResult{
 			SentAtMillis:    startMillis,
 			StatusCode:      500,

@@ -81,9 +81,9 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	}
 }
 
-// After a move to other topics, rows that only the tables have are not differences, whatever their
-// offsets, and neither are deliveries that were created before: they are counted as not compared. A
-// row that the new topics have is compared.
+// After a move to other topics, rows that only the tables have are not differences, regardless of
+// their offsets. Neither are deliveries that were created before: they are counted as not compared.
+// A row that the new topics have is compared.
 func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

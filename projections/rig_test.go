@@ -214,7 +214,7 @@ func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
 }
 
 // rebuiltAndVerified rebuilds the tables, which does not change them, and verifies them: a table
-// has that many rows, and nothing differs.
+// has the given number of rows, and nothing differs.
 func (r *rig) rebuiltAndVerified(table string, rows uint64) {
 	r.t.Helper()
 	live := r.checksum()
@@ -240,7 +240,7 @@ func (r *rig) append(facts ...domain.Fact) {
 	must(r.t, r.producer.Append(r.t.Context(), records...))
 }
 
-// awaitProjected waits until every table has its topic to the end.
+// awaitProjected waits until every table has all records of its topic.
 func (r *rig) awaitProjected() {
 	r.t.Helper()
 	lag, err := writer.NewLag(r.db, r.cluster)

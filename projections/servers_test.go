@@ -38,7 +38,7 @@ func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
 	return first, second, u.String()
 }
 
-// killServer kills an engine that is up; its supervisor restarts it.
+// killServer kills a running engine; its supervisor restarts it.
 func killServer(t *testing.T, e *clickhouse.Engine) {
 	t.Helper()
 	must(t, e.Ready(t.Context()))
@@ -46,7 +46,7 @@ func killServer(t *testing.T, e *clickhouse.Engine) {
 	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Fatal(err)
 	}
-	// Until the engine has seen its server die, it calls it ready.
+	// Until the engine has noticed that its server died, it reports that it is ready.
 	testkit.EventuallyNil(t, "the server has died", func() error {
 		if e.PID() == killed {
 			return fmt.Errorf("%d lives", killed)
@@ -66,8 +66,8 @@ func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 	return conn
 }
 
-// sameTables gives the second server the tables of the first, with their UUIDs, like replicas. So
-// only the projector's own care distinguishes them.
+// sameTables gives the second server the tables of the first, with their UUIDs, like replicas. Only
+// the projector's own checks tell them apart.
 func (r *rig) sameTables(second driver.Conn) {
 	r.t.Helper()
 	must(r.t, writer.Migrate(r.t.Context(), r.db))
@@ -132,8 +132,8 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	}
 }
 
-// If one of two servers that have the history dies, every query is still answered: for an event,
-// for a list, and of users. Missing rows of one server are not judged by the other's progress.
+// If one of two servers that have the history dies, every query still works: for an event, for a
+// list, and users' own. Missing rows of one server are not judged by the other's progress.
 func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)

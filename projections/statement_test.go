@@ -219,8 +219,8 @@ func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 	})
 }
 
-// A statement waits for moves that are not in the tables yet; while nothing writes them, it returns
-// an error.
+// A statement waits for moves that are not in the tables yet; if nothing writes them, it returns an
+// error.
 func TestAStatementIsNeverShort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -166,7 +166,8 @@ func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	}
 }
 
-// More facts than a fold may have are refused, and nothing is revealed of another account's object.
+// If there are more facts than a fold may have, the request is rejected, and nothing is revealed of
+// another account's object.
 func TestManyFactsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -186,7 +187,7 @@ func TestManyFactsAreRefused(t *testing.T) {
 	isFault(t, err, readmodel.ErrNotFound)
 }
 
-// A few facts that are large are refused as well.
+// A few large facts are rejected as well.
 func TestLargeFactsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // A server that keeps sending facts until the fold times out is not replaced by another; one that
-// sends none is. A caller whose time is over gets its context's error.
+// sends none is. If the caller's time runs out, it gets its context's error.
 func TestAFoldThatIsSlowHasManyFacts(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))

@@ -13,7 +13,7 @@ import (
 )
 
 // TestReadsWaitForAConnection: fewer reads run at once than there are connections. The others wait
-// for as long as their callers do: the pool would refuse them after two seconds.
+// as long as their callers do: the pool would reject them after two seconds.
 func TestReadsWaitForAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := writer.Open("clickhouse://127.0.0.1:1/lumenhook")

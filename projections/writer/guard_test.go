@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(clickhousetest.Sharing(m).Run())
 }
 
-// TestARebuildThatFailsIsTriedLessOften: with growing waits, and one log line for the damage and
-// one for the failure.
+// TestARebuildThatFailsIsTriedLessOften: with increasing waits, one log line for the damage and one
+// for the failure.
 func TestARebuildThatFailsIsTriedLessOften(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(clickhousetest.Database(t))

@@ -26,8 +26,8 @@ const (
 	closeEvery   = time.Second
 )
 
-// BenchmarkClose measures from the last moment at which a ledger could not be read at the RPC of
-// `lumenhook run` to the arrival of the webhooks of its payments.
+// BenchmarkClose measures from the last moment at which the RPC of `lumenhook run` did not have a
+// ledger yet until the webhooks of its payments arrive.
 func BenchmarkClose(b *testing.B) { measured(closes)(b) }
 
 func closes(l *lab) metrics {
@@ -110,14 +110,14 @@ func (s *service) pay(network *devclient.Client, payers, wallets []string) []dev
 	return made
 }
 
-// ledgers are the last moments at which each ledger could not be read yet. A time that is
-// counted from there is never too short.
+// ledgers holds the last moment at which each ledger could not be read yet. A duration measured
+// from there is never too short.
 type ledgers struct {
 	at   map[uint32]time.Time
-	last atomic.Uint32 // the ledger that is waited for
+	last atomic.Uint32 // the ledger being waited for
 }
 
-// look asks for the latest ledger every 2 ms, and seldom while none can have closed.
+// look asks for the latest ledger every 2 ms, and less often while none can have closed.
 func (l *ledgers) look(ctx context.Context, url string) error {
 	rpc := rpcclient.NewClient(url, http.DefaultClient)
 	defer rpc.Close()

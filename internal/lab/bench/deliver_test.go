@@ -25,10 +25,10 @@ var (
 	cache      = flag.String("cache", "", "where a deployment with a past is kept; empty: the user's cache")
 )
 
-// deliverEndpoints is to how many endpoints a service delivers, where that is not varied.
+// deliverEndpoints is the number of endpoints that a service delivers to, unless it is varied.
 const deliverEndpoints = 8
 
-// BenchmarkDeliver delivers at full speed, from the first append until the history holds every
+// BenchmarkDeliver delivers at full speed, from the first append until the history contains every
 // attempt.
 func BenchmarkDeliver(b *testing.B) {
 	for _, sync := range []bool{false, true} {
@@ -64,7 +64,7 @@ func (l *lab) postFloor() metrics {
 	}
 }
 
-// warmPosts opens connections, and begins to count.
+// warmPosts opens connections, and starts counting.
 func (l *lab) warmPosts(post post) {
 	l.Helper()
 	l.expect(*warm)
@@ -87,7 +87,7 @@ func (s *service) warmed() *service {
 	return s
 }
 
-// all delivers, and returns how many, how long it took until the history had them, and how much
+// all delivers, and returns the number, how long it took until the history had them, and how much
 // of that was after the last one had arrived.
 func (s *service) all(run string, how full) (n int, took, behind time.Duration) {
 	s.Helper()
@@ -99,7 +99,7 @@ func (s *service) all(run string, how full) (n int, took, behind time.Duration) 
 	return n, time.Since(began), time.Since(arrived)
 }
 
-// fullSpeed measures a service that is warm: its rate, and the processor time of a delivery.
+// fullSpeed measures a warm service: its rate, and the processor time per delivery.
 func (s *service) fullSpeed(how full) metrics {
 	s.Helper()
 	before := s.used()
@@ -111,7 +111,7 @@ func (s *service) fullSpeed(how full) metrics {
 	return got.and("", s.spent(before, n))
 }
 
-// spent is the processor time of each of n deliveries since, of all processes and of each.
+// spent returns the processor time per delivery since before, in total and by process.
 func (s *service) spent(before metrics, n int) metrics {
 	s.Helper()
 	got := metrics{}
@@ -123,8 +123,8 @@ func (s *service) spent(before metrics, n int) metrics {
 	return got
 }
 
-// BenchmarkBacklog delivers many matches that are all there at the beginning. Its floor has few
-// ahead at any time.
+// BenchmarkBacklog delivers many matches that all exist at the beginning. In its floor, only a few
+// are ahead at any time.
 func BenchmarkBacklog(b *testing.B) { measured(backlog)(b) }
 
 func backlog(l *lab) metrics {
@@ -164,8 +164,8 @@ func pastDir(t testing.TB) string {
 	return filepath.Join(dir, "lumenhook", "bench-history", "deployment")
 }
 
-// servePast starts the service on the folder that is kept, and delivers until it has as many
-// past deliveries as -past says, or more: each run adds its own.
+// servePast starts the service on the folder that is kept, and delivers until there are at least as
+// many past deliveries as -past says: each run adds its own.
 func (l *lab) servePast() *service {
 	l.Helper()
 	s := l.startRun(pastDir(l))

@@ -20,7 +20,7 @@ const (
 	dueEvery     = 10 * time.Millisecond
 )
 
-// secondTime refuses each first attempt, and notes how late each second one is.
+// secondTime rejects each first attempt, and records how late each second one is.
 type secondTime struct {
 	mu   sync.Mutex
 	due  map[string]int64 // Unix milliseconds, by event
@@ -60,7 +60,7 @@ func (s *secondTime) fact(f domain.Fact) {
 	s.due[made.EventID] = made.NextAttemptAtMillis
 }
 
-// dueBeside makes 1,000 deliveries a second due, whose first attempts were refused ten seconds
+// dueBeside makes 1,000 deliveries a second due, whose first attempts were rejected ten seconds
 // before, in addition to the pending ones, and reports how late their second attempts begin.
 func (r *rig) dueBeside(dir string) {
 	s := &secondTime{due: make(map[string]int64), all: make(chan struct{}), want: 5 * *paced}

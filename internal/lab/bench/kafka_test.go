@@ -29,8 +29,8 @@ import (
 
 const realBrokers = 3
 
-// BenchmarkKafka delivers by `lumenhook serve` on three brokers of Apache Kafka on this machine,
-// which write each record three times before it counts. It needs Java.
+// BenchmarkKafka delivers with `lumenhook serve` on three brokers of Apache Kafka on this machine,
+// which write each record three times before acknowledging it. It needs Java.
 func BenchmarkKafka(b *testing.B) {
 	b.Run("rate=100", measured(func(l *lab) metrics { return l.serveOnKafka().kafkaAtRate(100) }))
 	b.Run("rate=500", measured(func(l *lab) metrics { return l.serveOnKafka().kafkaAtRate(500) }))
@@ -40,7 +40,7 @@ func BenchmarkKafka(b *testing.B) {
 	}))
 }
 
-// kafkaAtRate measures a service at a rate, and transactions of the same matches alone.
+// kafkaAtRate measures a service at a rate, and separately the transactions of the same matches.
 func (s *service) kafkaAtRate(rate float64) metrics {
 	s.Helper()
 	got := s.warmed().atRate(rate)
@@ -151,9 +151,10 @@ func (l *lab) startClickHouse(dir string) *clickhouse.Engine {
 	return e
 }
 
-// commits writes matches by transactions at a rate, of each partition one after another, with all
-// that has become due in the meantime. It returns how long they took, from when they were due. A
-// service that loses and doubles nothing has to wait for one before it may post.
+// commits writes matches in transactions at a rate, one transaction after another in each
+// partition, each with all matches that have become due in the meantime. It returns how long they
+// took, from when they were due. A service that loses and duplicates nothing has to wait for such a
+// transaction before each request.
 func (s *service) commits(rate float64) (p50, p99 float64) {
 	s.Helper()
 	const prefix = "floor."
@@ -182,7 +183,7 @@ func (s *service) commits(rate float64) (p50, p99 float64) {
 			Key:       match.Key,
 			Value:     match.Value,
 		}
-		must(s, s.commit(writer, record, 1)) // the first of a writer is not counted
+		must(s, s.commit(writer, record, 1)) // a writer's first transaction is not counted
 		due[p] = make(chan time.Time, 4096)
 		all.Go(func() {
 			for first := range due[p] {
@@ -211,7 +212,7 @@ func (s *service) commits(rate float64) (p50, p99 float64) {
 	return percentiles(slices.Concat(took...))
 }
 
-// commit makes one transaction of some copies of a record.
+// commit makes one transaction with n copies of a record.
 func (s *service) commit(writer *kgo.Client, record kgo.Record, n int) error {
 	if err := writer.BeginTransaction(); err != nil {
 		return err

@@ -15,7 +15,7 @@ var (
 	rest     = flag.Duration("rest", 2*time.Second, "how long a service has nothing to do before")
 )
 
-// halfSpeed, as a rate, is half of the full speed that the service has just before.
+// halfSpeed, as a rate, stands for half of the full speed that was just measured.
 const halfSpeed = 0
 
 // BenchmarkLatency measures from a match's append to its webhook's arrival. Its floor is a bare
@@ -44,7 +44,7 @@ func latency(rate float64, sync bool) func(*lab) metrics {
 	}
 }
 
-// atRate measures the floor and then a service that is warm.
+// atRate measures the floor and then a warm service.
 func (s *service) atRate(rate float64) metrics {
 	s.Helper()
 	got := metrics{"perSecond": rate}
@@ -52,7 +52,7 @@ func (s *service) atRate(rate float64) metrics {
 	<-time.After(*rest)
 	producer := s.producer()
 	defer producer.Close()
-	s.expect(1) // one that is not counted, so that the producer knows the brokers
+	s.expect(1) // not counted: it connects the producer to the brokers
 	must(s, producer.Append(s.Context(), s.payments.match(s.ownRun("warm"), 0)))
 	s.awaitArrivals(1)
 	s.awaitHistory(1)
@@ -68,7 +68,7 @@ func (s *service) atRate(rate float64) metrics {
 	return got.and("", s.spent(before, len(sent)))
 }
 
-// pacedPosts posts at a rate, over connections that are open.
+// pacedPosts posts at a rate, over open connections.
 func (l *lab) pacedPosts(rate float64) (p50, p99 float64) {
 	l.Helper()
 	post, run := l.bare(), l.ownRun("posts")

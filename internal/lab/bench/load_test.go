@@ -28,7 +28,7 @@ import (
 
 var discarded = slog.New(slog.DiscardHandler)
 
-// payments are payments to 500 wallets, each of which leads to a delivery to the next endpoint. Its
+// payments are payments to 500 wallets. Each leads to a delivery, to the endpoints in turn. The
 // texts compress as poorly as those of the network.
 type payments struct {
 	account   string
@@ -81,13 +81,13 @@ func (p payments) of(run string, n int) domain.Match {
 	}
 }
 
-// address looks like one of the network, to a compressor too.
+// address returns a text that looks like an address of the network, also to a compressor.
 func address(kind string, n int) string {
 	sum := sha256.Sum256([]byte(kind + strconv.Itoa(n)))
 	return "G" + base32.StdEncoding.EncodeToString(sum[:])[:52] + kind[:3]
 }
 
-// receiver answers 200 to each webhook, and notes when it arrived for the first time.
+// receiver answers 200 to each webhook, and records when it first arrived.
 type receiver struct {
 	*sink
 	server *httptest.Server
@@ -124,7 +124,7 @@ type full struct {
 	ahead   int           // records that may be appended ahead of the arrivals
 }
 
-// append appends matches, and returns how many.
+// append appends matches, and returns their number.
 func (s *service) append(run string, how full) (n int) {
 	s.Helper()
 	const chunk = 2000
@@ -135,7 +135,7 @@ func (s *service) append(run string, how full) (n int) {
 			s.awaitArrivals(n - how.ahead + 1)
 		}
 		count := chunk
-		if n < how.atLeast { // no more than the run needs, unless it needs time
+		if n < how.atLeast { // no more than the run needs, unless it has to last longer
 			count = min(chunk, how.atLeast-n)
 		}
 		records := make([]kafka.Record, 0, count)
@@ -151,7 +151,7 @@ func (s *service) append(run string, how full) (n int) {
 // post posts a body to the receiver.
 type post func(ctx context.Context, id string) error
 
-// bare returns a net/http client with no more around it.
+// bare returns a bare net/http client.
 func (l *lab) bare() post {
 	pool := x509.NewCertPool()
 	pool.AddCert(l.server.Certificate())
@@ -180,7 +180,7 @@ func (l *lab) bare() post {
 	}
 }
 
-// postUntil posts with 64 senders until it is enough, and returns how many it posted.
+// postUntil posts with 64 senders until enough returns true, and returns the number of posts.
 func (l *lab) postUntil(post post, run string, enough func(n int) bool) int {
 	l.Helper()
 	var next, done atomic.Int64
@@ -201,8 +201,8 @@ func (l *lab) postUntil(post post, run string, enough func(n int) bool) int {
 	return int(done.Load())
 }
 
-// pace sends at a rate, and returns when each was sent. None waits for another, so that a delayed
-// one does not hide how long others would have waited.
+// pace sends at a rate, and returns when each was sent. None waits for another: otherwise a delayed
+// one would hide how long others had to wait.
 func (l *lab) pace(rate float64, prepare func(n int) (send func() error)) (sent []time.Time) {
 	l.Helper()
 	sent = make([]time.Time, int(rate*paceTime.Seconds()))
@@ -226,13 +226,13 @@ func (l *lab) pace(rate float64, prepare func(n int) (send func() error)) (sent 
 	return sent
 }
 
-// percentiles returns p50 and p99 of some times, in milliseconds.
+// percentiles returns the p50 and p99 of durations, in milliseconds.
 func percentiles(took []time.Duration) (p50, p99 float64) {
 	slices.Sort(took)
 	return millis(took[len(took)/2]), millis(took[len(took)*99/100])
 }
 
-// tookOf returns the times of a run from sending to arrival.
+// tookOf returns how long the events of a run took from sending to arrival.
 func (l *lab) tookOf(run string, sent []time.Time) (took []time.Duration) {
 	l.Helper()
 	for n, at := range sent {
@@ -241,7 +241,7 @@ func (l *lab) tookOf(run string, sent []time.Time) (took []time.Duration) {
 	return took
 }
 
-// arrival is when an event arrived.
+// arrival returns when an event arrived.
 func (l *lab) arrival(id string) time.Time {
 	l.Helper()
 	l.mu.Lock()

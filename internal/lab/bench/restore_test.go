@@ -9,7 +9,7 @@ import (
 
 // BenchmarkRestore starts a service with many past deliveries, and measures the time from the start
 // of the process to the first delivery to each endpoint: without the engine's local state (from the
-// snapshots and the journal after them), with it, and with that of a program that was killed.
+// snapshots and the rest of the journal), with it, and with the local state of a killed program.
 func BenchmarkRestore(b *testing.B) { measured(restores)(b) }
 
 func restores(l *lab) metrics {

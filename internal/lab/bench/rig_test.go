@@ -40,13 +40,14 @@ const (
 	secret     = "whsec_of_the_benchmark"
 )
 
-// patience bounds each wait. An engine that folds the journal of a million deliveries answers after
-// 40 s on an idle machine, and on one with twenty times as much to do after twenty times that.
+// patience bounds each wait. On an idle machine, an engine that folds the journal of a million
+// deliveries answers after 40 s, and on a machine with twenty times the load after twenty times
+// that.
 const patience = 30 * time.Minute
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
 
-// sink answers 200 and notes when each event first arrived.
+// sink answers 200 and records when each event first arrived.
 type sink struct {
 	mu      sync.Mutex
 	arrived map[string]time.Time
@@ -62,7 +63,7 @@ func (s *sink) expect(n int) <-chan struct{} {
 	return s.all
 }
 
-// arrivals are how many have arrived, and when the last of them did.
+// arrivals returns how many have arrived, and when the last of them did.
 func (s *sink) arrivals() (int, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +188,7 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 	}
 }
 
-// run works a part until the benchmark ends.
+// run runs a component until the benchmark ends.
 func (r *rig) run(part func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -195,7 +196,7 @@ func (r *rig) run(part func(context.Context) error) {
 	r.b.Cleanup(func() { cancel(); <-ended })
 }
 
-// ask opens a client of the engine's.
+// ask opens a client of the engine.
 func (r *rig) ask() *commands.Client {
 	asker, err := commands.Open(r.b.Context(), commands.Config{
 		Cluster: r.cluster,
@@ -212,12 +213,12 @@ func endpointID(n int) string {
 	return domain.DeriveID(domain.EndpointPrefix, "bench", strconv.Itoa(n))
 }
 
-// matchFor is one PaymentMatched fact with a body of about 900 bytes.
+// matchFor returns a PaymentMatched fact with a body of about 900 bytes.
 func matchFor(run string, n int, endpoint string) (id string, r kafka.Record) {
 	return matchTo(run, n, endpoint, strings.Repeat("G", 56))
 }
 
-// matchTo is one of a payment to a wallet.
+// matchTo returns one for a payment to a wallet.
 func matchTo(run string, n int, endpoint, wallet string) (id string, r kafka.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(run, strconv.Itoa(n)),

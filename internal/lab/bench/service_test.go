@@ -33,7 +33,7 @@ const lookEvery = 20 * time.Millisecond
 // metrics are the results of a benchmark, by unit.
 type metrics map[string]float64
 
-// measured makes a benchmark of a measurement.
+// measured turns a measurement into a benchmark.
 func measured(measure func(*lab) metrics) func(*testing.B) {
 	return func(b *testing.B) {
 		for b.Loop() {
@@ -65,7 +65,8 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// ownRun names a run whose events no other run has, not even one on a folder that is kept.
+// ownRun returns a name for a run, so that no other run has its events, not even on a folder that
+// is kept.
 func (l *lab) ownRun(name string) string {
 	l.runs++
 	return fmt.Sprintf("%s %s %d", name, l.dir, l.runs)
@@ -81,9 +82,9 @@ type service struct {
 	dir      string
 	run      runfile.File
 	payments payments
-	since    time.Time // of the deliveries that are expected
-	before   int       // rows of the history then
-	expected int       // attempts that the history is to hold since
+	since    time.Time // when the expected deliveries began
+	before   int       // rows of the history at that time
+	expected int       // attempts to be added to the history since then
 	others   func() map[string][]int
 }
 
@@ -130,7 +131,7 @@ func (s *service) lastWords() []byte {
 	return text[max(0, len(text)-most):]
 }
 
-// serve starts `lumenhook run` on an empty folder, with that many endpoints.
+// serve starts `lumenhook run` on an empty folder, with the given number of endpoints.
 func (l *lab) serve(endpoints int, args ...string) *service {
 	l.Helper()
 	s := l.startRun(filepath.Join(l.dir, l.ownName("service")), args...)
@@ -144,7 +145,7 @@ func (l *lab) ownName(kind string) string {
 	return kind + "-" + strconv.Itoa(l.runs)
 }
 
-// startRun starts `lumenhook run`, and returns when its history answers.
+// startRun starts `lumenhook run`, and returns when its history answers queries.
 func (l *lab) startRun(dir string, args ...string) *service {
 	l.Helper()
 	args = append([]string{"run", "--data-dir", dir, "--no-demo", "--egress-ports", "1-65535",
@@ -168,7 +169,7 @@ func (l *lab) startRun(dir string, args ...string) *service {
 	return s
 }
 
-// await waits until the service answers.
+// await waits until the service is ready.
 func (s *service) await(ready func() error) {
 	s.Helper()
 	testkit.EventuallyNil(s, "the service is ready", func() error {
@@ -224,7 +225,7 @@ func (s *service) begin() {
 	s.since, s.expected, s.before = time.Now(), 0, rows
 }
 
-// awaitHistory waits until the history holds a successful attempt of each of n more events.
+// awaitHistory waits until the history has a successful attempt for each of n more events.
 func (s *service) awaitHistory(n int) {
 	s.Helper()
 	s.expected += n
@@ -235,7 +236,7 @@ func (s *service) awaitHistory(n int) {
 		if rows != latest {
 			latest, at = rows, time.Now()
 		}
-		// The exact count costs something, and so comes second. A row may be there twice for a while.
+		// The exact count is costly, so it comes second. A row may be there twice for a while.
 		if rows >= s.before+s.expected || time.Since(at) > time.Second {
 			delivered, err := s.ask(fmt.Sprintf("SELECT uniqExact(event_id) FROM attempts "+
 				"WHERE endpoint_id IN ('%s') AND sent_at >= fromUnixTimestamp64Milli(%d) "+
@@ -254,10 +255,10 @@ func (s *service) awaitHistory(n int) {
 	}
 }
 
-// rows counts the rows of the table of attempts, which costs nothing.
+// rows counts the rows of the table of attempts, which is cheap.
 func (s *service) rows() (int, error) { return s.ask("SELECT count() FROM attempts") }
 
-// ask asks ClickHouse, as a reader.
+// ask queries ClickHouse as a reader.
 func (s *service) ask(query string) (int, error) {
 	address := s.run.ClickHouse.HTTP
 	if !strings.Contains(address, "://") {
@@ -325,7 +326,7 @@ func (s *service) status(pid int, line string) float64 {
 	return kib / 1024
 }
 
-// descendants are the processes that a process started, and those that they started.
+// descendants returns the processes that a process started, directly and indirectly.
 func descendants(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
@@ -342,7 +343,7 @@ func descendants(pid int) (pids []int) {
 	return pids
 }
 
-// kill ends the program as a crash does.
+// kill ends the program like a crash.
 func (s *service) kill() {
 	s.Helper()
 	must(s, s.cmd.Process.Signal(syscall.SIGKILL))

@@ -26,7 +26,7 @@ func small(t *testing.T) {
 	*paceTime, *closeTime, *rest = 500*time.Millisecond, 500*time.Millisecond, time.Millisecond
 }
 
-// TestEachMeasurementHasItsMetrics makes each measurement of the real program for a moment.
+// TestEachMeasurementHasItsMetrics runs each measurement of the real program for a moment.
 func TestEachMeasurementHasItsMetrics(t *testing.T) {
 	small(t)
 	deliverUnits := []string{"deliveries/s", "floor-deliveries/s", "processor-µs", "service-µs",

@@ -26,7 +26,7 @@ func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
 }
 func (deaf) Disconnect(string) {}
 
-// settled is how long after an engine's first answers its startup work is done: compactions, a
+// settled is how long after an engine's first answers its startup work is finished: compactions, a
 // snapshot, and the flush within a minute, with its consequences.
 const settled = 75 * time.Second
 
@@ -129,7 +129,8 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	return took
 }
 
-// runEngine runs an engine with that many standbys of each partition, until it is stopped.
+// runEngine runs an engine with the given number of standbys of each partition, until it is
+// stopped.
 func (r *rig) runEngine(dir string, replicas int) (e *engine.Engine, stop func()) {
 	return r.runEngineWith(dir, func(c *engine.Config) { c.StandbyReplicas = replicas })
 }
@@ -167,7 +168,7 @@ func (r *rig) awaitAnswers(round string) {
 	began := time.Now()
 	asker := r.ask()
 	var asked sync.WaitGroup
-	for n := range 4 * partitions { // enough to meet every partition
+	for n := range 4 * partitions { // enough to reach every partition
 		asked.Go(func() {
 			id := domain.DeriveID(domain.EndpointPrefix, "restored", round, strconv.Itoa(n),
 				strconv.FormatInt(began.UnixNano(), 10))
@@ -187,8 +188,8 @@ func (r *rig) awaitAnswers(round string) {
 	asked.Wait()
 }
 
-// BenchmarkTakeOver measures how long an engine that leaves is missed: until another has
-// answered on each partition, with a standby of each and without.
+// BenchmarkTakeOver measures how long it takes after an engine leaves until another has answered on
+// each partition, with a standby of each and without.
 func BenchmarkTakeOver(b *testing.B) {
 	for b.Loop() {
 		r := newRig(b, false)

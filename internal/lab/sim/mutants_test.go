@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// A mutant is a defect planted in the code itself. The domain is used by the engine and by the
-// model alike, so a bug in it cannot be planted at run time: it is compiled in, and the checkers
-// must find it nevertheless.
+// A mutant is a defect planted in the code itself. The engine and the model both use the domain, so
+// a bug in it cannot be planted at run time: it is compiled in, and the checkers must still find
+// it.
 type mutant struct {
 	name  string
 	file  string // in the module
@@ -716,9 +716,9 @@ const mutantVariable = "LUMENHOOK_MUTANT"
 var everyFlag = flag.Int("sim.mutants", 4,
 	"search every n-th mutant; 1: all of them (make mutants)")
 
-// TestMutantsAreFound: each is found within a number of seeds, by the checker that is
-// responsible. All of them are compiled, so that one that no longer fits the code is noticed, and a
-// fixed sample of them is searched.
+// TestMutantsAreFound: each is found within a number of seeds, by the responsible checker. All of
+// them are compiled, so that one that no longer fits the code is noticed, and a fixed sample of
+// them is searched.
 func TestMutantsAreFound(t *testing.T) {
 	program := buildMutants(t)
 	t.Run("and shrunk", func(t *testing.T) { shrinks(t, program) })
@@ -741,8 +741,8 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// shownBy lists seeds that have shown mutants that a search finds late. A change of the simulator's
-// draws changes them: then the search finds the next seed, and its number belongs here.
+// shownBy lists seeds that show mutants that a search finds late. A change of the simulator's draws
+// changes them: the search then finds the next seed, and its number belongs here.
 var shownBy = map[string]int{
 	"any history is believed":                                  168,
 	"later ledgers are read back once":                         2651,
@@ -810,8 +810,8 @@ var shownBy = map[string]int{
 // mostMutantSeeds bounds the search for each mutant.
 const mostMutantSeeds = "3000"
 
-// findMutant returns the first violation that a mutant leads to: with the seed that showed
-// it before, or else with another.
+// findMutant returns the first violation that a mutant leads to, with the seed that showed it
+// before, or else with another.
 func findMutant(t *testing.T, program, name string) (violation string) {
 	if seed := shownBy[name]; seed != 0 {
 		violation = runMutant(t, program, name, strconv.Itoa(seed), "1")
@@ -822,7 +822,7 @@ func findMutant(t *testing.T, program, name string) (violation string) {
 	return violation
 }
 
-// shrinks checks that a failing run is shrunk to a few of its steps, which fail alike.
+// shrinks checks that a failing run is shrunk to a few of its steps, which fail in the same way.
 func shrinks(t *testing.T, program string) {
 	out, _ := trySeeds(t, program, lostMatch, "1", mostMutantSeeds, "10s")
 	found := regexp.MustCompile(`the same by (\d+) of its steps`).FindSubmatch(out)
@@ -834,9 +834,8 @@ func shrinks(t *testing.T, program string) {
 	}
 }
 
-// isTheSame checks that a program with defects, none of which is chosen, makes the same runs.
-// Otherwise a defect that changes something while it is not chosen would be found instead of
-// others.
+// isTheSame checks that a program with defects, none of which is active, makes the same runs.
+// Otherwise a defect that has an effect while inactive would be found instead of others.
 func isTheSame(t *testing.T, program string) {
 	for _, seed := range []uint64{24, 106, 458, 629} {
 		want := fmt.Sprintf("transcript %016x", Run(Options{Seed: seed, Steps: 1500}).Hash)

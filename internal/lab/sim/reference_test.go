@@ -23,7 +23,7 @@ func TestReferenceModelIsIndependent(t *testing.T) {
 	}
 }
 
-// noRules may be called all the same: names for messages, and a conversion.
+// noRules may still be called: names for messages, and a conversion.
 var noRules = []string{"FactType", "CommandType", "Secret"}
 
 // rulesCalled lists the exported functions and methods that a file calls, except those of the

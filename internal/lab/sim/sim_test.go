@@ -28,8 +28,8 @@ var (
 		"how long a shorter transcript of a failing seed is looked for")
 )
 
-// TestSeeds runs the first seeds, so that the result depends on the change and not on luck, or with
-// `make sim` new ones. A change of the product changes the runs of the same seeds.
+// TestSeeds runs the first seeds, so that the result depends on the change and not on chance, or
+// with `make sim` new ones. A change of the product changes the runs of the same seeds.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		oneSeed(t)
@@ -107,7 +107,7 @@ func table(totals map[string]int) string {
 	return b.String()
 }
 
-// explain shows the shortest transcript that a failing seed could be shrunk to.
+// explain shows the shortest transcript that a failing seed could be reduced to.
 func explain(t *testing.T, o Options) {
 	failed := Run(o)
 	_, steps, r := Shrink(o, failed, *shrinkFlag)
@@ -133,7 +133,7 @@ func oneSeed(t *testing.T) {
 	}
 }
 
-// TestTwoDays: the full schedule of a delivery that fails takes its ten attempts and two simulated
+// TestTwoDays: the full schedule of a failing delivery takes its ten attempts and two simulated
 // days, in well under a second.
 func TestTwoDays(t *testing.T) {
 	began := time.Now()
@@ -191,9 +191,8 @@ func TestASeedRepeats(t *testing.T) {
 	}
 }
 
-// TestEveryFaultHappens checks that the simulation covers everything: each fault, each receiver,
-// each kind of command and each end of a delivery occurs, the rarest of them in about one of thirty
-// runs.
+// TestEveryFaultHappens checks that the simulation covers everything: each fault, receiver, kind of
+// command and end of a delivery occurs, the rarest in about one of thirty runs.
 func TestEveryFaultHappens(t *testing.T) {
 	want := []string{
 		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed",

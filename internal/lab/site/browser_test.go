@@ -19,7 +19,7 @@ import (
 // picturesVariable names a folder that keeps the screenshots.
 const picturesVariable = "SITE_PICTURES"
 
-// looks has Playwright and axe, at the versions of its lock file.
+// looks is the folder with Playwright and axe, at the versions of its lock file.
 const looks = "../../../cmd/lumenhook/testdata/console"
 
 // TestBrowserReadsTheSite builds the site (which fails on dead links), and reads a page of every
@@ -69,7 +69,7 @@ func TestBrowserReadsTheSite(t *testing.T) {
 	}
 }
 
-// hasAllBlocks checks that each block of code on a page is one on the site, also in a list.
+// hasAllBlocks checks that each block of code of a page is a block on the site, also in lists.
 func hasAllBlocks(t *testing.T, built string) {
 	t.Helper()
 	root := filepath.Join("..", "..", "..")

@@ -35,7 +35,7 @@ func program(t *testing.T) string {
 	if *binaryFlag != "" {
 		return *binaryFlag
 	}
-	// The program fetches the engine in the background, and a trial needs a history.
+	// The program downloads the engine in the background, and a trial needs a history.
 	if _, err := clickhouse.Ensure(t.Context(), clickhouse.Options{Progress: os.Stderr}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// keep returns the folder of runs, where failed ones are kept.
+// keep returns the folder of runs, in which failed ones are kept.
 func keep(t *testing.T) string {
 	t.Helper()
 	dir := *keepFlag
@@ -88,8 +88,8 @@ func TestFreshSeeds(t *testing.T) {
 	}
 }
 
-// seeds draws seeds from a text, the same ones each time: what failed somewhere else for a
-// commit can be run again. Without a text they are fresh.
+// seeds derives seeds from a text, the same ones each time, so that a failure for a commit can be
+// repeated. Without a text, the seeds are random.
 func seeds(from string) func() uint64 {
 	draw := rand.Uint64 //nolint:forbidigo // they are the seeds
 	if from != "" {
@@ -98,7 +98,7 @@ func seeds(from string) func() uint64 {
 	return func() uint64 { return draw() >> 20 } // short enough to be typed
 }
 
-// TestSeedsOfATextAreDrawnAgain: what failed for a commit can be run again for it.
+// TestSeedsOfATextAreDrawnAgain: a text always gives the same seeds.
 func TestSeedsOfATextAreDrawnAgain(t *testing.T) {
 	first, again, other := seeds("5c27c566"), seeds("5c27c566"), seeds("58feccac")
 	for range 10 {
@@ -109,7 +109,7 @@ func TestSeedsOfATextAreDrawnAgain(t *testing.T) {
 	}
 }
 
-// try runs a script. One that fails is shrunk, printed and kept.
+// try runs a script. If it fails, it is shrunk, printed and kept.
 func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	t.Helper()
 	t.Logf("SEED=%d OPS=%d", seed, len(ops))
@@ -131,7 +131,7 @@ func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	if *shrinkFlag > 0 {
 		shrink(t, bin, at, seed, ops, report.Violations[0])
 	}
-	// They are printed last, because readers see the end of a log first, and often keep only that.
+	// They are printed last, because readers see the end of a log first, and often only that.
 	for _, v := range report.Violations {
 		t.Errorf("SEED=%d OPS=%d: %s", seed, len(ops), v)
 	}
@@ -174,7 +174,8 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.V
 		strings.TrimSpace(script.String()), seed, rule, len(short), len(ops), runs, path)
 }
 
-// TestASeedGivesAScript: the same one every time, also after it was written and read.
+// TestASeedGivesAScript: a seed always gives the same script, which is equal after writing and
+// reading.
 func TestASeedGivesAScript(t *testing.T) {
 	ops := trial.Generate(42, 300)
 	if len(ops) != 300 || !slices.EqualFunc(ops, trial.Generate(42, 300), func(a, b trial.Op) bool {

@@ -22,8 +22,8 @@ BenchmarkFromXDR 1 400 ledgers/s
 BenchmarkFloorFromXDRBySDK 1 100 ledgers/s
 `
 
-// TestRowsHaveTheirFloorsAndAims: medians are of all repetitions, a ratio is of one, and each floor
-// is found.
+// TestRowsHaveTheirFloorsAndAims: a median is over all repetitions, a ratio is of one, and each
+// floor is found.
 func TestRowsHaveTheirFloorsAndAims(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "printed.txt")
 	if err := os.WriteFile(file, []byte(printed), 0o600); err != nil {
@@ -61,7 +61,8 @@ func TestRowsHaveTheirFloorsAndAims(t *testing.T) {
 	}
 }
 
-// TestALineIsChosenByName: also a part of its benchmarks, and an unknown one names all.
+// TestALineIsChosenByName: a name may be a part of a benchmark's name, and the error for an unknown
+// one lists all.
 func TestALineIsChosenByName(t *testing.T) {
 	chosen, err := choose("deliver/endpoints=8,api")
 	if err != nil || len(chosen) != 2 || chosen[0].pattern != "^BenchmarkDeliver$/endpoints=8" {
