@@ -285,8 +285,8 @@ func (w writes) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A rebuild does not wait for a query that reads a table, leaves no table because of it, and names
-// it. The query continues.
+// A rebuild does not wait for a query that reads a table. It drops the table anyway, and logs the
+// query, which continues.
 func TestARebuildNamesTheQueriesThatReadFormerTables(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

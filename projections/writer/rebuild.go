@@ -259,7 +259,7 @@ SELECT user, query_id, round(elapsed), left(query, 200) FROM system.processes
 WHERE query_kind = 'Select' AND elapsed > {since:Float64} AND query_id != queryID()`
 
 // reportReaders logs the queries that began before the exchange. They read the former tables, whose
-// disk space is free only when they end.
+// disk space is only freed when they end.
 func (f *refold) reportReaders(ctx context.Context, since time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()

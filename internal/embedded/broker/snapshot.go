@@ -15,10 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A snapshot contains the files that the broker would leave behind after a kill at that moment. A
-// start on a copy of them therefore repairs them as it does after a kill. The broker takes a
-// snapshot while it handles no other request. It links segments, which it later only appends to or
-// deletes, and writes down their sizes. It copies all other files.
+// A snapshot contains the files that the broker would leave behind if it were killed at that
+// moment. So a start on a copy of them repairs them like after a kill. The broker takes a snapshot
+// while it handles no other request. It links segments, which it later only appends to or deletes,
+// and records their sizes. It copies all other files.
 //
 // A client requests a snapshot with AlterReplicaLogDirs. The directory is the name of a new folder
 // in the data folder. The client removes it, and so does the next start.

@@ -24,7 +24,7 @@ func NPMPackage() string {
 	return pin.Package + "@" + pin.Version
 }
 
-// unpack writes the library of the archive to a file. The caller verifies the library.
+// unpack writes the library from the archive to a file, and checks its hash.
 func (in *installer) unpack(to string) error {
 	err := in.copyLibrary(to)
 	if err == nil {

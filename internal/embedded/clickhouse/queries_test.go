@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// endlessQuery neither ends nor sends anything.
+// endlessQuery never ends and sends nothing.
 const endlessQuery = "SELECT count() FROM numbers(1000000000000000) WHERE sipHash64(number) = 1"
 
 // running returns how many endless queries a user sees.
@@ -32,8 +32,8 @@ func (s *strict) awaitRunning(want string) {
 	})
 }
 
-// beginHTTP starts an endless query over HTTP, whose client leaves when ctx ends. It returns a
-// channel that delivers the answer's code, 0 if there was none.
+// beginHTTP starts an endless query over HTTP, whose client disconnects when ctx ends. It returns a
+// channel that delivers the response's status code, or 0 if there was none.
 func (s *strict) beginHTTP(ctx context.Context) chan int {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.HTTPURL(),
@@ -53,8 +53,8 @@ func (s *strict) beginHTTP(ctx context.Context) chan int {
 	return answered
 }
 
-// The query of a client that leaves stops on the server, over both protocols: it would use the
-// machine for minutes, and keep a rebuild from dropping the tables that it reads.
+// If a client disconnects, its query stops on the server, over both protocols. Otherwise it would
+// use the machine for minutes, and keep the disk space of dropped tables that it reads.
 func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	s := startStrict(t)
@@ -77,8 +77,8 @@ func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// A reader sees and stops its own queries only. The service sees the reader's as well, but not the
-// one that keeps the server up.
+// A reader can only see and stop its own queries. The service also sees the reader's, but not the
+// query that keeps the server running.
 func TestQueriesAreStoppedByTheirUser(t *testing.T) {
 	t.Parallel()
 	s := startStrict(t)
@@ -141,7 +141,7 @@ func TestAReadersQueriesAreBounded(t *testing.T) {
 	s.must(s.Service(), "SELECT 1") // a reader's queries never keep the service out
 }
 
-// The limits of a reader are the same on a ClickHouse of the operator's, which has Compose's file.
+// The limits of a reader are the same on an operator's own ClickHouse, which uses Compose's file.
 func TestComposeBoundsAReaderAlike(t *testing.T) {
 	t.Parallel()
 	s := startStrict(t)

@@ -41,7 +41,7 @@ const (
 	// localUser is the user that `clickhouse local` itself runs as. It cannot have a password.
 	localUser = "default"
 
-	readerTimeSeconds    = 60  // of a query that sets no limit of its own
+	readerTimeSeconds    = 60  // of a query that sets no limit itself
 	readerTimeMaxSeconds = 610 // ten minutes, plus the margin that clients add to their own limit
 	readerMemoryMaxBytes = 1 << 30
 	readerQueriesMax     = 16 // a dashboard runs the queries of all its panels at once
