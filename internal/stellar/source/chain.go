@@ -12,19 +12,19 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// hashSizeMax bounds how much of a source's claimed hash an error repeats.
+// hashSizeMax is the maximum length of a source's claimed hash in an error.
 const hashSizeMax = 64
 
-// chain is the last ledger that was returned, so that the next one can be checked against it. Its
-// zero value accepts any ledger, as does one with an empty hash.
+// chain identifies the last ledger that was returned, which the next one must follow. If the hash
+// is empty, any ledger is accepted.
 type chain struct {
 	sequence uint32
 	hash     string
 }
 
-// check checks a ledger from a source against its hashes and against the expected one, and returns
-// it parsed. Its errors are a domain.LedgerError, or say that the source returned something else
-// than requested, which may be temporary. from names the source.
+// check verifies a ledger from a source and checks that it is the expected one. It returns the
+// parsed ledger. Errors are a domain.LedgerError, or report that the source returned something
+// other than requested, which may be temporary. from describes the source.
 func (p *Poll) check(
 	c chain, raw ledger.Raw, due uint32, from string,
 ) (ledger.Raw, error) {
@@ -51,7 +51,7 @@ func (p *Poll) check(
 		return raw, fmt.Errorf("ledger %d from %s: %w", due, from, err)
 	case err != nil:
 		return raw, fmt.Errorf("%w: ledger %d from %s cannot be read, and skipping it would miss its "+
-			"payments: a newer lumenhook may read it: %w", domain.ErrUnreadable, due, from, err)
+			"payments: upgrade lumenhook: %w", domain.ErrUnreadable, due, from, err)
 	}
 	if err := p.Trust.Anchor.check(header); err != nil {
 		return raw, fmt.Errorf("ledger %d from %s is refused: %w", due, from, err)
@@ -65,15 +65,15 @@ func (p *Poll) check(
 	return raw, nil
 }
 
-// Fitting returns the leading ledgers of a page that follow each other and the last ledger read. It
-// fails if the first does not fit. A later one is tried again as the first of the next page. from
-// names the source.
+// Fitting returns the ledgers at the start of a page that follow each other and the last ledger
+// read. It fails if the first one does not; a later one will be checked again at the start of the
+// next page. from describes the source.
 func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
 	c := p.chain
 	for i := range page {
 		raw, err := p.check(c, page[i], due+uint32(i), from)
 		if err != nil && i > 0 {
-			return page[:i], nil // it is the first of the next page, if it is given again
+			return page[:i], nil // checked again with the next page
 		}
 		if errors.Is(err, ledger.ErrNotProved) {
 			p.Refuse(err, due)
@@ -86,15 +86,15 @@ func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw
 	return page, nil
 }
 
-// Trust configures a ledger that a source trusts in addition to hashes, and a callback for ledgers
-// that contradict them. Its zero value trusts nothing.
+// Trust configures a ledger that is trusted without proof, and a callback for ledgers that
+// contradict their hashes. The zero value trusts nothing.
 type Trust struct {
 	Anchor    Anchor
 	OnRefused func() // may be nil
 }
 
-// Anchor is a ledger whose hash is known from elsewhere. That ledger must have this hash, and the
-// next one must follow it. The zero value requires nothing.
+// Anchor is a ledger whose hash is known from elsewhere. The ledger must have this hash, and the
+// next ledger must follow it. The zero value requires nothing.
 type Anchor struct {
 	Sequence uint32
 	Hash     string // 64 lowercase hex characters
@@ -103,7 +103,7 @@ type Anchor struct {
 var errNoAnchor = errors.New("must be a ledger's sequence and the 64 hex characters of its hash, " +
 	"such as 63092988:0a1b…")
 
-// ParseAnchor reads SEQUENCE:HASH.
+// ParseAnchor parses SEQUENCE:HASH.
 func ParseAnchor(text string) (a Anchor, err error) {
 	sequence, hash, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(sequence, 10, 31)
@@ -117,7 +117,6 @@ func ParseAnchor(text string) (a Anchor, err error) {
 	return Anchor{Sequence: uint32(n), Hash: strings.ToLower(hash)}, nil
 }
 
-// check checks a ledger's header against the anchor.
 func (a Anchor) check(h ledger.Header) error {
 	switch {
 	case a.Hash == "":

@@ -15,47 +15,46 @@ import (
 // Warnings about a wallet (specification, "Watch").
 const (
 	warningAccountNotFound = "ACCOUNT_NOT_FOUND"
-	warningNoTrustline     = "NO_TRUSTLINE:" // and the asset's code
-	warningLookupFailed    = "LOOKUP_FAILED" // the question could not be answered
+	warningNoTrustline     = "NO_TRUSTLINE:" // followed by the asset's code
+	warningLookupFailed    = "LOOKUP_FAILED" // the lookup failed
 )
 
 const (
 	lookupTimeout = 2 * time.Second
-	lookupKept    = time.Second // a wallet that was just funded is not warned of for long
+	lookupKept    = time.Second // short, so that warnings disappear soon after a wallet is funded
 	lookupsCached = 1024
 )
 
-// Lookup finds out whether a wallet can receive an asset. It may be used by several
-// goroutines.
+// Lookup determines whether wallets can receive assets. It is safe for concurrent use.
 type Lookup struct {
-	Now func() time.Time // time.Now, but in tests
+	Now func() time.Time // time.Now, except in tests
 
 	ask   AskWallet
 	log   *slog.Logger
 	cache *lru.Cache[string, kept]
 }
 
-// AskWallet asks a server for a wallet, and for its trustlines for these assets at least.
+// AskWallet queries a server for a wallet and at least its trustlines for the given assets.
 type AskWallet func(ctx context.Context, wallet string, assets []domain.Asset) (Wallet, error)
 
 // Wallet is a server's information about a wallet.
 type Wallet struct {
 	Exists bool
-	Usable map[domain.Asset]bool // its trustlines that are authorised
+	Usable map[domain.Asset]bool // authorized trustlines
 }
 
-// kept is an earlier answer, and until when it may be given again.
+// kept is a cached answer.
 type kept struct {
 	warnings []string
 	until    time.Time
 }
 
-// NewLookup returns a lookup that asks a server of this kind and host, and logs what fails,
+// NewLookup returns a lookup that queries a server of the given kind and host. It logs failures
 // unless log is nil.
 func NewLookup(ask AskWallet, log *slog.Logger, kind, host string) (*Lookup, error) {
 	cache, err := lru.New[string, kept](lookupsCached)
 	if err != nil {
-		return nil, fmt.Errorf("%s: making the cache of lookups: %w", kind, err)
+		return nil, fmt.Errorf("%s: creating the lookup cache: %w", kind, err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -63,8 +62,8 @@ func NewLookup(ask AskWallet, log *slog.Logger, kind, host string) (*Lookup, err
 	return &Lookup{Now: time.Now, ask: ask, log: log.With(kind, host), cache: cache}, nil
 }
 
-// Warnings returns what keeps a wallet from receiving these assets; nothing, if all is well.
-// It returns within two seconds.
+// Warnings returns the reasons why a wallet can't receive the given assets. It takes at most two
+// seconds.
 func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string {
 	question := wallet
 	for _, asset := range assets {
@@ -75,7 +74,7 @@ func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.As
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	// The native asset and those that the wallet issues need no trustline.
+	// A wallet needs no trustline for the native asset and the assets that it issues.
 	trusted := slices.DeleteFunc(slices.Clone(assets), func(a domain.Asset) bool {
 		return a.IsNative() || a.Issuer == wallet
 	})
@@ -98,17 +97,17 @@ func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.As
 	return warnings
 }
 
-// Accounts asks a server what accounts hold.
+// Accounts queries a server for the balances of accounts.
 type Accounts interface {
-	// Holdings returns an account's balances after the server's newest ledger: the given ones,
-	// named like domain.BalanceMove, and others if the server reports them. All are of that one
-	// ledger. For a server of another network it returns a domain.ErrWrongNetwork.
+	// Holdings returns at least the given balances of an account after the server's newest ledger.
+	// Balances are named like in domain.BalanceMove, and all are from the same ledger. If the server
+	// serves another network, it returns domain.ErrWrongNetwork.
 	Holdings(ctx context.Context, wallet string, balances []string) (Holdings, error)
 }
 
-// Holdings are the balances of an account after a ledger.
+// Holdings are an account's balances after a ledger.
 type Holdings struct {
 	Ledger  uint32
-	Exists  bool             // the account is in the ledger
-	Stroops map[string]int64 // by name; a missing balance is 0
+	Exists  bool             // the account exists
+	Stroops map[string]int64 // by name; missing balances are 0
 }

@@ -16,30 +16,30 @@ const (
 	backoffMaxDefault   = 15 * time.Second
 )
 
-// finalAnswersMin is how many looks in a row must fail with a domain.LedgerError before it is
-// returned: a single answer may be a server's mistake.
+// finalAnswersMin is the number of polls in a row that must return a domain.LedgerError before Next
+// returns it. A single one may be a server's mistake.
 const finalAnswersMin = 4
 
-// Poll implements waiting: for a ledger that does not exist yet, and for a server that is
-// unavailable. It logs each state of the server once. It must be used by one goroutine.
+// Poll waits for ledgers that don't exist yet and for servers that are unavailable. It logs each
+// change of the server's state once. It is not safe for concurrent use.
 type Poll struct {
-	Kind   string // of the source, as a log names it: rpc
-	Name   string // for users: the Stellar RPC
-	Server string // without secrets
+	Kind   string // kind of source for logs, such as "rpc"
+	Name   string // name for users, such as "the Stellar RPC"
+	Server string // address without secrets
 
-	Passphrase string // of the network whose ledgers they are
+	Passphrase string // of the network
 	Trust      Trust
 
-	Interval   time.Duration // between looks for the next ledger; 1 s when 0
-	BackoffMax time.Duration // longest wait after repeated failures; 15 s when 0
-	Log        *slog.Logger  // silent when nil
+	Interval   time.Duration // between polls for the next ledger; default: 1 s
+	BackoffMax time.Duration // longest wait after repeated failures; default: 15 s
+	Log        *slog.Logger  // nil: no logs
 
 	chain   chain
-	state   string // as last logged
-	refused uint32 // the ledger that was last logged as refused
+	state   string // last logged state
+	refused uint32 // ledger that was last logged as refused
 }
 
-// NewPoll fills in defaults.
+// NewPoll returns a Poll with defaults filled in.
 func NewPoll(p Poll) (*Poll, error) {
 	if p.Interval < 0 || p.BackoffMax < 0 {
 		return nil, errors.New(p.Kind + ": the poll interval and the longest backoff cannot be negative")
@@ -50,11 +50,11 @@ func NewPoll(p Poll) (*Poll, error) {
 	return &p, nil
 }
 
-// Continue sets which ledger was read last: the next must follow it.
+// Continue sets the last ledger read, which the next one must follow.
 func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence, hash} }
 
-// Next polls until there is a page of matching ledgers, or finalAnswersMin polls in a row return a
-// permanent error. A poll that returns neither means that the ledger does not exist yet.
+// Next polls until there is a page of valid ledgers, or finalAnswersMin polls in a row have
+// returned a permanent error. If look returns neither, the ledger doesn't exist yet.
 func (p *Poll) Next(
 	ctx context.Context, sequence uint32, look func() ([]ledger.Raw, error),
 ) ([]ledger.Raw, error) {
@@ -89,7 +89,7 @@ func (p *Poll) Next(
 	}
 }
 
-// Refuse reports a ledger that does not match its hashes. It logs each ledger once.
+// Refuse reports a ledger that doesn't match its hashes. It is logged once per ledger.
 func (p *Poll) Refuse(why error, sequence uint32) {
 	if p.Trust.OnRefused != nil {
 		p.Trust.OnRefused()
@@ -102,7 +102,7 @@ func (p *Poll) Refuse(why error, sequence uint32) {
 	}
 }
 
-// Report logs a state of the server when it is not the one logged last.
+// Report logs a state of the server unless it is the last logged one.
 func (p *Poll) Report(state string, level slog.Level, message string, args ...any) {
 	if p.state == state {
 		return

@@ -8,18 +8,18 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// paymentsAtOnce bounds the payments of one answer, except those of its last ledger.
+// paymentsAtOnce limits the payments that Next returns, except those of the last ledger.
 const paymentsAtOnce = 10_000
 
-// Reader returns the ledgers of a source with their payments. One goroutine may use it.
+// Reader reads a source's ledgers with their payments. It is not safe for concurrent use.
 type Reader struct {
 	Source
 	extractor  *ledger.Extractor
 	passphrase string
-	page       []ledger.Raw // the unread rest of the source's last page
+	page       []ledger.Raw // unread ledgers of the source's last page
 }
 
-// NewReader returns a reader of ledgers of the network with this passphrase.
+// NewReader returns a reader of the network with the given passphrase.
 func NewReader(s Source, passphrase string) (*Reader, error) {
 	extractor, err := ledger.NewExtractor(passphrase)
 	if err != nil {
@@ -28,16 +28,16 @@ func NewReader(s Source, passphrase string) (*Reader, error) {
 	return &Reader{Source: s, extractor: extractor, passphrase: passphrase}, nil
 }
 
-// GiveMoves makes ledgers return their balance moves. Call it before the first read.
+// GiveMoves lets ledgers return their balance moves. Call it before the first read.
 func (r *Reader) GiveMoves() { r.extractor.GiveMoves() }
 
-// Continue sets which ledger was read last: the next must follow it.
+// Continue sets the last ledger read, which the next one must follow.
 func (r *Reader) Continue(sequence uint32, hash string) {
 	r.page = nil
 	r.Source.Continue(sequence, hash)
 }
 
-// Next waits for a ledger and returns it and the available ones after it. It fails only where
+// Next waits for a ledger, and returns it and the available ledgers after it. It fails only if
 // waiting does not help, with a domain.LedgerError.
 func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledger, err error) {
 	if len(r.page) == 0 || r.page[0].Sequence != sequence {
@@ -60,14 +60,14 @@ func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledge
 }
 
 func (r *Reader) read(raw ledger.Raw) (domain.Ledger, error) {
-	raw, err := ledger.Verify(raw, r.passphrase) // no work if the source has verified it
+	raw, err := ledger.Verify(raw, r.passphrase) // returns immediately if the source has verified it
 	var l domain.Ledger
 	if err == nil {
 		l, err = r.extractor.Read(raw)
 	}
 	if err != nil {
 		return l, fmt.Errorf("%w: ledger %d cannot be read, and skipping it would miss its "+
-			"payments: a newer lumenhook may read it: %w", domain.ErrUnreadable, raw.Sequence, err)
+			"payments: upgrade lumenhook: %w", domain.ErrUnreadable, raw.Sequence, err)
 	}
 	return l, nil
 }

@@ -12,68 +12,66 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// Source is where ledgers come from. The packages below this one implement it. It is used by one
-// goroutine at a time.
+// Source is a source of ledgers. It is not safe for concurrent use.
 type Source interface {
-	// Check asks once whether the source serves the network; if it serves another,
-	// the error is a domain.ErrWrongNetwork.
+	// Check checks once whether the source serves the network. If it serves another one, the error is
+	// a domain.ErrWrongNetwork.
 	Check(ctx context.Context) error
-	// Latest asks once for the sequence of the newest ledger.
+	// Latest queries the sequence of the newest ledger once.
 	Latest(ctx context.Context) (uint32, error)
-	// Continue sets which ledger was read last: the next must contain its hash as its previous one.
-	// An empty hash accepts any.
+	// Continue sets the last ledger read. The next ledger must contain its hash as the previous one.
+	// An empty hash accepts any ledger.
 	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and returns it and the available ones after it. It fails only where
+	// Next waits for a ledger, and returns it and the available ledgers after it. It fails only if
 	// waiting does not help (see IsPermanent).
 	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
-// Looker is a source that can be asked without being waited for, as one of several is
-// (package quorum). It is used by one goroutine at a time.
+// Looker is a source that can be queried without waiting, as required by package quorum. It is not
+// safe for concurrent use.
 type Looker interface {
 	Source
-	// Look requests a ledger and the available ones after it, once. No page and no error mean that
-	// the ledger does not exist yet. It does not set which ledger was read: Continue does, before
-	// the next look.
+	// Look requests a ledger and the available ledgers after it once. If it returns neither ledgers
+	// nor an error, the ledger doesn't exist yet. Call Continue before the next Look.
 	Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
-// Report is a source's own report. Unreported fields are zero.
+// Report is a source's report about itself. Fields are zero if they are not reported.
 type Report struct {
-	Oldest, Latest uint32    // ledgers that it has
-	ClosedAt       time.Time // the latest
+	Oldest, Latest uint32    // ledgers that the source has
+	ClosedAt       time.Time // close time of the latest ledger
 }
 
-// Reporter is a source that reports which ledgers it has.
+// Reporter is a source that can report which ledgers it has.
 type Reporter interface {
 	Source
-	// Report asks once.
 	Report(ctx context.Context) (Report, error)
 }
 
-// IsPermanent reports whether a source's error is one that waiting does not help against.
+// IsPermanent reports whether waiting does not help against a source's error.
 func IsPermanent(err error) bool {
 	_, permanent := errors.AsType[domain.LedgerError](err)
 	return permanent
 }
 
-// Watched is a source that reports the state of its own sources, to any goroutine.
+// Watched is a source that reports the states of its own sources. Standings is safe for concurrent
+// use.
 type Watched interface {
 	Source
 	Standings() domain.SourceStandings
 }
 
-// Alone is a single source. Its methods are the source's own.
+// Alone is a single source with a name for its reported state.
 type Alone struct {
 	Source
 	name   string
 	newest atomic.Uint32
 }
 
-// NewAlone returns a source that is read alone, with a name for reports.
+// NewAlone returns a source with the given name.
 func NewAlone(name string, s Source) *Alone { return &Alone{Source: s, name: name} }
 
-// Next is the source's Next.
+// Next calls the source's Next.
 func (a *Alone) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	page, err := a.Source.Next(ctx, sequence)
 	if len(page) > 0 {
@@ -82,7 +80,7 @@ func (a *Alone) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, err
 }
 
-// Standings returns the ledger that it returned last.
+// Standings returns the state of the source.
 func (a *Alone) Standings() domain.SourceStandings {
 	newest := a.newest.Load()
 	return domain.SourceStandings{
@@ -92,7 +90,7 @@ func (a *Alone) Standings() domain.SourceStandings {
 	}
 }
 
-// ParseAddress reads the URL of a server.
+// ParseAddress parses a server's URL.
 func ParseAddress(address, kind, name string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -101,8 +99,8 @@ func ParseAddress(address, kind, name string) (*url.URL, error) {
 	return u, nil
 }
 
-// WithoutAddress drops the URL that net/http puts into its errors: it may hold a
-// provider's key.
+// WithoutAddress removes the URL from an error of net/http, because it may contain a provider's
+// key.
 func WithoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

@@ -1,23 +1,22 @@
-// Package lake reads closed ledgers from a ledger lake: the files that Galexie exports, which hold
-// ledgers in batches and never change.
+// Package lake reads closed ledgers from a ledger lake: files with batches of ledgers, which
+// Galexie exports and which never change.
 //
-// It hides where the files are (a folder, S3, GCS: see [Store]), their names (SEP-54), and their
-// compression. A [Source] waits for the next file like the others wait for the next ledger.
-// Permanent problems are errors of package ledger.
+// It hides where the files are stored (in a folder, S3 or GCS; see [Store]), their names (SEP-54)
+// and their compression. A [Source] waits for the next file.
 //
 // Invariants:
 //
-//   - Next returns consecutive ledgers from the requested one, each of which contains the hash of
-//     the previous one. Nothing is skipped.
-//   - A file of several ledgers is fetched and decompressed once while reading forward. At most as
-//     many files as configured are fetched ahead.
-//   - The size of a file is bounded, compressed and decompressed.
+//   - Next returns consecutive ledgers from the requested one on. Each contains the hash of the
+//     previous one, and none is skipped.
+//   - While reading forward, each file is fetched and decompressed only once. At most the
+//     configured number of files are fetched ahead.
+//   - The compressed and the decompressed size of a file are limited.
 //
 // File map:
 //
-//	layout.go  names of files, the manifest
-//	store.go   Store, and the one that is a folder
-//	source.go  Source: ledgers in order
-//	object.go  S3 and GCS
-//	writer.go  makes a lake in a folder, for tests
+//	layout.go  file names and the manifest
+//	store.go   Store, and its implementation for a folder
+//	source.go  Source: reads ledgers in order
+//	object.go  Store for S3 and GCS
+//	writer.go  writes a lake to a folder, for tests
 package lake

@@ -553,7 +553,7 @@ func TestNamesThatCannotBeRight(t *testing.T) {
 		}
 	}
 	_, err := newSource(t, folder(t, dir)).Latest(within(t))
-	if err == nil || !strings.Contains(err.Error(), "no file that is named as ledgers are") ||
+	if err == nil || !strings.Contains(err.Error(), "contains no ledger file") ||
 		!strings.Contains(err.Error(), "00000000--4294967295.xdr.zst") {
 		t.Errorf("got %v", err)
 	}

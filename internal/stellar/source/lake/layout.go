@@ -9,16 +9,16 @@ import (
 	"strconv"
 )
 
-// manifestName is the file that says how a lake is laid out.
+// manifestName is the file that contains the lake's layout.
 const manifestName = ".config.json"
 
-// Layout says how ledgers are spread over files and folders (SEP-54).
+// Layout describes how ledgers are divided into files and folders (SEP-54).
 type Layout struct {
-	LedgersPerFile    uint32 // 1 or more
-	FilesPerPartition uint32 // of a folder; 1 or less: no folders
+	LedgersPerFile    uint32 // at least 1
+	FilesPerPartition uint32 // 1 or less: no folders
 }
 
-// Bounds of a layout. More would not fit the memory of a reader.
+// Limits of a layout. With larger files, a reader would need too much memory.
 const (
 	ledgersPerFileMax    = 4096
 	filesPerPartitionMax = 1 << 20
@@ -26,16 +26,16 @@ const (
 
 func (l Layout) check() error {
 	if l.LedgersPerFile < 1 || l.LedgersPerFile > ledgersPerFileMax {
-		return fmt.Errorf("files of %d ledgers: must be 1 to %d", l.LedgersPerFile, ledgersPerFileMax)
+		return fmt.Errorf("%d ledgers per file: must be 1 to %d", l.LedgersPerFile, ledgersPerFileMax)
 	}
 	if l.FilesPerPartition > filesPerPartitionMax {
-		return fmt.Errorf("folders of %d files: must be at most %d", l.FilesPerPartition,
+		return fmt.Errorf("%d files per folder: must be at most %d", l.FilesPerPartition,
 			filesPerPartitionMax)
 	}
 	return nil
 }
 
-// rangeOf are the ledgers of the file that holds this one.
+// rangeOf returns the first and last ledger of the file that contains a ledger.
 func (l Layout) rangeOf(sequence uint32) (first, last uint32) {
 	first = sequence - sequence%l.LedgersPerFile
 	return first, l.end(first, l.LedgersPerFile)
@@ -45,8 +45,8 @@ func (l Layout) end(first, count uint32) uint32 {
 	return uint32(min(uint64(first)+uint64(count)-1, math.MaxUint32))
 }
 
-// Key names the file that holds a ledger. Names begin with the complement of the
-// first sequence, so that a list of them begins with the newest.
+// Key returns the name of the file that contains a ledger. Names start with the complement of the
+// first sequence, so that the newest file is listed first.
 func (l Layout) Key(sequence uint32) string {
 	first, last := l.rangeOf(sequence)
 	key := fmt.Sprintf("%08X--%d", math.MaxUint32-first, first)
@@ -62,12 +62,12 @@ func (l Layout) Key(sequence uint32) string {
 	return key
 }
 
-// formerSuffix follows a key in lakes of an earlier Galexie, whose files end in .zstd.
+// formerSuffix is appended to keys in lakes of earlier Galexie versions, whose files end in .zstd.
 const formerSuffix = "d"
 
 var keyForm = regexp.MustCompile(`(?:^|/)([0-9A-F]{8})--(\d+)(?:-(\d+))?\.xdr\.zstd?$`)
 
-// parseKey reads the last ledger of a file from its name, whose three numbers must agree.
+// parseKey returns the last ledger of a file with the given name, if it is valid.
 func parseKey(key string) (last uint32, ok bool) {
 	m := keyForm.FindStringSubmatch(key)
 	if m == nil {
@@ -85,7 +85,7 @@ func parseKey(key string) (last uint32, ok bool) {
 	return uint32(b), err == nil && b >= a
 }
 
-// manifest is the lake's description of itself.
+// manifest is a lake's description of itself.
 type manifest struct {
 	NetworkPassphrase string `json:"networkPassphrase"`
 	Version           string `json:"version"`
@@ -99,19 +99,19 @@ const (
 	compressionZstd = "zstd"
 )
 
-var errNoManifest = errors.New("there is no " + manifestName +
-	", which says how the lake is laid out: export it with a Galexie that writes one")
+var errNoManifest = errors.New("it has no " + manifestName +
+	" with the lake's layout: export it with a Galexie that writes one")
 
 func parseManifest(raw []byte) (m manifest, err error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return m, fmt.Errorf("%s is not what it should be: %w", manifestName, err)
+		return m, fmt.Errorf("%s is invalid: %w", manifestName, err)
 	}
 	if m.Compression != "" && m.Compression != compressionZstd {
-		return m, fmt.Errorf("%s says that files are compressed by %q: only zstd is known", manifestName,
+		return m, fmt.Errorf("%s: unknown compression %q: only zstd is supported", manifestName,
 			m.Compression)
 	}
 	if err := m.layout().check(); err != nil {
-		return m, fmt.Errorf("%s says %w", manifestName, err)
+		return m, fmt.Errorf("%s: %w", manifestName, err)
 	}
 	return m, nil
 }

@@ -13,17 +13,16 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Hosts of the services when the address of a lake names none.
+// Default hosts of the services.
 const (
 	hostS3  = "s3.amazonaws.com"
 	hostGCS = "storage.googleapis.com"
 )
 
-// listedMax bounds a list of names.
+// listedMax is the maximum number of names requested at once.
 const listedMax = 1000
 
-// bucket is a store in S3, or in Google Cloud Storage by its XML interface,
-// which speaks the same protocol.
+// bucket is a store in S3, or in Google Cloud Storage, whose XML API uses the same protocol.
 type bucket struct {
 	client *minio.Client
 	name   string
@@ -31,14 +30,14 @@ type bucket struct {
 	scheme string
 }
 
-// Open opens a lake by its address: a folder, or
+// Open opens the lake at an address, which is a folder or one of:
 //
 //	s3://bucket/prefix?region=us-east-2&endpoint=https://host:port
 //	gs://bucket/prefix
 //
-// Credentials come from the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for GCS an
-// HMAC key in the same variables), from ~/.aws/credentials, or from the machine's role. Without
-// credentials, and with anonymous=true, the bucket is read anonymously.
+// Credentials are taken from the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for GCS,
+// an HMAC key in the same variables), from ~/.aws/credentials, or from the machine's role. Without
+// credentials, or with anonymous=true, the bucket is read anonymously.
 func Open(address string) (Store, error) {
 	scheme, _, remote := strings.Cut(address, "://")
 	if !remote {
@@ -56,8 +55,8 @@ func openBucket(u *url.URL) (Store, error) {
 	q := u.Query()
 	for name := range q {
 		if name != "region" && name != "endpoint" && name != "anonymous" {
-			return nil, fmt.Errorf("lake: the address of a bucket takes region, endpoint and anonymous, "+
-				"not %q", name)
+			return nil, fmt.Errorf("lake: unknown parameter %q in the address (known: region, endpoint, "+
+				"anonymous)", name)
 		}
 	}
 	host, secure := hostS3, true
@@ -118,7 +117,7 @@ func (b *bucket) Get(ctx context.Context, key string, sizeBytesMax int64) ([]byt
 
 func (b *bucket) First(ctx context.Context, limit int) (keys []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the list where we do
+	defer cancel() // stops the listing
 	for object := range b.client.ListObjects(ctx, b.name,
 		minio.ListObjectsOptions{Prefix: b.prefix, Recursive: true, MaxKeys: min(limit+1, listedMax)}) {
 		if object.Err != nil {

@@ -17,47 +17,49 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Bounds and defaults of a source.
+// Limits and defaults.
 const (
 	fileSizeBytesMax     = 128 << 20
-	plainSizeBytesMax    = 256 << 20 // of a file that was decompressed
-	aheadSizeBytesMax    = 64 << 20  // of the prefetched files, estimated by the last one
+	plainSizeBytesMax    = 256 << 20 // of a decompressed file
+	aheadSizeBytesMax    = 64 << 20  // of the prefetched files, estimated by the size of the last one
 	manifestSizeBytesMax = 64 << 10
 	aheadDefault         = 4
 	aheadMax             = 64
-	pageSizeMax          = 64 // ledgers in one answer
+	pageSizeMax          = 64 // ledgers returned at once
 	requestTimeout       = 2 * time.Minute
 )
 
-// Config says which lake to read, and how.
+// Config configures a Source.
 type Config struct {
 	Store        Store
-	Passphrase   string        // of the network that the lake must be of
+	Passphrase   string        // of the lake's network
 	Trust        source.Trust  // of the ledgers that it returns
-	Logger       *slog.Logger  // silent when nil
-	PollInterval time.Duration // between looks for the next file; 1 s when 0
-	FilesAhead   int           // fetched before they are asked for; 4 when 0, 64 at most
+	Logger       *slog.Logger  // nil: no logs
+	PollInterval time.Duration // between polls for the next file; default: 1 s
+	FilesAhead   int           // number of files to prefetch, at most 64; default: 4
 }
 
-// Source reads ledgers in order. It is for one goroutine, and fetches in others.
+// Source reads a lake's ledgers in order. It is not safe for concurrent use. It prefetches files in
+// other goroutines.
 type Source struct {
 	config Config
 	poll   *source.Poll
 	layout Layout
-	opened bool // the manifest was read
+	opened bool // the manifest has been read
 	ahead  map[uint32]chan fetched
-	newest uint32       // ledger, when it was last looked for
-	former bool         // the newest file has the former suffix
-	kept   []ledger.Raw // of the file read last, those not yet given
+	newest uint32       // newest ledger at the last listing
+	former bool         // the newest file has formerSuffix
+	kept   []ledger.Raw // ledgers of the last file that have not been returned
 }
 
 // fetched holds the ledgers of a file.
 type fetched struct {
 	ledgers []ledger.Raw
-	err     error // for the part after these ledgers
+	err     error // for the part of the file after these ledgers
 }
 
-// has reports whether a ledger is there, or the file is whole without it.
+// has reports whether the result for a ledger is final: the file contains it, or was read
+// completely.
 func (f fetched) has(sequence uint32) bool {
 	return f.err == nil || len(f.ledgers) > 0 && f.ledgers[len(f.ledgers)-1].Sequence >= sequence
 }
@@ -69,13 +71,13 @@ func (f fetched) sizeBytes() (sum int) {
 	return sum
 }
 
-// New makes a source. It reads nothing yet.
+// New returns a source. It doesn't access the lake yet.
 func New(config Config) (*Source, error) {
 	if config.Store == nil {
-		return nil, errors.New("lake: no store was given")
+		return nil, errors.New("lake: Store is not set")
 	}
 	if config.FilesAhead < 0 || config.FilesAhead > aheadMax {
-		return nil, fmt.Errorf("lake: %d files ahead: must be 1 to %d", config.FilesAhead, aheadMax)
+		return nil, fmt.Errorf("lake: FilesAhead is %d: must be 1 to %d", config.FilesAhead, aheadMax)
 	}
 	if config.FilesAhead == 0 {
 		config.FilesAhead = aheadDefault
@@ -95,10 +97,9 @@ func New(config Config) (*Source, error) {
 	return &Source{config: config, poll: poll, ahead: map[uint32]chan fetched{}}, nil
 }
 
-// Check asks whether the lake is of our network.
+// Check checks that the lake belongs to the configured network.
 func (s *Source) Check(ctx context.Context) error { return s.open(ctx) }
 
-// open reads the manifest once.
 func (s *Source) open(ctx context.Context) error {
 	if s.opened {
 		return nil
@@ -115,14 +116,14 @@ func (s *Source) open(ctx context.Context) error {
 		return fmt.Errorf("lake %s: %w", s.config.Store, err)
 	}
 	if m.NetworkPassphrase != "" && m.NetworkPassphrase != s.config.Passphrase {
-		return fmt.Errorf("%w: the lake %s is of %q, but %q is to be followed", domain.ErrWrongNetwork,
+		return fmt.Errorf("%w: the lake %s is for %q, not for %q", domain.ErrWrongNetwork,
 			s.config.Store, m.NetworkPassphrase, s.config.Passphrase)
 	}
 	s.layout, s.opened = m.layout(), true
 	return nil
 }
 
-// Latest is the sequence of the newest ledger.
+// Latest returns the sequence of the newest ledger.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	if err := s.open(ctx); err != nil {
 		return 0, err
@@ -138,30 +139,30 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 		}
 	}
 	if len(keys) > 0 {
-		return 0, fmt.Errorf("the lake %s holds no file that is named as ledgers are (SEP-54, such as "+
-			"FFFFFD5D--674.xdr.zst); its first one is %q", s.config.Store, keys[0])
+		return 0, fmt.Errorf("the lake %s contains no ledger file (named as in SEP-54, such as "+
+			"FFFFFD5D--674.xdr.zst); its first file is %q", s.config.Store, keys[0])
 	}
 	return 0, fmt.Errorf("the lake %s has no ledger yet", s.config.Store)
 }
 
-// Report asks for the newest ledger. When it closed, and which is the oldest, is in files that a
-// question does not read.
+// Report returns the newest ledger. It leaves out the oldest ledger and the close time because they
+// require reading files.
 func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	latest, err := s.Latest(ctx)
 	return source.Report{Latest: latest}, err
 }
 
-// Continue sets which ledger was read last: the next must follow it.
+// Continue sets the last ledger read, which the next one must follow.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits for the ledger with this sequence and returns it and those after it in its file, at
-// most 64. It fails only where waiting does not help.
+// Next waits for a ledger, and returns it and those after it in the same file, at most 64. It fails
+// only if waiting does not help.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
 }
 
-// Look looks once: see source.Looker. Damage in a file is reported as a ledger that is refused:
-// the file may be put right, or another source have the ledger.
+// Look implements source.Looker. A damaged file is reported as a refused ledger: the file may be
+// repaired, or another source may have the ledger.
 func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
@@ -173,14 +174,14 @@ func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	return page, err
 }
 
-// damage is why a file cannot be read, and another look may find it whole.
+// damage is an error about a file that may be intact at the next attempt.
 type damage struct{ error }
 
-// Unwrap makes damage a ledger.ErrNotProved.
+// Unwrap returns ledger.ErrNotProved.
 func (d *damage) Unwrap() error { return ledger.ErrNotProved }
 
 func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	if s.newest == 0 { // so that existing files are fetched ahead
+	if s.newest == 0 { // needed to prefetch existing files
 		if _, err := s.Latest(ctx); err != nil {
 			return nil, err
 		}
@@ -212,7 +213,8 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, nil
 }
 
-// missing returns whether a missing ledger may still appear: files are exported in order.
+// missing returns an error if a missing ledger can't appear any more, because files are exported in
+// order.
 func (s *Source) missing(ctx context.Context, sequence uint32) error {
 	latest, err := s.Latest(ctx)
 	if err != nil || latest < sequence {
@@ -221,23 +223,23 @@ func (s *Source) missing(ctx context.Context, sequence uint32) error {
 	got := <-s.fetch(ctx, sequence)
 	ledgers, err := got.ledgers, got.err
 	if err == nil && len(ledgers) > 0 && ledgers[0].Sequence <= sequence {
-		return nil // its file has come in the meantime
+		return nil // the file has appeared in the meantime
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w: the lake %s reaches to ledger %d, but holds no ledger %d: export it to "+
+	return fmt.Errorf("%w: the lake %s has ledgers up to %d, but not ledger %d: export it to "+
 		"the lake, or start later and miss the payments in between", domain.ErrBehindRetention,
 		s.config.Store, latest, sequence)
 }
 
-// file returns the ledgers of the file that has this one, and requests the next files.
+// file returns the ledgers of the file that contains sequence, and prefetches the next files.
 func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	first, last := s.layout.rangeOf(sequence)
 	for have := range s.ahead {
 		if have < first ||
 			uint64(have) > uint64(first)+uint64(s.config.FilesAhead)*uint64(s.layout.LedgersPerFile) {
-			delete(s.ahead, have) // nobody reads its result
+			delete(s.ahead, have) // its result is not read
 		}
 	}
 	this, ok := s.ahead[first]
@@ -251,7 +253,7 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if errors.Is(got.err, context.Canceled) && ctx.Err() == nil { // another call began it
+	if errors.Is(got.err, context.Canceled) && ctx.Err() == nil { // it was started by an earlier call
 		got = <-s.fetch(ctx, first)
 	}
 	if got.has(sequence) {
@@ -263,16 +265,16 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		}
 		return got.ledgers, nil
 	}
-	clear(s.ahead) // files that were fetched too early may exist by now
+	clear(s.ahead) // prefetched files that were missing may exist by now
 	return nil, got.err
 }
 
-// decompressor bounds the size of a file: a larger one is damaged.
+// decompressor limits the decompressed size. A larger file is considered damaged.
 var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
 	zstd.WithDecoderMaxMemory(plainSizeBytesMax))
 
-// fetch starts fetching a file, by either of its names: the newest file's name first. The result
-// goes into a buffered channel.
+// fetch starts to fetch a file by both of its possible names, starting with the form of the newest
+// file. The result is sent to a buffered channel.
 func (s *Source) fetch(ctx context.Context, first uint32) chan fetched {
 	result := make(chan fetched, 1)
 	key := s.layout.Key(first)
@@ -314,19 +316,19 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 		}
 		ledgers = append(ledgers, ledger.Raw{Sequence: header.Sequence, Hash: header.Hash, XDR: part})
 	}
-	if split != nil && len(ledgers) > 0 { // the last one is all that is left
+	if split != nil && len(ledgers) > 0 { // the last part is everything that is left
 		last := len(ledgers) - 1
 		return ledgers[:last], s.unreadable(key, ledgers[last].XDR, split)
 	}
 	return ledgers, nil
 }
 
-// unreadable distinguishes damage from newer forms.
+// unreadable returns a damage error, or domain.ErrUnreadable if the part has a newer form.
 func (s *Source) unreadable(key string, part []byte, err error) error {
 	err = fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)
 	_, why := ledger.Verify(ledger.Raw{XDR: part}, s.config.Passphrase)
 	if why == nil || errors.Is(why, ledger.ErrNotProved) {
 		return &damage{err}
 	}
-	return fmt.Errorf("%w: %w: a newer lumenhook may read it: %w", domain.ErrUnreadable, err, why)
+	return fmt.Errorf("%w: %w: upgrade lumenhook: %w", domain.ErrUnreadable, err, why)
 }

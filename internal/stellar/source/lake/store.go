@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// Store is where the files of a lake are.
+// Store stores the files of a lake.
 type Store interface {
-	// Get reads a file of at most this size. A missing file is fs.ErrNotExist.
+	// Get returns a file of at most sizeBytesMax. If the file is missing, the error is fs.ErrNotExist.
 	Get(ctx context.Context, key string, sizeBytesMax int64) ([]byte, error)
-	// First returns the first names in the order of their bytes, at most this many.
+	// First returns the first names in bytewise order, at most limit.
 	First(ctx context.Context, limit int) ([]string, error)
-	// String names the store in messages, without secrets.
+	// String returns a name for messages, without secrets.
 	String() string
 }
 
 var errFileTooLarge = errors.New("the file is too large")
 
-// folder is a store on the local file system.
+// folder is a store in the local file system.
 type folder struct{ root string }
 
 // OpenFolder opens a lake in a folder.
@@ -31,7 +31,7 @@ func OpenFolder(path string) (Store, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("lake: the folder of the lake: %w", err)
+		return nil, fmt.Errorf("lake: opening the folder: %w", err)
 	case !info.IsDir():
 		return nil, fmt.Errorf("lake: %s is not a folder", path)
 	}
@@ -57,8 +57,8 @@ func readAll(r io.Reader, sizeBytesMax int64) ([]byte, error) {
 	return raw, err
 }
 
-// First walks the folder, which returns names in order. It skips the manifest, and incomplete
-// files, whose names begin with a dot.
+// First walks the folder, which visits files in lexical order. It skips the manifest and incomplete
+// files, whose names start with a dot.
 func (f folder) First(ctx context.Context, limit int) (keys []string, err error) {
 	err = filepath.WalkDir(f.root, func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -11,16 +11,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Writer makes a lake in a folder, as Galexie would. It is for one goroutine.
+// Writer writes a lake to a folder like Galexie. It is not safe for concurrent use.
 type Writer struct {
 	dir     string
 	layout  Layout
 	encoder *zstd.Encoder
-	first   uint32 // of the file that is being filled
+	first   uint32 // first ledger of the current file
 	batch   [][]byte
 }
 
-// NewWriter makes a lake, or continues one of this layout and network.
+// NewWriter creates a lake, or continues one with the same layout and network.
 func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	raw, err := json.Marshal(manifest{
 		NetworkPassphrase: passphrase,
@@ -37,13 +37,13 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 		err = os.WriteFile(filepath.Join(dir, manifestName), raw, 0o600)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lake: making a lake in %s: %w", dir, err)
+		return nil, fmt.Errorf("lake: creating a lake in %s: %w", dir, err)
 	}
 	return &Writer{dir: dir, layout: layout, encoder: encoder}, nil
 }
 
-// Add adds the next ledger, and writes a file when its last ledger arrives. A file whose first
-// ledgers are missing has only the others.
+// Add adds the next ledger. It writes a file when the file's last ledger is added. If the first
+// ledgers of a file were not added, the file doesn't contain them.
 func (w *Writer) Add(sequence uint32, ledger []byte) error {
 	first, last := w.layout.rangeOf(sequence)
 	switch {
@@ -65,7 +65,7 @@ func (w *Writer) Add(sequence uint32, ledger []byte) error {
 	return w.write(w.layout.Key(first), w.encoder.EncodeAll(raw, nil))
 }
 
-// write puts a file into place by rename: readers see all of it or nothing.
+// write renames a complete file, so that readers never see a part of it.
 func (w *Writer) write(key string, raw []byte) error {
 	path := filepath.Join(w.dir, filepath.FromSlash(key))
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {

@@ -13,41 +13,40 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// chain is a ledger's number and hash.
 type chain struct {
 	sequence uint32
 	hash     string
 }
 
-// Core decides which ledgers count, which sources to ask, and when waiting does not help. It has no
-// goroutine, timer or I/O: its owner carries out what Step returns, and passes the answers to Take.
-// It is used by one goroutine, except for Standings.
+// Core decides which ledgers are accepted, which sources to query, and when waiting does not help.
+// It has no goroutines, timers or I/O. Its owner performs what Step returns and passes the results
+// to Take. Only Standings is safe for concurrent use.
 type Core struct {
 	config     Config
 	members    []*member
-	before     chain                // the ledger that was given last
-	remembered [rememberedMax]chain // returned ledgers, by number
-	told       uint32               // the ledger that was last logged as awaited
-	giver      string               // with Need 1, as last logged
+	before     chain                // the last accepted ledger
+	remembered [rememberedMax]chain // accepted ledgers by sequence
+	told       uint32               // ledger for which a shortage was last logged
+	giver      string               // last logged source if Need is 1
 	shown      atomic.Pointer[domain.SourceStandings]
 }
 
-// Step is the next step of the owner.
+// Step is what the owner must do next.
 type Step struct {
-	Page []ledger.Raw  // the ledgers that count, from the due one on
-	Err  error         // waiting does not help: see domain.LedgerError
-	Ask  []Look        // without a page or an error: looks to begin
-	Wait time.Duration // until the next step, unless an answer comes first
+	Page []ledger.Raw  // accepted ledgers from the due one on
+	Err  error         // waiting does not help; see domain.LedgerError
+	Ask  []Look        // requests to start, if there is neither a page nor an error
+	Wait time.Duration // time until the next step, unless a result arrives earlier
 }
 
-// Look is a question to a source: for a ledger and those after it.
+// Look is a request to a source for a ledger and the ledgers after it.
 type Look struct {
-	Member   int // of Config.Members
+	Member   int // index in Config.Members
 	Sequence uint32
 	turn     uint64
 }
 
-// NewCore decides for some sources. It reads their names only.
+// NewCore returns a Core. It only uses the names of the sources.
 func NewCore(config Config) (*Core, error) {
 	config.Interval = cmp.Or(config.Interval, intervalDefault)
 	config.Late = cmp.Or(config.Late, lateDefault)
@@ -64,8 +63,7 @@ func NewCore(config Config) (*Core, error) {
 	names := map[string]bool{}
 	for i, m := range config.Members {
 		if names[m.Name] && config.Need > 1 {
-			return nil, fmt.Errorf("%s is named twice: each of several sources must be another server",
-				m.Name)
+			return nil, fmt.Errorf("%s is named twice: each source must be a different server", m.Name)
 		}
 		names[m.Name] = true
 		c.members = append(c.members, &member{
@@ -77,16 +75,16 @@ func NewCore(config Config) (*Core, error) {
 	}
 	switch {
 	case len(c.members) > membersMax:
-		return nil, fmt.Errorf("%d sources are more than %d", len(c.members), membersMax)
+		return nil, fmt.Errorf("%d ledger sources exceed the maximum of %d", len(c.members), membersMax)
 	case config.Need < 1 || config.Need > len(c.members):
-		return nil, fmt.Errorf("%d of %d sources cannot agree: name more servers, or ask for fewer",
+		return nil, fmt.Errorf("%d of %d sources can never agree: add servers, or require fewer",
 			config.Need, len(c.members))
 	}
 	c.show()
 	return c, nil
 }
 
-// Continue sets which ledger was read last: the next must follow it.
+// Continue sets the last ledger read, which the next one must follow.
 func (c *Core) Continue(sequence uint32, hash string) {
 	if c.before == (chain{sequence, hash}) {
 		return
@@ -102,7 +100,7 @@ func (c *Core) Continue(sequence uint32, hash string) {
 	}
 }
 
-// Step returns what to do for the ledger that is due. A returned page counts as read.
+// Step returns what to do to get the due ledger. A returned page counts as read.
 func (c *Core) Step(due uint32) (next Step) {
 	for _, m := range c.members {
 		m.forget(due)
@@ -121,13 +119,14 @@ func (c *Core) Step(due uint32) (next Step) {
 	return next
 }
 
-// start returns which sources to ask: with Need 1 the first that may be asked, and another when
-// that one is late or has nothing new for long; else all.
+// start returns the requests to start. With a Need of 1, it queries the first available source, and
+// the next one if that is late or has had no new ledger for a while. Otherwise, it queries all
+// available sources.
 func (c *Core) start(due uint32) (ask []Look) {
 	now := c.config.Now()
 	for _, m := range c.members {
 		if _, voted := m.vote(due); voted && m.until.IsZero() {
-			m.until = now.Add(m.again.Next()) // it disagrees with the others
+			m.until = now.Add(m.again.Next()) // it disagrees with others
 		}
 		late := m.asking && now.Sub(m.asked) >= c.config.Late
 		if late && m.reason == "" {
@@ -144,7 +143,7 @@ func (c *Core) start(due uint32) (ask []Look) {
 	return ask
 }
 
-// wait returns the time until a source may be queried, or is late.
+// wait returns the time until a source can be queried or becomes late.
 func (c *Core) wait() time.Duration {
 	now, wait := c.config.Now(), c.config.Late
 	for _, m := range c.members {
@@ -158,8 +157,8 @@ func (c *Core) wait() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// Take records the answer of a source while a ledger is due. No page and no error mean that it does
-// not have the ledger yet.
+// Take processes the result of a request. If there is neither a page nor an error, the source
+// doesn't have the ledger yet.
 func (c *Core) Take(due uint32, of Look, page []ledger.Raw, err error) {
 	m := c.members[of.Member]
 	m.asking = false
@@ -194,8 +193,8 @@ func (c *Core) Take(due uint32, of Look, page []ledger.Raw, err error) {
 	}
 }
 
-// waits records that a source does not have the ledger yet. A source that had no older ones may
-// have the ones that it lacks by now.
+// waits records that a source doesn't have the ledger yet. Sources that lacked older ledgers are
+// queried again, because they may have later ones.
 func (c *Core) waits(m *member, due uint32) {
 	m.idle++
 	m.final = nil

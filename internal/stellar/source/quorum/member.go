@@ -13,15 +13,15 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Reasons why a source is excluded, as OnLeft receives them.
+// Reasons for excluding a source, as passed to OnLeft.
 const (
-	reasonAway      = "away"              // it does not answer, or not with a ledger
-	reasonLate      = "late"              // it takes longer to answer than Config.Late
-	reasonRefused   = "refused"           // it returns ledgers that do not match their hashes
-	reasonForked    = "forked"            // its ledger does not follow the one before it
-	reasonDisagrees = "disagrees"         // it names another hash than Need others
-	reasonBehind    = domain.SourceBehind // it no longer keeps the ledger
-	reasonUnknown   = "unknown"           // its ledger is of an unknown form, or of another network
+	reasonAway      = "away"              // it doesn't respond, or not with a ledger
+	reasonLate      = "late"              // its response takes longer than Config.Late
+	reasonRefused   = "refused"           // its ledgers don't match their hashes
+	reasonForked    = "forked"            // its ledger doesn't follow the previous one
+	reasonDisagrees = "disagrees"         // it reports a different hash than Need others
+	reasonBehind    = domain.SourceBehind // it no longer has the ledger
+	reasonUnknown   = "unknown"           // its ledger has an unknown form or is from another network
 )
 
 // Reasons returns all reasons.
@@ -32,7 +32,7 @@ func Reasons() []string {
 	}
 }
 
-// reasonOf says why a source is left that answered with an error.
+// reasonOf returns the reason for excluding a source that returned an error.
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, ledger.ErrNotProved):
@@ -47,29 +47,29 @@ func reasonOf(err error) string {
 	return reasonAway
 }
 
-// member is one of the sources, as the loop knows it.
+// member is the state of a source.
 type member struct {
 	Member
-	at int // its place among the members
+	at int // index in Core.members
 
-	turn   uint64 // of its looks: an answer to an earlier one is from before a Continue
+	turn   uint64 // number of the current run of looks; results of earlier runs are ignored
 	asking bool
 	asked  time.Time
 
-	votes []ledger.Raw // its ledgers, from the due one on
+	votes []ledger.Raw // its ledgers from the due one on
 
-	until   time.Time         // it is not asked before
-	alone   *retry.Backoff    // how long it is left alone
-	again   *retry.Backoff    // until it is queried again for a ledger that no other reports
-	reason  string            // why it is left; empty: it is not
-	left    domain.SourceLeft // the reported reason
-	counted uint32            // the newest ledger that it gave with the hash that counts
-	idle    int               // polls in a row that found no new ledger
-	final   error             // its last word about finalAt that waiting does not help against
+	until   time.Time         // earliest time of the next request
+	alone   *retry.Backoff    // how long it is excluded
+	again   *retry.Backoff    // wait after a ledger that no other source reports
+	reason  string            // why it is excluded; empty if it is not
+	left    domain.SourceLeft // the exclusion, as reported
+	counted uint32            // its newest ledger with the accepted hash
+	idle    int               // requests in a row without a new ledger
+	final   error             // permanent error about finalAt
 	finalAt uint32
 }
 
-// vote returns its answer for a ledger.
+// vote returns the source's ledger with the given sequence.
 func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
 	if len(m.votes) == 0 || sequence < m.votes[0].Sequence {
 		return l, false
@@ -81,7 +81,7 @@ func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
 	return m.votes[at], true
 }
 
-// forget drops its answers for ledgers before this one.
+// forget drops ledgers before due.
 func (m *member) forget(due uint32) {
 	for len(m.votes) > 0 && m.votes[0].Sequence < due {
 		m.votes = m.votes[1:]
@@ -91,7 +91,7 @@ func (m *member) forget(due uint32) {
 	}
 }
 
-// leave leaves it alone for a while.
+// leave excludes a source for a while.
 func (c *Core) leave(m *member, reason string, sequence uint32, why error) {
 	wait := m.alone.Next()
 	if reason == reasonAway || reason == reasonBehind {
@@ -101,13 +101,13 @@ func (c *Core) leave(m *member, reason string, sequence uint32, why error) {
 	c.report(m, reason, sequence, why, wait)
 }
 
-// isLie reports whether a source was left for a wrong answer, rather than for no answer.
+// isLie reports whether a source was excluded because of a wrong response, rather than none.
 func isLie(reason string) bool {
 	return reason == reasonRefused || reason == reasonForked || reason == reasonDisagrees
 }
 
-// report records why a source is left, and logs each reason once. A source that was left for a lie
-// stays left for it, even if something else then keeps it from answering.
+// report records and logs why a source is excluded, once per reason. If it was excluded for a lie,
+// that remains the reason even if something else prevents it from responding later.
 func (c *Core) report(
 	m *member, reason string, sequence uint32, why error, wait time.Duration,
 ) {
@@ -120,14 +120,14 @@ func (c *Core) report(
 		return
 	}
 	m.reason = reason
-	if reason == reasonBehind && c.config.Need == 1 { // expected of a lake or a server's retention
+	if reason == reasonBehind && c.config.Need == 1 { // normal for a lake or a server
 		return
 	}
 	if c.config.OnLeft != nil {
 		c.config.OnLeft(m.Name, reason)
 	}
 	if reason == reasonLate {
-		c.config.Log.Warn("a source of ledgers is late; querying the others", "source",
+		c.config.Log.Warn("a ledger source is late; querying the others", "source",
 			m.Name, "ledger", sequence, "late", c.config.Late)
 		return
 	}
@@ -135,14 +135,14 @@ func (c *Core) report(
 	if isLie(reason) {
 		level = slog.LevelError
 	}
-	c.config.Log.Log(context.Background(), level, "a source of ledgers is excluded for a while, "+
+	c.config.Log.Log(context.Background(), level, "a ledger source is excluded for a while, "+
 		"and then queried again", "source", m.Name, "reason", reason, "ledger", sequence, "err", why,
 		"wait", wait)
 }
 
-// agrees records that a ledger of a page of this source counts. A source that was left counts again
-// only when its whole page counts: a right ledger may be followed by a wrong one that the others
-// have not reported yet.
+// agrees records that a ledger of the source was accepted. An excluded source is only restored once
+// its whole page was accepted, because a correct ledger may be followed by a wrong one that the
+// others have not reported yet.
 func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	m.counted = max(m.counted, sequence)
 	if m.reason == "" || sequence == page[len(page)-1].Sequence {
@@ -150,23 +150,22 @@ func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	}
 }
 
-// restore makes a member count again.
+// restore ends the exclusion of a source.
 func (c *Core) restore(m *member, sequence uint32) {
 	m.until = time.Time{}
 	m.alone.Reset()
 	m.again.Reset()
 	if m.reason != "" && (m.reason != reasonBehind || c.config.Need > 1) {
-		c.config.Log.Info("a source of ledgers counts again", "source", m.Name, "ledger", sequence)
+		c.config.Log.Info("a ledger source is used again", "source", m.Name, "ledger", sequence)
 	}
 	m.reason = ""
 }
 
-// lagsFrom is how many ledgers a source must lack to be said to lag: fewer is the time that an
-// answer takes.
+// lagsFrom is the number of missing ledgers from which a source counts as lagging. Fewer may be
+// missing because requests take time.
 const lagsFrom = 5
 
-// Standings returns the state of each source at the loop's last news of one. It is safe for use by
-// any goroutine.
+// Standings returns the states of the sources as of the last change. It is safe for concurrent use.
 func (c *Core) Standings() domain.SourceStandings { return *c.shown.Load() }
 
 // show updates the result of Standings.
@@ -178,7 +177,7 @@ func (c *Core) show() {
 	c.shown.Store(&now)
 }
 
-// standing returns the state of the source, where newest is the newest ledger that counts.
+// standing returns the state of the source. newest is the newest accepted ledger.
 func (m *member) standing(newest uint32) domain.SourceStanding {
 	one := domain.SourceStanding{
 		Name:   m.Name,
@@ -199,14 +198,14 @@ func (m *member) standing(newest uint32) domain.SourceStanding {
 	return one
 }
 
-// explain records why a source is left. If it is left for another reason when it is queried again,
-// the time of the first reason stays: a source that is forked now began to disagree then.
+// explain records why a source is excluded. If the reason changes, the time stays that of the first
+// reason: a source that is forked now started to disagree then.
 func (c *Core) explain(m *member, reason string, sequence uint32, why error) {
 	if m.reason == "" || m.reason == reasonLate {
 		m.left = domain.SourceLeft{Ledger: sequence, Since: c.config.Now()}
 	}
 	m.left.Reason = reason
-	if reason == reasonLate { // and is waited for
+	if reason == reasonLate { // its request is still in flight
 		m.left.Detail = fmt.Sprintf("it has not answered for %s", c.config.Late)
 		return
 	}

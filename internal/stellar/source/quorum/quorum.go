@@ -14,68 +14,67 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Bounds and defaults.
+// Limits and defaults.
 const (
 	membersMax      = 32
-	pageSizeMax     = 64 // ledgers in one answer
-	idleLooksMax    = 10 // of the source that is preferred, before the others are asked
+	pageSizeMax     = 64 // ledgers returned at once
+	idleLooksMax    = 10 // of the preferred source, before others are queried
 	rememberedMax   = 1024
 	lookMax         = 3 * time.Minute
 	latestMax       = 10 * time.Second
-	graceMax        = time.Second // for sources that have not answered yet when Need have
+	graceMax        = time.Second // for slower sources, once Need have responded
 	intervalDefault = time.Second
 	leftFirst       = time.Second
 	leftLast        = time.Minute
 	lateDefault     = 10 * time.Second
 )
 
-// Member is one of the sources.
+// Member is a source with its name.
 type Member struct {
-	Name   string // without secrets: logs and metrics have it
+	Name   string // for logs and metrics, without secrets
 	Source source.Looker
 }
 
-// Config configures the sources, and how many must agree.
+// Config configures a Source or a Core.
 type Config struct {
 	Members []Member // in order of preference; at most 32
-	Need    int      // how many must name the same hash; 1 or more
+	Need    int      // number of sources that must report the same hash; at least 1
 
-	Interval  time.Duration // between looks for the next ledger; 1 s when 0
-	Late      time.Duration // how long an answer may take before others are queried; 10 s when 0
-	LeftFirst time.Duration // for how long a source is left alone at first; 1 s when 0
-	LeftLast  time.Duration // and at most, after doubling each time; 1 min when 0
+	Interval  time.Duration // between polls for the next ledger; default: 1 s
+	Late      time.Duration // time after which others are queried as well; default: 10 s
+	LeftFirst time.Duration // first exclusion of a source; default: 1 s
+	LeftLast  time.Duration // longest exclusion, after doubling; default: 1 min
 
-	Log *slog.Logger // silent when nil
+	Log *slog.Logger // nil: no logs
 	Now func() time.Time
-	// OnLeft is called when a source is left alone, once for each reason in a row; it may be nil.
+	// OnLeft, if not nil, is called when a source is excluded or the reason changes.
 	OnLeft func(name, reason string)
-	// Jitter varies the waits, as in retry.Policy.
+	// Jitter varies the waits; see retry.Policy.
 	Jitter func() float64
 }
 
-// Source is a source.Source over several. It is for one goroutine, and asks in others.
+// Source is a source.Source that combines several. It is not safe for concurrent use. It queries
+// sources in other goroutines.
 type Source struct {
 	*Core
 	answers  chan answer
 	requests []request // by member
-	unusable string    // the members that each last warned about
+	unusable string    // names of the sources that were last logged as unusable
 }
 
-// request is a request to a member that has not been answered yet.
 type request struct {
-	life context.Context // its prefetching outlives a look
+	life context.Context // outlives a look, for prefetching
 	end  context.CancelFunc
 	cut  *time.Timer // cancels a look that takes too long
 }
 
-// answer is the result of a look.
 type answer struct {
 	Look
 	page []ledger.Raw
 	err  error
 }
 
-// New makes a source of several. It asks nothing yet.
+// New returns a source. It doesn't query the sources yet.
 func New(config Config) (*Source, error) {
 	core, err := NewCore(config)
 	if err != nil {
@@ -85,8 +84,9 @@ func New(config Config) (*Source, error) {
 	return &Source{Core: core, answers: make(chan answer, n), requests: make([]request, n)}, nil
 }
 
-// Check asks all. Sources that do not answer, or with Need 2 and more serve another network, are
-// only logged as long as Need others answer. A silent one delays Check by at most graceMax then.
+// Check checks all sources. If at least Need sources succeed, it only logs sources that don't
+// respond and, with a Need of 2 or more, sources that serve another network. It then waits at most
+// graceMax for slower ones.
 func (s *Source) Check(ctx context.Context) error {
 	_, err := each(ctx, s, func(ctx context.Context, m *member) (struct{}, error) {
 		return struct{}{}, m.Source.Check(ctx)
@@ -94,9 +94,9 @@ func (s *Source) Check(ctx context.Context) error {
 	return err
 }
 
-// Latest queries all sources for their newest ledger, and returns the newest one that Need of them
-// have, of those that answer in time, like Check. With Need 1 it is the first source's, in their
-// order.
+// Latest queries all sources for their newest ledger. It returns the newest one that Need of the
+// sources that responded have. With a Need of 1, it returns the response of the first source in the
+// order of preference.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	latest, err := each(ctx, s, func(ctx context.Context, m *member) (uint32, error) {
 		return m.Source.Latest(ctx)
@@ -111,7 +111,7 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	return latest[s.config.Need-1], nil
 }
 
-// each queries all members at once, and returns at least Need answers in their order.
+// each queries all sources concurrently and returns the responses in their order, at least Need.
 func each[T any](
 	ctx context.Context, s *Source, ask func(context.Context, *member) (T, error),
 ) (answers []T, err error) {
@@ -126,8 +126,8 @@ func each[T any](
 			continue
 		}
 		open[i] = true
-		// It is not queried again until it answers, and a late answer is ignored because its turn
-		// has ended.
+		// The source isn't queried again until it responds. A late response is ignored, because the turn
+		// has changed.
 		turn := m.turn
 		m.turn++
 		m.asking, m.asked = true, s.config.Now()
@@ -146,7 +146,7 @@ func each[T any](
 	return answers, s.judge(failed)
 }
 
-// judge returns why there are too few answers, and logs changes of the unusable sources.
+// judge returns an error if there are too few responses, and logs changes of the unusable sources.
 func (s *Source) judge(failed []error) error {
 	var wrong error
 	var unusable []string
@@ -163,23 +163,22 @@ func (s *Source) judge(failed []error) error {
 	why, answered := errors.Join(failed...), len(failed)-len(unusable)
 	switch names := strings.Join(unusable, ", "); {
 	case wrong != nil && (s.config.Need == 1 || wrongs > len(failed)-s.config.Need):
-		return wrong // with Need 1 no source can outvote it: the settings are wrong
-	case answered < s.config.Need: // without its kind: that one network is wrong is not the reason
-		return fmt.Errorf("%d of %d sources of ledgers answered, and %d are needed: %v", answered,
+		return wrong // with a Need of 1, nothing outvotes it, so it is a configuration error
+	case answered < s.config.Need: // %v: a wrong network isn't the reason
+		return fmt.Errorf("%d of %d ledger sources responded, but %d are needed: %v", answered,
 			len(failed), s.config.Need, why)
 	case names == s.unusable:
 	case names == "":
 		s.unusable = names
-		s.config.Log.Info("all sources of ledgers answer")
+		s.config.Log.Info("all ledger sources respond")
 	default:
 		s.unusable = names
-		s.config.Log.Warn("a source of ledgers cannot be used now", "sources", names, "err", why)
+		s.config.Log.Warn("some ledger sources cannot be used", "sources", names, "err", why)
 	}
 	return nil
 }
 
-// collect records the answers until all sources have answered, or Need of them have and graceMax
-// has passed.
+// collect receives the responses until all sources have responded, or graceMax after Need have.
 func (s *Source) collect(ctx context.Context, open map[int]bool, failed []error) {
 	var grace <-chan time.Time
 	for well := 0; len(open) > 0; {
@@ -204,7 +203,7 @@ func (s *Source) collect(ctx context.Context, open map[int]bool, failed []error)
 	}
 }
 
-// await ends requests in flight, for a call that replaces them.
+// await cancels requests in flight and waits for them.
 func (s *Source) await(ctx context.Context) {
 	busy := 0
 	for i, m := range s.members {
@@ -234,8 +233,8 @@ func (s *Source) await(ctx context.Context) {
 	}
 }
 
-// Next waits until Need sources agree on a ledger, and returns it and the ones after it on which
-// they agree too. It fails only where waiting does not help: see domain.LedgerError.
+// Next waits until Need sources agree on a ledger. It returns this ledger and the ledgers after it
+// on which they agree as well. It fails only if waiting does not help; see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	s.drain(sequence)
 	for {
@@ -261,7 +260,7 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	}
 }
 
-// ask begins to look, without waiting for it.
+// ask starts a request.
 func (s *Source) ask(ctx context.Context, look Look) {
 	r, of := &s.requests[look.Member], s.members[look.Member].Source
 	if r.life == nil || r.life.Err() != nil {
@@ -276,7 +275,7 @@ func (s *Source) ask(ctx context.Context, look Look) {
 	}()
 }
 
-// answered notes that a member may be asked again.
+// answered records that a source can be queried again.
 func (s *Source) answered(member int) {
 	s.members[member].asking = false
 	if cut := s.requests[member].cut; cut != nil {
@@ -289,14 +288,13 @@ func (s *Source) take(a answer, due uint32) {
 	s.Take(due, a.Look, a.page, a.err)
 }
 
-// stop cancels the requests that have not been answered.
 func (r request) stop() {
 	if r.end != nil {
 		r.end()
 	}
 }
 
-// drain processes the answers since the last call.
+// drain processes the responses that arrived since the last call.
 func (s *Source) drain(due uint32) {
 	for {
 		select {
@@ -308,7 +306,7 @@ func (s *Source) drain(due uint32) {
 	}
 }
 
-// stop ends requests in flight that are no longer needed.
+// stop cancels requests in flight if the caller has cancelled ctx.
 func (s *Source) stop(ctx context.Context) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// agreed returns the ledgers from the due one on for which enough sources report the same hash, and
-// excludes sources that report another.
+// agreed accepts the ledgers from the due one on for which enough sources report the same hash. It
+// excludes sources that report a different hash.
 func (c *Core) agreed(due uint32) (page []ledger.Raw) {
 	for next := due; len(page) < pageSizeMax; next++ {
 		l, found := c.choose(next)
@@ -31,8 +31,8 @@ func (c *Core) agreed(due uint32) (page []ledger.Raw) {
 	return page
 }
 
-// choose returns the ledger whose hash Need sources report, from one that returns the whole ledger.
-// If two hashes have as many, it cannot decide.
+// choose returns the ledger whose hash at least Need sources report. If that is true of two hashes,
+// it returns neither.
 func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	votes, whole := map[string]int{}, map[string]ledger.Raw{}
 	for _, m := range c.members {
@@ -60,7 +60,7 @@ func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	return l, found && enough == 1
 }
 
-// logGiver logs where ledgers come from, when it changes.
+// logGiver logs the source of the ledgers when it changes.
 func (c *Core) logGiver(m *member, sequence uint32) {
 	if c.giver != m.Name {
 		c.giver = m.Name
@@ -68,10 +68,10 @@ func (c *Core) logGiver(m *member, sequence uint32) {
 	}
 }
 
-// hopeless returns an error if no later answer of the other sources can decide: so many say that
-// they cannot return the ledger that fewer than Need are left. A fork is proven if Need sources say
-// that the chain before the ledger is not theirs, and fewer than Need are left. A source that
-// waits, is silent or is unavailable counts as left.
+// hopeless returns an error if no later response can decide: so many sources can't return the
+// ledger that fewer than Need are left. A fork is proved if Need sources report that the ledger
+// doesn't follow the previous one, and fewer than Need are left. A source that is waiting, silent
+// or unavailable counts as left.
 func (c *Core) hopeless(due uint32) error {
 	var fork, lack error
 	forks, lacks := 0, 0
@@ -93,11 +93,11 @@ func (c *Core) hopeless(due uint32) error {
 	if len(c.members) == 1 {
 		return lack
 	}
-	return fmt.Errorf("%w; %d of %d sources of ledgers are needed (%s)", lack, c.config.Need,
+	return fmt.Errorf("%w; %d of %d ledger sources are needed (%s)", lack, c.config.Need,
 		len(c.members), c.standing(due))
 }
 
-// logShortage logs, once per ledger, that fewer sources are usable than needed.
+// logShortage logs, once per ledger, that there are fewer usable sources than needed.
 func (c *Core) logShortage(due uint32) {
 	able := 0
 	hashes := map[string]bool{}
@@ -122,7 +122,7 @@ func (c *Core) logShortage(due uint32) {
 		c.standing(due))
 }
 
-// pending reports whether a request is in flight whose answer may decide.
+// pending reports whether a request is in flight whose response may decide.
 func (c *Core) pending() bool {
 	for _, m := range c.members {
 		if m.asking && m.reason == "" {
@@ -132,7 +132,7 @@ func (c *Core) pending() bool {
 	return false
 }
 
-// standing describes the state of each source.
+// standing describes the state of each source in one line.
 func (c *Core) standing(due uint32) string {
 	var all []string
 	for _, m := range c.members {

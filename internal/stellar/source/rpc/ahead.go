@@ -12,26 +12,26 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// Bounds of prefetching: that many pages, each of pageSizeBytesMax at most, and fewer if the last
-// page suggests that they would exceed aheadSizeBytesMax.
+// Limits of prefetching: at most aheadMax pages of at most pageSizeBytesMax, and fewer if they
+// would probably exceed aheadSizeBytesMax, judging by the last page.
 const (
 	aheadMax          = 8
 	aheadSizeBytesMax = 32 << 20
-	pageSizeBytesAim  = 2 << 20 // of the ledgers of a page: it grows up to that
+	pageSizeBytesAim  = 2 << 20 // target size of a page's ledgers
 )
 
-// fetch is a page that was asked for.
+// fetch is a requested page.
 type fetch struct {
 	first  uint32
 	limit  int
 	cancel context.CancelFunc
 	done   chan struct{}
-	got    ledgers // once done is closed, as is err
+	got    ledgers // valid once done is closed, like err
 	err    error
 }
 
-// fetch asks the server for a page, without waiting for it. A page that is fetched ahead
-// outlives the call that began it.
+// fetch requests a page without waiting for it. The request outlives ctx, because it may be a
+// prefetch.
 func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *fetch {
 	f := &fetch{first: first, limit: s.pageSize, done: make(chan struct{})}
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -49,7 +49,7 @@ func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *f
 	return f
 }
 
-// drop ends prefetching, and starts with little again.
+// drop cancels prefetching and restarts it with one page.
 func (s *Source) drop() {
 	for _, f := range s.ahead {
 		f.cancel()
@@ -57,8 +57,8 @@ func (s *Source) drop() {
 	s.ahead, s.depth = nil, 1
 }
 
-// page waits for a page, and returns its ledgers up to the first that does not follow the one
-// before it. It fails if that is the first of the page. It requests the next pages meanwhile.
+// page waits for a page and returns its ledgers that follow each other. It fails if the first one
+// doesn't follow the last ledger read. It also prefetches the next pages.
 func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
 	select {
 	case <-f.done:
@@ -87,15 +87,15 @@ func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
 	return s.poll.Fitting(page, f.first, "the Stellar RPC at "+s.host)
 }
 
-// grow chooses the size of the next request by the size of the last page: twice as many ledgers and
-// pages as before, within their bounds.
+// grow sets the size of the next request according to the size of the last page. At most, it
+// doubles the number of ledgers and pages, within their limits.
 func (s *Source) grow(sizeBytes, ledgers int) {
 	fit := pageSizeBytesAim / (sizeBytes/ledgers + 1)
 	s.pageSize = max(1, min(2*s.pageSize, fit, cmp.Or(s.config.PageSize, pageSizeMax)))
 	s.depth = min(max(1, 2*s.depth), aheadMax, aheadSizeBytesMax/(sizeBytes+1))
 }
 
-// fetchAhead requests the pages from this ledger on that the server has, unless they are in flight.
+// fetchAhead requests the pages from next on that the server has and that are not in flight.
 func (s *Source) fetchAhead(ctx context.Context, next uint32) {
 	if len(s.ahead) > 0 && s.ahead[0].first != next {
 		s.drop()

@@ -15,25 +15,25 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Bounds of the size of one answer. A page that is too large is requested again with fewer ledgers;
-// a single ledger may be larger. A busy ledger takes about 3 MB as base64.
+// Size limits of responses. If a page is too large, it is requested again with fewer ledgers. A
+// single ledger may be larger: a busy one takes about 3 MB in base64.
 const (
-	answerSizeBytesMax  = 1 << 20 // of an answer without its ledgers
+	answerSizeBytesMax  = 1 << 20 // of a response without its ledgers
 	pageSizeBytesMax    = 8 << 20
 	ledgerSizeBytesMax  = 32 << 20
 	refusalSizeBytesMax = 4 << 10
-	detailSizeBytesMax  = 200 // of a server's message in our errors
+	detailSizeBytesMax  = 200 // of a server's message in an error
 
-	scratchKeptSizeBytesMax  = 4 << 20  // of the memory that a ledger is decoded in, for the next one
-	scratchFreedSizeBytesMin = 12 << 20 // memory of this size is released to the system at once
+	scratchKeptSizeBytesMax  = 4 << 20  // of a decoding buffer that is kept for the next ledger
+	scratchFreedSizeBytesMin = 12 << 20 // buffers of this size are returned to the system immediately
 )
 
-// retryAfterMax bounds the wait that a server may ask for.
+// retryAfterMax limits the wait that a server can request.
 const retryAfterMax = 10 * time.Minute
 
-var errTooLarge = errors.New("the answer is too large")
+var errTooLarge = errors.New("the response is too large")
 
-// transport keeps a connection for each page that is fetched ahead.
+// transport keeps a connection per prefetched page.
 var transport = &http.Transport{
 	Proxy:               http.ProxyFromEnvironment,
 	ForceAttemptHTTP2:   true,
@@ -41,12 +41,12 @@ var transport = &http.Transport{
 	IdleConnTimeout:     90 * time.Second,
 }
 
-// client makes JSON-RPC calls to one server. Several goroutines may use it.
+// client makes JSON-RPC calls to a server. It is safe for concurrent use.
 type client struct {
 	address  string
-	host     string // safe to log
+	host     string // without secrets
 	http     *http.Client
-	notUntil atomic.Pointer[time.Time] // the server asked to wait until then
+	notUntil atomic.Pointer[time.Time] // until when the server requested to wait
 }
 
 func newClient(address string, httpClient *http.Client) (*client, error) {
@@ -72,7 +72,7 @@ type answer struct {
 	Error  *serverError    `json:"error"`
 }
 
-// serverError is an error that the server itself returns for a call.
+// serverError is an error that the server returned for a call.
 type serverError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -82,14 +82,14 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("the server refused: %s (code %d)", clip(e.Message), e.Code)
 }
 
-// call makes one call, whose answer may have sizeBytesMax bytes.
+// call makes a call. The response may have at most sizeBytesMax bytes.
 func (c *client) call(
 	ctx context.Context, method string, params, result any, sizeBytesMax int64,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := c.exchange(ctx, method, params, result, sizeBytesMax); err != nil {
-		return fmt.Errorf("asking the Stellar RPC at %s for %s: %w", c.host, method, err)
+		return fmt.Errorf("calling the Stellar RPC at %s (%s): %w", c.host, method, err)
 	}
 	return nil
 }
@@ -124,14 +124,14 @@ func (c *client) exchange(
 	return err
 }
 
-// refusal returns the server's message instead of an answer, and records until when it must not be
-// queried.
+// refusal returns an error for a response with an error status. It also records how long the server
+// must not be queried.
 func (c *client) refusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, refusalSizeBytesMax))
 	if err != nil {
 		raw = []byte(err.Error())
 	}
-	err = fmt.Errorf("it answered with HTTP status %d: %s", resp.StatusCode, clip(string(raw)))
+	err = fmt.Errorf("it returned HTTP status %d: %s", resp.StatusCode, clip(string(raw)))
 	busy := resp.StatusCode == http.StatusTooManyRequests ||
 		resp.StatusCode == http.StatusServiceUnavailable
 	now := time.Now()
@@ -143,7 +143,7 @@ func (c *client) refusal(resp *http.Response) error {
 	return err
 }
 
-// streamed is an answer that decodes itself as it arrives, such as a page: megabytes of base64.
+// streamed is a result that is decoded while it arrives, such as a page with megabytes of base64.
 type streamed interface{ read(body io.Reader) error }
 
 func parse(body io.Reader, result any) error {
@@ -152,20 +152,20 @@ func parse(body io.Reader, result any) error {
 	}
 	raw, err := io.ReadAll(body)
 	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	var a answer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return fmt.Errorf("its answer is not JSON-RPC: %w", err)
+		return fmt.Errorf("its response is not JSON-RPC: %w", err)
 	}
 	if a.Error != nil {
 		return a.Error
 	}
 	if len(a.Result) == 0 || string(a.Result) == "null" {
-		return errors.New("its answer has no result")
+		return errors.New("its response has no result")
 	}
 	if err := json.Unmarshal(a.Result, result); err != nil {
-		return fmt.Errorf("its answer has an unexpected form: %w", err)
+		return fmt.Errorf("its response has an unexpected form: %w", err)
 	}
 	return nil
 }

@@ -1,29 +1,28 @@
 // Package rpc reads closed ledgers from a Stellar RPC server, and looks up accounts there.
 //
-// It hides the JSON-RPC protocol, and everything that can go wrong with a server: being down,
-// lagging, returning garbage, skipping ledgers. A [Source] waits out temporary problems and logs
-// them once. Permanent ones are a domain.LedgerError (another network, a fork, a ledger that is no
-// longer stored).
+// It hides the JSON-RPC protocol and the problems of a server that is down, lags, returns garbage
+// or skips ledgers. A [Source] waits until a temporary problem is resolved, and logs it once.
+// Permanent problems are a domain.LedgerError: another network, a fork, or a ledger that is no
+// longer stored.
 //
 // Invariants:
 //
-//   - Next returns consecutive ledgers from the requested one, each of which contains the hash of
-//     the previous one. Nothing is skipped.
-//   - With several servers, the next one is queried when one has a problem. A permanent error
-//     counts when all of them return it.
-//   - The body of an answer is bounded, and decoded as it arrives. A page that is too large is
-//     requested again in halves; pages grow again with the size of their ledgers.
-//   - Pages are fetched before they are due: aheadMax at most, each bounded. One that fails is
+//   - Next returns consecutive ledgers from the requested one on. Each contains the hash of the
+//     previous one, and none is skipped.
+//   - The size of a response is limited, and the response is decoded while it arrives. If a page is
+//     too large, half of it is requested. Pages grow again if their ledgers are small enough.
+//   - At most aheadMax pages are prefetched, each of limited size. A page whose prefetch failed is
 //     requested again when it is due.
-//   - A server that asks to wait (Retry-After) is not queried before, for ten minutes at most.
+//   - If a server requests to wait (Retry-After), it is not queried for that time, but for at most
+//     ten minutes.
 //   - Only the host of a server's address is logged, because providers put keys into paths.
 //
 // File map:
 //
-//	client.go    one JSON-RPC call
-//	page.go      reads an answer full of ledgers
-//	ahead.go     pages that are fetched before they are due
-//	source.go    Source: ledgers in order
+//	client.go    JSON-RPC calls
+//	page.go      decodes a response with ledgers
+//	ahead.go     prefetching of pages
+//	source.go    Source: reads ledgers in order
 //	lookup.go    a server's information about a wallet
 //	transaction.go  a transaction by its hash, with its payments
 //	holdings.go  an account's balances

@@ -14,16 +14,16 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// holdingsTries bounds how often several answers are asked for until all are of one ledger.
+// holdingsTries is the number of attempts to get responses that are all from the same ledger.
 const holdingsTries = 5
 
-// Accounts asks servers what accounts hold. It is a source.Accounts.
+// Accounts implements source.Accounts with one or more servers.
 type Accounts struct {
 	clients    []*client
 	passphrase string
 }
 
-// NewAccounts makes one of these servers: the next is asked when one fails.
+// NewAccounts returns an Accounts for the given servers. If one fails, the next one is queried.
 func NewAccounts(passphrase string, urls ...string) (*Accounts, error) {
 	a := Accounts{passphrase: passphrase}
 	for _, address := range urls {
@@ -36,12 +36,12 @@ func NewAccounts(passphrase string, urls ...string) (*Accounts, error) {
 	return &a, nil
 }
 
-// Holdings asks one server after the other until one answers.
+// Holdings implements source.Accounts.
 func (a *Accounts) Holdings(
 	ctx context.Context, wallet string, balances []string,
 ) (held source.Holdings, err error) {
 	names := slices.Clone(balances)
-	if !slices.Contains(names, domain.NativeCode) { // the account's entry says whether it exists
+	if !slices.Contains(names, domain.NativeCode) { // its entry shows whether the account exists
 		names = append(names, domain.NativeCode)
 	}
 	keys := make([]string, len(names))
@@ -87,7 +87,7 @@ func (c *client) holdings(
 	return held, nil
 }
 
-// entriesOfOneLedger asks again where a ledger closed between two answers.
+// entriesOfOneLedger repeats the queries if a ledger closed between them.
 func (c *client) entriesOfOneLedger(
 	ctx context.Context, keys []string,
 ) (entries map[string]string, ledger uint32, err error) {
@@ -114,10 +114,10 @@ func (c *client) entriesOfOneLedger(
 		}
 	}
 	return nil, 0, fmt.Errorf("the Stellar RPC at %s closes ledgers faster than it returns %d "+
-		"balances: name one asset", c.host, len(keys))
+		"balances: specify one asset", c.host, len(keys))
 }
 
-// holdingKey returns the key of the entry that has a balance.
+// holdingKey returns the key of the ledger entry with the given balance.
 func holdingKey(wallet, name string) (string, error) {
 	account, err := xdr.AddressToAccountId(wallet)
 	if err != nil {
@@ -130,7 +130,7 @@ func holdingKey(wallet, name string) (string, error) {
 	if before == "pool" {
 		id, err := hex.DecodeString(after)
 		if err != nil || len(id) != len(xdr.PoolId{}) {
-			return "", fmt.Errorf("the pool %s: must be 64 hex characters", clip(after))
+			return "", fmt.Errorf("invalid pool %s: must be 64 hex characters", clip(after))
 		}
 		pool := xdr.PoolId(id)
 		return trustLineKey(account, xdr.TrustLineAsset{
@@ -145,7 +145,7 @@ func holdingKey(wallet, name string) (string, error) {
 	return trustLineKey(account, line.ToTrustLineAsset())
 }
 
-// balanceOf reads the entry of a key.
+// balanceOf returns the balance in the ledger entry with the given key.
 func balanceOf(data, key string) (stroops int64, err error) {
 	var entry xdr.LedgerEntryData
 	if err := xdr.SafeUnmarshalBase64(data, &entry); err != nil {
@@ -156,7 +156,7 @@ func balanceOf(data, key string) (stroops int64, err error) {
 		return 0, fmt.Errorf("its entry has no key: %w", err)
 	}
 	if is, err := xdr.MarshalBase64(of); err != nil || is != key {
-		return 0, errors.Join(errors.New("the server gave the entry of another key"), err)
+		return 0, errors.Join(errors.New("the server returned the entry of another key"), err)
 	}
 	switch {
 	case entry.Account != nil:

@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-const entriesPerCall = 200 // the most that a Stellar RPC server looks up at once
+const entriesPerCall = 200 // maximum of a Stellar RPC server
 
-// NewLookup makes a lookup at the server of the configuration.
+// NewLookup returns a lookup that queries the configured server.
 func NewLookup(config Config) (*source.Lookup, error) {
 	c, err := newClient(config.URL, config.HTTPClient)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *client) wallet(
 	return known, nil
 }
 
-// keysOf are the keys of the account and of its trustline for each asset.
+// keysOf returns the keys of the account and of its trustline for each asset.
 func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 	account, err := xdr.AddressToAccountId(wallet)
 	if err != nil {
@@ -93,7 +93,7 @@ func trustLineKey(account xdr.AccountId, asset xdr.TrustLineAsset) (string, erro
 	return key, nil
 }
 
-// entries requests ledger entries, by key. Missing ones are omitted.
+// entries returns the existing ledger entries with the given keys, by key.
 func (c *client) entries(ctx context.Context, keys []string) (map[string]string, error) {
 	entries := map[string]string{}
 	for chunk := range slices.Chunk(keys, entriesPerCall) {
@@ -108,7 +108,7 @@ func (c *client) entries(ctx context.Context, keys []string) (map[string]string,
 	return entries, nil
 }
 
-// entriesOnce asks for entriesPerCall entries, at most.
+// entriesOnce requests at most entriesPerCall entries.
 func (c *client) entriesOnce(
 	ctx context.Context, keys []string,
 ) (got protocol.GetLedgerEntriesResponse, err error) {
@@ -117,7 +117,7 @@ func (c *client) entriesOnce(
 	return got, err
 }
 
-// isAuthorised reads a trustline; none is "".
+// isAuthorised reports whether a trustline is authorized. data is empty if there is none.
 func isAuthorised(data string) (bool, error) {
 	if data == "" {
 		return false, nil
@@ -132,7 +132,7 @@ func isAuthorised(data string) (bool, error) {
 	}
 	line, ok := entry.GetTrustLine()
 	if !ok {
-		return false, fmt.Errorf("the server gave an entry of type %s", entry.Type)
+		return false, fmt.Errorf("the server returned an entry of type %s", entry.Type)
 	}
 	return xdr.TrustLineFlags(line.Flags).IsAuthorized(), nil
 }

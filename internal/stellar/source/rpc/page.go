@@ -14,7 +14,7 @@ import (
 	"github.com/segmentio/asm/base64"
 )
 
-// ledgers is an answer to getLedgers.
+// ledgers is the result of getLedgers.
 type ledgers struct {
 	Ledgers []struct {
 		Sequence uint32 `json:"sequence"`
@@ -24,18 +24,19 @@ type ledgers struct {
 	Latest uint32 `json:"latestLedger"`
 }
 
-// text is bytes that JSON has as base64.
+// text holds bytes that are base64 in JSON.
 type text []byte
 
-// pieceSizeBytes is how much of an answer is read at a time.
+// pieceSizeBytes is the size of a read.
 const pieceSizeBytes = 64 << 10
 
-// read reads the whole answer. Nearly all of it is base64, which is decoded as it arrives, so that
-// memory holds only the ledgers themselves, and the JSON decoder need not read each byte of it.
+// read reads the complete response. Nearly all of it is base64, which is decoded while it arrives.
+// Memory therefore only contains the decoded ledgers, and the JSON decoder doesn't have to read the
+// base64.
 func (l *ledgers) read(body io.Reader) error {
 	short, texts, err := takeOut(bufio.NewReaderSize(body, pieceSizeBytes))
 	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	return l.unmarshal(short, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
 		func(d *jsontext.Decoder, t *text) error {
@@ -59,19 +60,19 @@ func (l *ledgers) unmarshal(raw []byte, options ...jsonv2.Options) error {
 	}
 	switch err := jsonv2.Unmarshal(raw, &a, options...); {
 	case err != nil:
-		return fmt.Errorf("its answer has an unexpected form: %w", err)
+		return fmt.Errorf("its response has an unexpected form: %w", err)
 	case a.Error != nil:
 		return a.Error
 	case a.Result == nil:
-		return errors.New("its answer has no result")
+		return errors.New("its response has no result")
 	}
 	*l = *a.Result
 	return nil
 }
 
-// takeOut replaces the ledgers in an answer by empty strings, and returns their content by where
-// the empty strings end. A string of JSON has no unescaped quote, so a match is a member's name, or
-// the end of one, and a string follows.
+// takeOut replaces the ledgers in a response with empty strings. It returns their content by the
+// offset at which the empty strings end. Because JSON strings contain no unescaped quotes, a match
+// can only be the name of a member, or the end of such a name, and is followed by a string.
 func takeOut(in *bufio.Reader) (short []byte, texts map[int64]text, err error) {
 	texts = map[int64]text{}
 	for {
@@ -79,7 +80,7 @@ func takeOut(in *bufio.Reader) (short []byte, texts map[int64]text, err error) {
 		short = append(short, piece...)
 		switch {
 		case len(short) > answerSizeBytesMax:
-			return nil, nil, fmt.Errorf("%w: more than %d bytes next to its ledgers", errTooLarge,
+			return nil, nil, fmt.Errorf("%w: more than %d bytes besides its ledgers", errTooLarge,
 				answerSizeBytesMax)
 		case errors.Is(err, io.EOF):
 			return short, texts, nil
@@ -98,18 +99,18 @@ func takeOut(in *bufio.Reader) (short []byte, texts map[int64]text, err error) {
 	}
 }
 
-// endsBeforeText reports whether the quote that ends this begins the text of a ledger.
+// endsBeforeText reports whether the quote at the end of short starts the text of a ledger.
 func endsBeforeText(short []byte) bool {
 	const space = " \t\r\n"
 	named, colon := bytes.CutSuffix(bytes.TrimRight(short[:len(short)-1], space), []byte(":"))
 	return colon && bytes.HasSuffix(bytes.TrimRight(named, space), []byte(`"metadataXdr"`))
 }
 
-// scratches is memory that ledgers were decoded in.
+// scratches are decoding buffers.
 var scratches sync.Pool
 
-// readText decodes a string up to its closing quote. The only escape that it decodes is the slash:
-// base64 has no other character that is ever escaped.
+// readText decodes a base64 string up to its closing quote. The slash is the only base64 character
+// that JSON may escape.
 func readText(in *bufio.Reader) (text, error) {
 	scratch, ok := scratches.Get().(*bytes.Buffer)
 	if !ok {
@@ -119,13 +120,13 @@ func readText(in *bufio.Reader) (text, error) {
 		switch size := scratch.Cap(); {
 		case size <= scratchKeptSizeBytesMax:
 			scratches.Put(scratch)
-		case size >= scratchFreedSizeBytesMin: // rare: else the heap would stay as large
+		case size >= scratchFreedSizeBytesMin: // rare; otherwise, the heap would stay this large
 			*scratch = bytes.Buffer{}
 			debug.FreeOSMemory()
 		}
 	}()
 	scratch.Reset()
-	var encoded []byte // not yet decoded
+	var encoded []byte // not decoded yet
 	for {
 		piece, err := in.ReadSlice('"')
 		more := errors.Is(err, bufio.ErrBufferFull)
@@ -142,7 +143,7 @@ func readText(in *bufio.Reader) (text, error) {
 			encoded = bytes.ReplaceAll(encoded, []byte(`\/`), []byte("/"))
 		}
 		whole := len(encoded)
-		if more { // the last group may be incomplete, or end in half an escape
+		if more { // the last group may be incomplete or end within an escape
 			whole = (whole - 1) &^ 3
 		}
 		padded, err := decode(scratch, encoded[:whole])
@@ -156,9 +157,9 @@ func readText(in *bufio.Reader) (text, error) {
 	}
 }
 
-var errBase64 = errors.New("a ledger is no base64")
+var errBase64 = errors.New("a ledger is not valid base64")
 
-// decode appends decoded base64 without line breaks.
+// decode appends the decoded base64, which must not contain line breaks.
 func decode(to *bytes.Buffer, encoded []byte) (padded bool, err error) {
 	to.Grow(base64.StdEncoding.DecodedLen(len(encoded)))
 	raw := to.AvailableBuffer()[:base64.StdEncoding.DecodedLen(len(encoded))]

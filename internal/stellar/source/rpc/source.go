@@ -17,40 +17,40 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Bounds and defaults of a source.
+// Limits and defaults.
 const (
 	pageSizeFirst  = 20
-	pageSizeMax    = 200 // the most that a Stellar RPC server returns
-	idleLooksMax   = 10  // without a new ledger, before the log has it
+	pageSizeMax    = 200 // maximum of a Stellar RPC server
+	idleLooksMax   = 10  // polls without a new ledger, before this is logged
 	requestTimeout = 30 * time.Second
 )
 
-// Config says which server to ask, and how.
+// Config configures a Source.
 type Config struct {
 	URL          string
-	Passphrase   string        // of the network that the server must serve
+	Passphrase   string        // of the server's network
 	Trust        source.Trust  // of the ledgers that it returns
-	HTTPClient   *http.Client  // one of our own when nil
-	Logger       *slog.Logger  // silent when nil
-	PollInterval time.Duration // between looks at the tip; 1 s when 0
-	BackoffMax   time.Duration // longest wait after repeated failures; 15 s when 0
-	PageSize     int           // ledgers in one answer, at most; 200 when 0
+	HTTPClient   *http.Client  // default: a shared client
+	Logger       *slog.Logger  // nil: no logs
+	PollInterval time.Duration // between polls for a new ledger; default: 1 s
+	BackoffMax   time.Duration // longest wait after repeated failures; default: 15 s
+	PageSize     int           // maximum number of ledgers per response; default: 200
 }
 
-// Source reads ledgers in order. It is for one goroutine.
+// Source reads a server's ledgers in order. It is not safe for concurrent use.
 type Source struct {
 	*client
 	config   Config
-	idle     int // looks in a row that found nothing new
+	idle     int // polls in a row without a new ledger
 	poll     *source.Poll
-	pageSize int      // shrinks when pages are too large, and grows again
-	latest   uint32   // the newest ledger that the server had at its last answer
-	ahead    []*fetch // pages that were requested before they are due, in order
-	depth    int      // the most pages ahead: grows while nothing fails
-	pageMax  int64    // of a page's answer, in bytes
+	pageSize int      // shrinks if pages are too large, and grows again
+	latest   uint32   // newest ledger in the server's last response
+	ahead    []*fetch // prefetched pages, in order
+	depth    int      // maximum number of prefetched pages; grows while nothing fails
+	pageMax  int64    // size limit of a page in bytes
 }
 
-// New makes a source. It asks the server nothing yet.
+// New returns a source. It doesn't query the server yet.
 func New(config Config) (*Source, error) {
 	c, err := newClient(config.URL, config.HTTPClient)
 	if err != nil {
@@ -82,12 +82,12 @@ func New(config Config) (*Source, error) {
 	}, nil
 }
 
-// Check asks once whether the server serves our network.
+// Check checks once whether the server serves the configured network.
 func (s *Source) Check(ctx context.Context) error {
 	return s.check(ctx, s.config.Passphrase)
 }
 
-// check asks once whether the server serves the network with this passphrase.
+// check checks once whether the server serves the network with the given passphrase.
 func (c *client) check(ctx context.Context, passphrase string) error {
 	var network protocol.GetNetworkResponse
 	err := c.call(ctx, protocol.GetNetworkMethodName, nil, &network, answerSizeBytesMax)
@@ -98,13 +98,13 @@ func (c *client) check(ctx context.Context, passphrase string) error {
 	return err
 }
 
-// Latest asks once for the sequence of the newest ledger.
+// Latest queries the sequence of the newest ledger once.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	health, err := s.health(ctx)
 	return health.LatestLedger, err
 }
 
-// Report asks once for the state of the server.
+// Report queries the state of the server once.
 func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	health, err := s.health(ctx)
 	report := source.Report{Oldest: health.OldestLedger, Latest: health.LatestLedger}
@@ -114,16 +114,16 @@ func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	return report, err
 }
 
-// Continue sets which ledger was read last, before a restart: the next one must follow it.
+// Continue sets the last ledger read, which the next one must follow.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits for the ledger with this sequence and returns it and the available ones after it, at
-// most a page. It fails only where waiting does not help: see domain.LedgerError.
+// Next waits for a ledger, and returns it and the available ledgers after it, at most a page. It
+// fails only if waiting does not help; see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
 }
 
-// Look asks once: see source.Looker.
+// Look implements source.Looker.
 func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	for {
 		page, err := s.try(ctx, sequence)
@@ -135,7 +135,7 @@ func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	}
 }
 
-// try polls once. No page and no error: the ledger does not exist yet.
+// try polls once. If it returns neither ledgers nor an error, the ledger doesn't exist yet.
 func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if len(s.ahead) > 0 && s.ahead[0].first == sequence {
 		f := s.ahead[0]
@@ -145,19 +145,19 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			return page, err
 		}
 	}
-	s.drop() // the server's current answer counts
+	s.drop() // only the server's current response counts
 	health, err := s.health(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if sequence < health.OldestLedger {
-		return nil, fmt.Errorf("%w: ledger %d is wanted, but the Stellar RPC at %s keeps %d to %d: "+
-			"follow a server that keeps more, or start at ledger %d and miss the payments in between",
+		return nil, fmt.Errorf("%w: ledger %d is needed, but the Stellar RPC at %s has %d to %d: "+
+			"use a server that keeps more, or start at ledger %d and miss the payments in between",
 			domain.ErrBehindRetention, sequence, s.host, health.OldestLedger, health.LatestLedger,
 			health.OldestLedger)
 	}
 	if sequence > health.LatestLedger {
-		// Servers behind one address may be a few ledgers apart, which is not worth reporting.
+		// Servers behind one address may be a few ledgers apart, which need not be logged.
 		if s.idle++; s.idle == idleLooksMax && health.LatestLedger+1 < sequence {
 			s.poll.Report("lagging", slog.LevelWarn, "the newest ledger of the Stellar RPC is older than "+
 				"the next ledger to read", "ledger", sequence, "latest", health.LatestLedger)

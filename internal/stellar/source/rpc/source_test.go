@@ -298,7 +298,7 @@ func TestBehindRetention(t *testing.T) {
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	_, err := s.Next(within(t), 99)
 	if !errors.Is(err, domain.ErrBehindRetention) ||
-		!strings.Contains(err.Error(), "keeps 100 to 120") {
+		!strings.Contains(err.Error(), "has 100 to 120") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// transactionTimeout bounds one lookup of a transaction, with its ledger.
+// transactionTimeout limits the lookup of a transaction and its ledger.
 const transactionTimeout = 10 * time.Second
 
-// Transactions finds transactions by their hashes. It may be used by several goroutines.
+// Transactions looks up transactions by hash. It is safe for concurrent use.
 type Transactions struct {
 	servers []Config
 	ledger  *ledger.Extractor
 }
 
-// NewTransactions makes one of servers of a network: the next is asked when one does not know.
+// NewTransactions returns a Transactions for the servers of a network. If one server doesn't know a
+// transaction, the next one is queried.
 func NewTransactions(passphrase string, servers []Config) (*Transactions, error) {
 	extractor, err := ledger.NewExtractor(passphrase)
 	if err != nil {
@@ -29,9 +30,9 @@ func NewTransactions(passphrase string, servers []Config) (*Transactions, error)
 	return &Transactions{servers, extractor}, nil
 }
 
-// Transaction finds a transaction by its hash, and reads its payments from its ledger, which is
-// not verified against the ledgers around it. It returns domain.ErrNoTransaction if no server
-// knows the hash.
+// Transaction returns the transaction with the given hash, with the payments in its ledger, which
+// is not checked against the ledgers around it. If no server knows the hash, it returns
+// domain.ErrNoTransaction.
 func (t *Transactions) Transaction(
 	ctx context.Context, hash string,
 ) (found domain.Transaction, err error) {
