@@ -4,8 +4,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Claimable balances (CAP-23), whose claimants have no conditions. A balance locks up no reserve of
-// its creator's.
+// Claimable balances (CAP-23). Claimants can't have conditions, and a balance doesn't lock up a
+// reserve.
 
 func checkCreateClaimable(_ xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.CreateClaimableBalanceOp
@@ -31,7 +31,7 @@ func applyCreateClaimable(l *layer, source xdr.AccountId, body xdr.OperationBody
 	case xdr.PaymentResultCodePaymentUnderfunded:
 		return because(xdr.CreateClaimableBalanceResultCodeCreateClaimableBalanceUnderfunded)
 	}
-	// The balance is named after the operation that creates it.
+	// The ID of a balance is derived from the operation that creates it.
 	name := hashOf(xdr.HashIdPreimage{
 		Type:        xdr.EnvelopeTypeEnvelopeTypeOpId,
 		OperationId: &l.operation,

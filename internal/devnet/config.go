@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// DefaultPassphrase names the network. Every signature covers its hash, so a transaction that
-	// is signed for the development network is worthless elsewhere.
+	// DefaultPassphrase is the default passphrase. Every signature covers its hash, so transactions
+	// signed for the devnet are invalid on other networks.
 	DefaultPassphrase = "Lumenhook Devnet ; November 2026" // #nosec G101 -- a network's public name
 
-	// ProtocolVersion is the Stellar protocol of the ledgers: the first with LedgerCloseMetaV2.
+	// ProtocolVersion is the Stellar protocol of the ledgers, the first one with LedgerCloseMetaV2.
 	ProtocolVersion = 23
 
-	// BaseFeeStroops is the fee of one operation.
+	// BaseFeeStroops is the fee per operation.
 	BaseFeeStroops = 100
 
-	// BaseReserveStroops is the reserve of one ledger entry.
+	// BaseReserveStroops is the reserve per ledger entry.
 	BaseReserveStroops = 5_000_000
 
-	// DemoAssetCode is the code of the asset that the payer holds from the first ledger.
+	// DemoAssetCode is the code of an asset that the payer owns from the first ledger on.
 	DemoAssetCode = "USD"
 
 	stroopsPerUnit   = 10_000_000
@@ -30,52 +30,52 @@ const (
 	maxCloseInterval = time.Hour
 )
 
-// Config says how a development network runs. Dir and Identities are required; the zero of any
-// other field means its default.
+// Config configures a devnet. Dir and Identities are required. All other fields have defaults.
 type Config struct {
-	// Dir is the folder of the ledger, created if missing. One process at a time may open it.
+	// Dir is the folder of the network, which is created if missing. Only one process can open it.
 	Dir string
 
-	// Identities are the accounts that exist from the first ledger. A folder belongs to the
-	// identities and the passphrase it was created with.
+	// Identities are the accounts that exist from the first ledger on. A folder can only be opened
+	// with the identities and the passphrase with which it was created.
 	Identities Identities
 
-	// Passphrase names the network. Default DefaultPassphrase.
+	// Passphrase is the network passphrase. Default: DefaultPassphrase.
 	Passphrase string
 
-	// Listen is the TCP address of the HTTP server; port 0 picks a free one. Default 127.0.0.1:8000.
+	// Listen is the TCP address of the HTTP server; port 0 selects a free port. Default:
+	// 127.0.0.1:8000.
 	Listen string
 
-	// Hosts are further names of the HTTP server, Origins the web pages that may use it: see
-	// internal/ingress. By default no page of another origin may.
+	// Hosts are additional names of the HTTP server. Origins are the origins whose web pages may use
+	// it; see internal/ingress. Default: none.
 	Hosts, Origins []string
 
-	// CloseInterval is the time between two ledgers, from 50 ms to 1 h. Default 1 s.
+	// CloseInterval is the time between ledgers, from 50 ms to 1 h. Default: 1 s.
 	CloseInterval time.Duration
 
-	// RetentionLedgers is how many ledgers are kept; older ones are trimmed. The default is 120,960:
-	// seven days of five-second ledgers, which a Stellar RPC server keeps.
+	// RetentionLedgers is the number of ledgers to keep. Default: 120,960, which is seven days of
+	// five-second ledgers, as on a Stellar RPC server.
 	RetentionLedgers uint32
 
-	// MaxPendingOperations bounds the operations of the next ledger; beyond it sendTransaction
-	// answers TRY_AGAIN_LATER. Default 10,000.
+	// MaxPendingOperations is the maximum number of operations in the next ledger. If it is reached,
+	// sendTransaction returns TRY_AGAIN_LATER. Default: 10,000.
 	MaxPendingOperations int
 
-	// Faults are answers to spoil, for tests of programs that follow the network.
+	// Faults are responses to spoil, for testing programs that follow the network.
 	Faults []Fault
 
-	// Hold prevents ledgers from closing while it returns an error, as on a full disk. Transactions
-	// wait meanwhile. Default: never.
+	// Hold prevents ledgers from closing while it returns an error, for example because the disk is
+	// full. Transactions wait in the meantime. Default: never.
 	Hold func() error
 
-	// Logger takes what an operator should see. Default: nothing is logged.
+	// Logger receives messages for operators. Default: no logs.
 	Logger *slog.Logger
 
-	// Clock is the wall clock of close times and time bounds. Default time.Now.
+	// Clock is used for close times and time bounds. Default: time.Now.
 	Clock func() time.Time
 }
 
-// withDefaults fills in the defaults and reports every faulty field at once.
+// withDefaults sets the defaults. Its error reports all invalid fields.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Passphrase, DefaultPassphrase)
 	setDefault(&c.Listen, "127.0.0.1:8000")
@@ -93,13 +93,13 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var faults []error
 	if c.Dir == "" {
-		faults = append(faults, errors.New("no Dir: name the folder of the ledger"))
+		faults = append(faults, errors.New("Dir is empty: set the folder of the network"))
 	}
 	if strings.TrimSpace(c.Passphrase) == "" {
-		faults = append(faults, errors.New("Passphrase is blank: name the network"))
+		faults = append(faults, errors.New("Passphrase is blank: set the network passphrase"))
 	}
 	if c.CloseInterval < minCloseInterval || c.CloseInterval > maxCloseInterval {
-		faults = append(faults, fmt.Errorf("CloseInterval %v is outside %v to %v", c.CloseInterval,
+		faults = append(faults, fmt.Errorf("CloseInterval is %v: must be from %v to %v", c.CloseInterval,
 			minCloseInterval, maxCloseInterval))
 	}
 	return c, errors.Join(append(faults, c.Identities.validate())...)

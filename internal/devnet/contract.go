@@ -6,11 +6,10 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// The network runs one function of the asset contracts: transfer, from the account that calls it
-// to an account, plain or muxed. It moves what a payment would, and emits the event of the real
-// asset contracts: transfer, mint if it comes from the issuer, burn if it goes back.
+// The devnet supports one function of the asset contracts: transfer, from the calling account to a
+// plain or muxed account. It has the effect of a payment and emits the same event as the real
+// contracts: transfer, mint if the issuer sends, or burn if the issuer receives.
 
-// transferCall is a call of an asset contract's transfer function.
 type transferCall struct {
 	contract xdr.ContractId
 	from, to xdr.AccountId
@@ -54,7 +53,7 @@ func checkTransfer(source xdr.AccountId, body xdr.OperationBody) outcome {
 	switch {
 	case !ok:
 		return notSupported
-	case !call.from.Equals(source): // the consent of another account takes an authorization entry
+	case !call.from.Equals(source): // another account would need an authorization entry
 		return because(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionTrapped)
 	}
 	return outcome{}
@@ -74,7 +73,6 @@ func applyTransfer(l *layer, source xdr.AccountId, body xdr.OperationBody) outco
 
 var nothing = xdr.ScVal{Type: xdr.ScValTypeScvVoid}
 
-// assetOf knows the contracts of lumens and of the demo asset.
 func (l *layer) assetOf(contract xdr.ContractId) (xdr.Asset, bool) {
 	for _, asset := range []xdr.Asset{xdr.MustNewNativeAsset(), l.demo} {
 		if id, err := asset.ContractID(l.passphrase); err == nil && xdr.ContractId(id) == contract {
@@ -84,7 +82,7 @@ func (l *layer) assetOf(contract xdr.ContractId) (xdr.Asset, bool) {
 	return xdr.Asset{}, false
 }
 
-// event returns the event of the asset's contract for the transfer (CAP-67, SEP-41).
+// event returns the transfer's event (CAP-67, SEP-41).
 func (c transferCall) event(asset xdr.Asset) xdr.ContractEvent {
 	name, topics := "transfer", []xdr.ScVal{addressValue(c.from), addressValue(c.to)}
 	switch {

@@ -17,26 +17,25 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// FaultKind is a way in which the network's RPC misbehaves on demand.
+// FaultKind is a way in which the devnet's RPC misbehaves on request.
 type FaultKind string
 
-// Kinds of faults. They affect what getHealth and getLedgers answer and nothing else: the ledgers
-// on the disk and all other methods are as they should be.
+// Kinds of faults. They only affect the responses of getHealth and getLedgers.
 const (
 	FaultErrors       FaultKind = "errors"       // HTTP 503
 	FaultUnauthorized FaultKind = "unauthorized" // HTTP 401
 	FaultQuota        FaultKind = "quota"        // HTTP 429
-	FaultGarbage      FaultKind = "garbage"      // JSON that is cut off
-	FaultHang         FaultKind = "hang"         // no answer
-	FaultGap          FaultKind = "gap"          // the ledger is left out of pages
-	FaultReset        FaultKind = "reset"        // the ledger and those after it are of another chain
-	FaultForm         FaultKind = "form"         // ledgers have a form that no program knows
+	FaultGarbage      FaultKind = "garbage"      // truncated JSON
+	FaultHang         FaultKind = "hang"         // no response
+	FaultGap          FaultKind = "gap"          // the ledger is missing from pages
+	FaultReset        FaultKind = "reset"        // the ledger and later ones are from another chain
+	FaultForm         FaultKind = "form"         // ledgers have an unknown form
 	FaultBehind       FaultKind = "behind"       // the latest ledger is half of the ledger's number
-	FaultFrozen       FaultKind = "frozen"       // the ledger seems to be the latest
-	FaultAhead        FaultKind = "ahead"        // a thousand ledgers after the latest seem trimmed
+	FaultFrozen       FaultKind = "frozen"       // the ledger appears to be the latest one
+	FaultAhead        FaultKind = "ahead"        // the next thousand ledgers appear to be trimmed
 )
 
-// FaultKinds lists all of them.
+// FaultKinds returns all kinds.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
 		FaultErrors, FaultGarbage, FaultGap, FaultBehind, FaultReset, FaultFrozen, FaultAhead, FaultForm,
@@ -44,7 +43,6 @@ func FaultKinds() []FaultKind {
 	}
 }
 
-// spoils reports whether a fault affects the answers of a method.
 func (k FaultKind) spoils(method string) bool {
 	switch k {
 	case FaultGap, FaultReset, FaultForm:
@@ -56,21 +54,21 @@ func (k FaultKind) spoils(method string) bool {
 	}
 }
 
-// hangTime is how long a request hangs before its connection is closed without an answer.
+// hangTime is how long a request hangs before its connection is closed.
 const hangTime = 2 * time.Second
 
-// Fault spoils a number of answers, once the network has closed a ledger.
+// Fault spoils a number of responses, starting when the network closes a ledger.
 type Fault struct {
 	Kind    FaultKind
 	Ledger  uint32
 	Answers int
 }
 
-// String is the form that ParseFaults reads.
+// String returns the fault in the format of ParseFaults.
 func (f Fault) String() string { return fmt.Sprintf("%s@%dx%d", f.Kind, f.Ledger, f.Answers) }
 
-// ParseFaults reads faults as KIND@LEDGER, or KIND@LEDGERxN for N answers instead of one, separated
-// by commas: errors@30x10,gap@50x5.
+// ParseFaults parses a comma-separated list of faults, such as errors@30x10,gap@50. KIND@LEDGER
+// spoils one response, KIND@LEDGERxN spoils N responses.
 func ParseFaults(text string) (faults []Fault, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
@@ -102,13 +100,11 @@ func parseFault(text string) (f Fault, err error) {
 	return f, nil
 }
 
-// stage plays the faults, one after the other in the order given.
 type stage struct {
 	mu     sync.Mutex
 	faults []Fault
 }
 
-// next takes the fault that spoils this answer, if one does.
 func (s *stage) next(method string, latest uint32) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +119,6 @@ func (s *stage) next(method string, latest uint32) (Fault, bool) {
 	return taken, true
 }
 
-// spoil gives a wrong answer in place of the right one, if a fault demands it.
 func (n *Network) spoil(
 	ctx context.Context, w http.ResponseWriter, method string, answer *rpcResponse,
 ) (spoiled bool) {
@@ -163,7 +158,6 @@ func (n *Network) spoil(
 	return true
 }
 
-// distort changes a right answer into what the fault says.
 func (f Fault) distort(answer *rpcResponse) {
 	switch result := answer.Result.(type) {
 	case protocol.GetHealthResponse:
@@ -197,11 +191,11 @@ func (f Fault) distort(answer *rpcResponse) {
 	}
 }
 
-// moveToAnotherChain changes the ledger before this one, and nothing else.
+// moveToAnotherChain changes the previous ledger's hash and updates the ledger's own hash.
 func moveToAnotherChain(l *protocol.LedgerInfo) {
 	var meta xdr.LedgerCloseMeta
 	if xdr.SafeUnmarshalBase64(l.LedgerMetadata, &meta) != nil {
-		return // it is of our own making
+		return // can't happen, because we encoded it
 	}
 	entry := &meta.V2.LedgerHeader
 	entry.Header.PreviousLedgerHash[0] ^= 0xff

@@ -11,10 +11,9 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// friendbotGrant is the amount that friendbot gives a new account.
 const friendbotGrant = "10000"
 
-// friendbotAnswer has the fields of a Horizon transaction that clients of friendbot read.
+// friendbotAnswer contains the fields of a Horizon transaction that friendbot's clients read.
 type friendbotAnswer struct {
 	ID            string `json:"id"`
 	Hash          string `json:"hash"`
@@ -26,7 +25,7 @@ type friendbotAnswer struct {
 	ResultMetaXDR string `json:"result_meta_xdr"`
 }
 
-// friendbotProblem is Horizon's form of an error.
+// friendbotProblem is an error in Horizon's format.
 type friendbotProblem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -52,8 +51,8 @@ func unavailable(detail string) error {
 var errAlreadyFunded = refuse(http.StatusBadRequest, "bad_request",
 	"account already funded to starting balance (createAccountAlreadyExist)")
 
-// serveFriendbot funds ?addr=G… (or the form field of that name) and answers when the ledger
-// that holds the new account is closed.
+// serveFriendbot funds the account ?addr=G… (or the form field addr). It responds when the ledger
+// with the new account has closed.
 func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	tx, err := n.grant(r)
 	problem := new(friendbotProblem)
@@ -77,7 +76,6 @@ func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grant funds an account and waits for its ledger.
 func (n *Network) grant(r *http.Request) (tx protocol.TransactionInfo, err error) {
 	address := r.FormValue("addr")
 	if !strkey.IsValidEd25519PublicKey(address) {
@@ -109,12 +107,12 @@ func (n *Network) grant(r *http.Request) (tx protocol.TransactionInfo, err error
 	case err == nil && !ok:
 		err = unavailable("friendbot's transaction did not get into the ledger: try again")
 	case err == nil && tx.Status != protocol.TransactionStatusSuccess:
-		err = errAlreadyFunded // by another transaction of the same ledger
+		err = errAlreadyFunded // by another transaction in the same ledger
 	}
 	return tx, err
 }
 
-// sendGrant submits the transaction, and returns the channel that is closed with its ledger.
+// sendGrant submits the transaction. It returns the channel that is closed when its ledger closes.
 func (n *Network) sendGrant(
 	address string,
 ) (sent submission, closed <-chan struct{}, hash string, err error) {

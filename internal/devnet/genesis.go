@@ -9,20 +9,20 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Ledger 1 is the network's beginning: the root account with all lumens, and no transaction. As on
-// every Stellar network it is not served. Ledger 2, the first that is, sets up the accounts by a
-// real transaction, so that a reader that starts there knows every account but the root from
-// changes.
+// Ledger 1 contains only the root account with all lumens. As on every Stellar network, it is not
+// served. Ledger 2 is the first one that is served. It creates the accounts with a real
+// transaction, so that a reader that starts there learns about all accounts except the root account
+// from changes.
 const (
 	totalStroops = 100_000_000_000 * stroopsPerUnit
 
 	payerLumens     = "1000000000"
-	issuerLumens    = "1000000000" // what the market has
+	issuerLumens    = "1000000000" // used by the market
 	friendbotLumens = "50000000000"
 	payerDemoAsset  = "10000000000"
 )
 
-// genesis builds ledger 2 on ledger 1, and returns the state after ledger 1.
+// genesis builds ledger 2 and returns the state after ledger 1.
 func genesis(cfg Config) (entries, *closedLedger, error) {
 	root := keypair.Root(cfg.Passphrase)
 	now := cfg.Clock().Unix()
@@ -52,10 +52,9 @@ func genesis(cfg Config) (entries, *closedLedger, error) {
 	return first, l, nil
 }
 
-// setupTransaction creates the accounts, and has the payer trust the issuer and receive the demo
-// asset.
+// setupTransaction creates the accounts. The payer trusts the issuer and receives the demo asset.
 func setupTransaction(cfg Config, root *keypair.Full) (*transaction, error) {
-	payer := keypair.MustParseFull(cfg.Identities.PayerSeed) // checked with the configuration
+	payer := keypair.MustParseFull(cfg.Identities.PayerSeed) // validated with the configuration
 	issuer := keypair.MustParseFull(cfg.Identities.IssuerSeed)
 	demo := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer.Address()}
 	return signedTransaction(cfg.Passphrase, root, 1, []txnbuild.Operation{
@@ -79,7 +78,6 @@ func setupTransaction(cfg Config, root *keypair.Full) (*transaction, error) {
 	}, payer, issuer)
 }
 
-// signedTransaction builds one of the network's own transactions.
 func signedTransaction(
 	passphrase string, source *keypair.Full, seqNum int64, ops []txnbuild.Operation,
 	others ...*keypair.Full,

@@ -13,11 +13,11 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 )
 
-// Identities are the secret keys of the accounts that exist from the first ledger on. The root
-// account is not among them: as on every Stellar test network, its key follows from the
-// passphrase and is no secret.
+// Identities are the secret keys of the accounts that exist from the first ledger on. They don't
+// include the root account: as on all Stellar test networks, its key is derived from the passphrase
+// and not secret.
 type Identities struct {
-	PayerSeed     string `json:"payerSeed"`     // holds lumens and the demo asset, to pay with
+	PayerSeed     string `json:"payerSeed"`     // owns lumens and the demo asset for paying
 	IssuerSeed    string `json:"issuerSeed"`    // issues the demo asset
 	FriendbotSeed string `json:"friendbotSeed"` // funds new accounts
 }
@@ -34,8 +34,8 @@ func NewIdentities() (id Identities, err error) {
 	return id, nil
 }
 
-// LoadOrCreateIdentities reads the identities from a JSON file, or creates the file with new ones
-// (mode 0600, complete or not at all). Only the process that holds the data folder may create it.
+// LoadOrCreateIdentities reads the identities from a JSON file. If it doesn't exist, it is created
+// atomically with new identities and mode 0600. The caller must hold the lock on the data folder.
 func LoadOrCreateIdentities(path string) (id Identities, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func LoadOrCreateIdentities(path string) (id Identities, err error) {
 		return id, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return id, fmt.Errorf("identities file %s has mode %04o and holds secret keys: run chmod 600 "+
+		return id, fmt.Errorf("identities file %s contains secret keys but has mode %04o: run chmod 600 "+
 			"on it", path, mode)
 	}
 	raw, err := os.ReadFile(path) // #nosec G304 -- in the data folder
@@ -55,8 +55,8 @@ func LoadOrCreateIdentities(path string) (id Identities, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&id); err != nil {
-		return Identities{}, fmt.Errorf("identities file %s is not the JSON object it should be (%w): "+
-			"restore it, or delete it together with the ledger folder", path, err)
+		return Identities{}, fmt.Errorf("identities file %s is invalid (%w): restore it, or delete it "+
+			"together with the ledger folder", path, err)
 	}
 	if err := id.validate(); err != nil {
 		return Identities{}, fmt.Errorf("identities file %s: %w", path, err)
@@ -76,7 +76,7 @@ func createIdentities(path string) (Identities, error) {
 	if err != nil {
 		return Identities{}, err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".identities-*") // mode 0600
+	temp, err := os.CreateTemp(filepath.Dir(path), ".identities-*") // with mode 0600
 	if err != nil {
 		return Identities{}, err
 	}
@@ -88,28 +88,29 @@ func createIdentities(path string) (Identities, error) {
 	return id, os.Rename(temp.Name(), path)
 }
 
-// PayerAddress is the payer's public address; "" if its seed is not valid.
+// PayerAddress returns the payer's public address, or "" if its seed is invalid.
 func (id Identities) PayerAddress() string { return addressOf(id.PayerSeed) }
 
-// IssuerAddress is the issuer's public address; "" if its seed is not valid.
+// IssuerAddress returns the issuer's public address, or "" if its seed is invalid.
 func (id Identities) IssuerAddress() string { return addressOf(id.IssuerSeed) }
 
-// DemoAsset is the demo asset as CODE:ISSUER.
+// DemoAsset returns the demo asset as CODE:ISSUER.
 func (id Identities) DemoAsset() string { return DemoAssetCode + ":" + id.IssuerAddress() }
 
-// String names the accounts and never their seeds, so that printing a configuration leaks nothing.
+// String returns the addresses, never the seeds, so that a printed configuration contains no
+// secrets.
 func (id Identities) String() string {
 	return fmt.Sprintf("{payer %s, issuer %s, friendbot %s}", id.PayerAddress(), id.IssuerAddress(),
 		addressOf(id.FriendbotSeed))
 }
 
-// GoString keeps the seeds out of %#v too.
+// GoString is like String, for the verb %#v.
 func (id Identities) GoString() string { return "devnet.Identities" + id.String() }
 
-// LogValue keeps them out of structured logs.
+// LogValue is like String, for structured logs.
 func (id Identities) LogValue() slog.Value { return slog.StringValue(id.String()) }
 
-// validate names a faulty seed by its field and never by its value.
+// validate reports invalid seeds by the names of their fields. Errors don't contain seeds.
 func (id Identities) validate() error {
 	var faults []error
 	for field, seed := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// closedLedger is a ledger ready to be written: what readers get, and the entries that it changes.
+// closedLedger is a ledger to be written, with the entries that it changes.
 type closedLedger struct {
 	record       ledgerRecord
 	header       xdr.LedgerHeaderHistoryEntry
@@ -19,7 +19,6 @@ type closedLedger struct {
 	transactions []protocol.TransactionInfo
 }
 
-// applied is a transaction with what it did.
 type applied struct {
 	*transaction
 	fee        int64
@@ -29,9 +28,9 @@ type applied struct {
 	meta       xdr.TransactionMetaV4
 }
 
-// buildLedger makes the ledger after prev from the transactions in the order given. It leaves out
-// those that ceased to be valid since they were admitted, as the network does: they are in no
-// ledger and cost nothing.
+// buildLedger applies the transactions in order to build the ledger after prev. It leaves out
+// transactions that have become invalid since they were admitted, as the real network does. They
+// are in no ledger and cost nothing.
 func buildLedger(
 	base entries, c *closing, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction,
 ) *closedLedger {
@@ -58,7 +57,7 @@ func buildLedger(
 	return l
 }
 
-// stillValid repeats the questions of the admission, now that the close time is known.
+// stillValid repeats the checks of the transactions, now that the close time is known.
 func stillValid(s state, queue []*transaction, p *pending) []*applied {
 	out := make([]*applied, 0, len(queue))
 	for _, tx := range queue {
@@ -70,7 +69,7 @@ func stillValid(s state, queue []*transaction, p *pending) []*applied {
 	return out
 }
 
-// chargeFees takes every transaction's fee before any of them is applied, as readers of the
+// chargeFees charges the fees of all transactions before any of them is applied, as readers of the
 // meta expect.
 func chargeFees(top *layer, txs []*applied) (total int64) {
 	for _, tx := range txs {
@@ -84,7 +83,7 @@ func chargeFees(top *layer, txs []*applied) (total int64) {
 	return total
 }
 
-// apply uses the sequence number, then applies the operations: all of them, or none if one fails.
+// apply uses the sequence number and then applies all operations, or none if one fails.
 func (tx *applied) apply(top *layer) {
 	if code := tx.overtaken(top); code != txSuccess {
 		tx.result = tx.innerResult(code, nil, tx.fee)
@@ -105,7 +104,7 @@ func (tx *applied) apply(top *layer) {
 		results[i] = o.result(op.Body.Type)
 		if !o.ok() {
 			tx.success = false
-			continue // the network continues too, to have a result of each operation
+			continue // like the real network, to get a result for each operation
 		}
 		metas[i].Changes, metas[i].Events = one.changes(), one.events
 		one.mergeInto(all)
@@ -135,8 +134,8 @@ func (tx *applied) applyOperation(l *layer, i int) outcome {
 	return operations[body.Type].apply(l, source, body)
 }
 
-// overtaken asks whether a transaction before this one, in the same ledger, merged its account
-// away or created it again. It has paid its fee, and fails.
+// overtaken returns an error code if an earlier transaction in the same ledger has merged the
+// account, and maybe created it again. The transaction then fails, but pays its fee.
 func (tx *applied) overtaken(top *layer) xdr.TransactionResultCode {
 	source := account(top, tx.source)
 	switch {
@@ -148,8 +147,6 @@ func (tx *applied) overtaken(top *layer) xdr.TransactionResultCode {
 	return txSuccess
 }
 
-// closeMeta puts the ledger together: transaction set, results and the header whose hash covers
-// them all.
 func closeMeta(
 	prev xdr.LedgerHeaderHistoryEntry, txs []*applied, fees int64, top *layer,
 ) xdr.LedgerCloseMeta {
@@ -182,8 +179,9 @@ func closeMeta(
 	}
 }
 
-// transactionSet is the generalized form: a classic phase of one component at the base fee, and
-// a smart contract phase of one stage whose clusters have one transaction each.
+// transactionSet returns a generalized transaction set. It has a classic phase with one component
+// at the base fee, and a smart contract phase with one stage whose clusters have one transaction
+// each.
 func transactionSet(prev xdr.Hash, txs []*applied) xdr.GeneralizedTransactionSet {
 	baseFee := xdr.Int64(BaseFeeStroops)
 	var classic []xdr.TransactionEnvelope
@@ -216,8 +214,8 @@ func transactionSet(prev xdr.Hash, txs []*applied) xdr.GeneralizedTransactionSet
 	}}
 }
 
-// inSetOrder sorts by the hash of the whole envelope, as a transaction set must be. The results
-// have the order in which the transactions were applied.
+// inSetOrder sorts transactions by the hash of the envelope, as required in a transaction set.
+// Results are in the order in which the transactions were applied.
 func inSetOrder(txs []*applied) []*applied {
 	hashes := make(map[*applied][sha256.Size]byte, len(txs))
 	for _, tx := range txs {
@@ -229,13 +227,12 @@ func inSetOrder(txs []*applied) []*applied {
 	})
 }
 
-// chainState takes the place of the hash of the network's bucket list: it chains the changes of
-// the state, so that two folders with the same header hash hold the same state.
+// chainState replaces the hash of the bucket list. It chains the changes of the state, so that
+// folders with the same header hash have the same state.
 func chainState(prev xdr.Hash, changes xdr.LedgerEntryChanges) xdr.Hash {
 	return sha256.Sum256(append(prev[:], mustEncode(changes)...))
 }
 
-// info is the transaction as the RPC shows it.
 func (tx *applied) info(order int, c *closing) protocol.TransactionInfo {
 	d := protocol.TransactionDetails{
 		Status:           protocol.TransactionStatusFailed,

@@ -313,7 +313,7 @@ func TestIdentitiesFile(t *testing.T) {
 		return err
 	}
 	for text, want := range map[string]string{
-		`{`:            "not the JSON object",
+		`{`:            "is invalid",
 		`{"payer":""}`: "unknown field",
 		`{}`:           "payerSeed",
 	} {

@@ -19,8 +19,8 @@ const (
 	defaultLedgersPerPage = 50
 	maxEntryKeys          = 200
 
-	// maxPageBytes ends a page early, after at least one ledger or transaction: two hundred full
-	// ledgers would be gigabytes.
+	// maxPageBytes limits the size of a page with more than one ledger. 200 full ledgers would take
+	// gigabytes.
 	maxPageBytes = 4 << 20
 )
 
@@ -34,8 +34,8 @@ var methods = map[string]func(*Network, json.RawMessage) (any, error){
 	protocol.SendTransactionMethodName:  method((*Network).sendTransaction),
 }
 
-// call answers one method. Errors of type *rpcError are the client's, others ours. Methods that
-// only read see one ledger.
+// call calls a method. Errors of type *rpcError were caused by the client, others by us. Methods
+// that only read use the state of a single ledger.
 func (n *Network) call(name string, params json.RawMessage) (any, error) {
 	f := methods[name]
 	if f == nil {
@@ -83,7 +83,6 @@ func (n *Network) getLatestLedger(struct{}) (protocol.GetLatestLedgerResponse, e
 	}, err
 }
 
-// available is the range of ledgers that are served.
 func (n *Network) available() protocol.LedgerSeqRange {
 	return protocol.LedgerSeqRange{FirstLedger: n.tip.oldest, LastLedger: n.tip.latest}
 }
@@ -127,7 +126,7 @@ func (n *Network) getLedgers(
 	return answer, nil
 }
 
-// page reads where a page begins, -1 if it has no cursor, and how long it is.
+// page returns the cursor of a page, or -1 if there is none, and the page's size.
 func page(p *protocol.LedgerPaginationOptions, limit int) (cursor int64, _ int, err error) {
 	if p != nil && p.Limit > 0 {
 		limit = int(p.Limit)
@@ -136,7 +135,7 @@ func page(p *protocol.LedgerPaginationOptions, limit int) (cursor int64, _ int, 
 		return -1, limit, nil
 	}
 	parsed, err := strconv.ParseUint(p.Cursor, 10, 63)
-	return int64(parsed), limit, err // #nosec G115 -- of 63 bits
+	return int64(parsed), limit, err // has at most 63 bits
 }
 
 func (n *Network) getLedgerEntries(

@@ -17,41 +17,41 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// Network is a running development network.
+// Network is a running devnet.
 //
-// Lifecycle: Open has the folder and the address bound when it returns, so Addr and the URLs
-// are known. Run, called at most once, answers requests and closes ledgers until its context
-// ends. Close ends a Run in progress, waits for it, and releases folder and address. CloseNow
-// works from Open to Close, with or without Run.
+// Open opens the folder and binds the address, so that Addr and the URLs are known. Run, called at
+// most once, serves requests and closes ledgers until its context ends. Close stops Run, waits for
+// it, and releases the folder and the address. CloseNow can be called between Open and Close, even
+// without Run.
 type Network struct {
 	cfg      Config
 	store    *store
 	listener net.Listener
 	bot      *keypair.Full
-	pages    chan struct{} // slots for answers that hold ledgers
-	stage    stage         // of ordered faults
+	pages    chan struct{} // limits concurrent responses with ledgers
+	stage    stage         // faults to apply
 
-	context context.Context // ends with Close
+	context context.Context // cancelled by Close
 	end     context.CancelFunc
 	runs    sync.WaitGroup
 
-	// mu is held to admit a transaction or close a ledger, and shared by readers, so that no answer
-	// mixes two ledgers.
+	// mu is locked to admit a transaction or close a ledger. Readers hold a read lock, so that each
+	// response belongs to one ledger.
 	mu      sync.RWMutex
 	tip     tip
 	state   entries       // after the latest ledger
-	closed  chan struct{} // closed and replaced with every ledger
+	closed  chan struct{} // closed and replaced when a ledger closes
 	queue   []*transaction
 	queued  map[xdr.Hash]bool
 	pending *pending
-	ops     int   // operations in the queue
+	ops     int   // number of operations in queue
 	ran     bool  // Run or Close was called
-	broken  error // a ledger could not be written, or the network is closed
+	broken  error // a ledger could not be written, or the network was closed
 }
 
 var errClosed = errors.New("the development network is closed")
 
-// Open opens or creates the network in its folder and binds its address.
+// Open opens the network in cfg.Dir, or creates it, and binds its address.
 func Open(cfg Config) (*Network, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -59,7 +59,7 @@ func Open(cfg Config) (*Network, error) {
 	}
 	n := &Network{
 		cfg:    cfg,
-		bot:    keypair.MustParseFull(cfg.Identities.FriendbotSeed), // checked with the configuration
+		bot:    keypair.MustParseFull(cfg.Identities.FriendbotSeed), // validated with the configuration
 		closed: make(chan struct{}),
 		pages:  make(chan struct{}, maxPages),
 		stage:  stage{faults: slices.Clone(cfg.Faults)},
@@ -79,7 +79,6 @@ func Open(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// load reads where the network stopped, or begins it.
 func (n *Network) load() error {
 	identity := folderIdentity{
 		Format:     storeFormat,
@@ -104,7 +103,7 @@ func (n *Network) load() error {
 	return n.publish(first, &identity)
 }
 
-// publish writes a ledger, and only then lets answers show it.
+// publish writes a ledger to disk, and then makes it visible to readers.
 func (n *Network) publish(l *closedLedger, identity *folderIdentity) error {
 	next, err := n.store.write(n.tip, l, n.cfg.RetentionLedgers, identity)
 	if err != nil {
@@ -117,20 +116,20 @@ func (n *Network) publish(l *closedLedger, identity *folderIdentity) error {
 	return nil
 }
 
-// Addr is the address that the network listens on.
+// Addr returns the address of the HTTP server.
 func (n *Network) Addr() net.Addr { return n.listener.Addr() }
 
-// RPCURL is where the JSON-RPC methods are.
+// RPCURL returns the URL of the JSON-RPC methods.
 func (n *Network) RPCURL() string { return "http://" + n.listener.Addr().String() }
 
-// FriendbotURL is where accounts are funded: ?addr=G….
+// FriendbotURL returns the URL for funding accounts: ?addr=G….
 func (n *Network) FriendbotURL() string { return n.RPCURL() + "/friendbot" }
 
-// Passphrase is the network's name, which signatures cover.
+// Passphrase returns the network passphrase.
 func (n *Network) Passphrase() string { return n.cfg.Passphrase }
 
-// Run answers requests and closes a ledger every CloseInterval until the context ends, which is
-// no error. It returns an error if a ledger cannot be written or the server fails.
+// Run serves requests and closes a ledger every CloseInterval until ctx ends, which is not an
+// error. It returns an error if a ledger can't be written or the server fails.
 func (n *Network) Run(ctx context.Context) error {
 	n.mu.Lock()
 	if n.ran {
@@ -156,11 +155,11 @@ func (n *Network) Run(ctx context.Context) error {
 		}))
 	}()
 	err := n.closeLedgers(ctx, served)
-	cancel() // releases requests that wait for a ledger
+	cancel() // ends requests that wait for a ledger
 	grace, done := context.WithTimeout(context.Background(), 2*time.Second)
 	defer done()
 	if server.Shutdown(grace) != nil {
-		_ = server.Close() // a client that does not let go
+		_ = server.Close() // a client doesn't close its connection
 	}
 	return err
 }
@@ -179,7 +178,7 @@ func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
 			return fmt.Errorf("serve the development network: %w", err)
 		case <-ticker.C:
 			if n.cfg.Hold() != nil {
-				continue // the holder of the ledgers has logged the reason
+				continue // Hold has logged the reason
 			}
 			if _, err := n.CloseNow(); err != nil {
 				return err
@@ -188,8 +187,8 @@ func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
 	}
 }
 
-// Close stops a Run in progress and waits for it, then releases folder and address. Calling it
-// again does nothing.
+// Close stops Run and waits for it, and then releases the folder and the address. Repeated calls
+// have no effect.
 func (n *Network) Close() error {
 	n.end()
 	n.mu.Lock()
@@ -202,7 +201,7 @@ func (n *Network) Close() error {
 		return nil
 	}
 	n.broken = errClosed
-	_ = n.listener.Close() // closed already if Run ended
+	_ = n.listener.Close() // already closed if Run has ended
 	return n.store.db.Close()
 }
 
@@ -256,8 +255,9 @@ func (n *Network) nextClosing() *closing {
 	return newClosing(n.cfg, n.tip.latest+1, n.closeTime())
 }
 
-// closeTime returns the close time of the next ledger. Times never run backwards. Ledgers less than
-// a second apart share one, unlike on the network, rather than run ahead of the clock.
+// closeTime returns the close time of the next ledger. Times never decrease. Unlike on the real
+// network, ledgers less than a second apart share a close time so that they don't run ahead of the
+// clock.
 func (n *Network) closeTime() int64 {
 	return max(n.cfg.Clock().Unix(), n.tip.latestClose)
 }
@@ -267,14 +267,13 @@ func (n *Network) resetQueue() {
 	n.pending = newPending(n.tip.latest+1, n.closeTime())
 }
 
-// submission is the answer to a submitted transaction.
 type submission struct {
 	status string
-	result *xdr.TransactionResult // with statusError
+	result *xdr.TransactionResult // set if status is statusError
 	tip    tip
 }
 
-// The answers of stellar-core, as sendTransaction passes them on.
+// Statuses of stellar-core that sendTransaction returns.
 const (
 	statusPending       = "PENDING"
 	statusDuplicate     = "DUPLICATE"
@@ -282,7 +281,6 @@ const (
 	statusError         = "ERROR"
 )
 
-// submit puts a transaction into the queue of the next ledger, or says why not.
 func (n *Network) submit(tx *transaction) (submission, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,12 +9,10 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// operation is one kind of operation that the network applies.
 type operation struct {
-	// check asks what depends on the operation alone. Its refusals keep a transaction out of the
-	// ledger.
+	// check checks what depends only on the operation. If it fails, the transaction is refused.
 	check func(source xdr.AccountId, body xdr.OperationBody) outcome
-	// apply changes the layer. After a failure the layer is dropped.
+	// apply applies the operation to a layer. If it fails, the layer is discarded.
 	apply func(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome
 }
 
@@ -35,7 +33,7 @@ var (
 	tooManyOwned = general(xdr.OperationResultCodeOpTooManySubentries)
 )
 
-// maxSubEntries is the network's bound on the entries of one account's own.
+// maxSubEntries is the network's limit of entries that belong to an account.
 const maxSubEntries = 1000
 
 func noCheck(xdr.AccountId, xdr.OperationBody) outcome { return outcome{} }
@@ -75,8 +73,8 @@ func applyPayment(l *layer, source xdr.AccountId, body xdr.OperationBody) outcom
 	return because(l.pay(source, op.Destination.ToAccountId(), op.Asset, int64(op.Amount)))
 }
 
-// checkChangeTrust refuses a trustline to oneself as malformed: since protocol 16 the network
-// does too.
+// checkChangeTrust refuses a trustline to the issuer itself as malformed, like the network since
+// protocol 16.
 func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.ChangeTrustOp
 	if op.Line.Type == xdr.AssetTypeAssetTypePoolShare {
@@ -89,8 +87,8 @@ func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) outcome {
 	return outcome{}
 }
 
-// applyChangeTrust creates authorized trustlines: no issuer here can demand authorization, since
-// that takes a flag of its account.
+// applyChangeTrust creates authorized trustlines. Issuers can't require authorization, because
+// account flags are not supported.
 func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.ChangeTrustOp
 	asset := op.Line.ToAsset()
@@ -133,7 +131,7 @@ func isIssuer(id xdr.AccountId, asset xdr.Asset) bool {
 	return err == nil && issuer.Equals(id)
 }
 
-// The codes of assets, one to four characters in the short form and five to twelve in the long one.
+// Asset codes: one to four characters in the short form, five to twelve in the long form.
 var (
 	shortCode = regexp.MustCompile(`^[0-9A-Za-z]{1,4}\x00*$`)
 	longCode  = regexp.MustCompile(`^[0-9A-Za-z]{5,12}\x00*$`)
@@ -175,30 +173,26 @@ func applyMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome 
 	return outcome{value: from.Balance}
 }
 
-// hashOf is the SHA-256 of a value in XDR.
 func hashOf(v encodable) xdr.Hash {
 	return sha256.Sum256(mustEncode(v))
 }
 
-// outcome is the result of an operation, or of its check; the zero value is success. The results of
-// all kinds have one form in XDR: the kind's own code, and after a success the kind's return value.
+// outcome is the outcome of an operation or its check. The zero value is success. In XDR, all kinds
+// of results have the same form: a code of the kind and, after a success, a return value.
 type outcome struct {
-	general xdr.OperationResultCode // not of the kind; OpInner if the kind's own code counts
-	code    int32                   // of the operation's kind; 0 is success
-	value   encodable               // nil: none
+	general xdr.OperationResultCode // OpInner if code applies
+	code    int32                   // code of the operation's kind; 0 is success
+	value   encodable               // nil if there is none
 }
 
-// encodable is any value of the ledger.
 type encodable interface{ MarshalBinary() ([]byte, error) }
 
 func (o outcome) ok() bool { return o.general == xdr.OperationResultCodeOpInner && o.code == 0 }
 
 func general(code xdr.OperationResultCode) outcome { return outcome{general: code} }
 
-// because returns the outcome of a code of an operation's kind.
 func because[C ~int32](code C) outcome { return outcome{code: int32(code)} }
 
-// result is the outcome in XDR.
 func (o outcome) result(kind xdr.OperationType) xdr.OperationResult {
 	if o.general != xdr.OperationResultCodeOpInner {
 		return xdr.OperationResult{Code: o.general}
@@ -211,13 +205,13 @@ func (o outcome) result(kind xdr.OperationType) xdr.OperationResult {
 	return decodeResult(raw)
 }
 
-// notAsked is the result of an operation that was not checked because another one was refused:
-// all zeros, as the network has it.
+// notAsked returns the result of an operation that was not checked because another one was refused.
+// It is all zeros, as on the real network.
 func notAsked(kind xdr.OperationType) xdr.OperationResult {
 	return decodeResult(binary.BigEndian.AppendUint32(make([]byte, 4, 64), uint32(kind)))
 }
 
-// decodeResult reads a result; zeros follow what is given.
+// decodeResult decodes a result, with missing bytes set to zero.
 func decodeResult(raw []byte) (result xdr.OperationResult) {
 	padded := append(raw, make([]byte, 256)...)
 	if _, err := xdr.Unmarshal(bytes.NewReader(padded), &result); err != nil {

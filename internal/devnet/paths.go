@@ -6,22 +6,22 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Path payments trade hop by hop at one market: the issuer of the demo asset sells and buys it for
-// lumens at one rate. Results name the issuer's two offers, as on the network, but no ledger entry
-// holds an offer: there is no order book.
+// Path payments trade hop by hop at a single market: the issuer of the demo asset sells and buys it
+// for lumens at a fixed rate. Results contain the issuer's two offers, as on the real network, but
+// they are not ledger entries, because there is no order book.
 const (
 	lumensPerDemo  = 10
 	sellsDemoOffer = 1
 	buysDemoOffer  = 2
 )
 
-// pathPayment holds the fields that both kinds of path payments share.
+// pathPayment holds the common fields of both kinds of path payments.
 type pathPayment struct {
-	strictSend    bool // the amount to send is fixed; otherwise the amount to receive is
+	strictSend    bool // the amount sent is fixed; otherwise, the amount received is
 	destination   xdr.AccountId
 	send, receive xdr.Asset
-	sent          xdr.Int64 // at most, unless it is fixed
-	received      xdr.Int64 // at least, unless it is fixed
+	sent          xdr.Int64 // fixed, or the maximum
+	received      xdr.Int64 // fixed, or the minimum
 	path          []xdr.Asset
 }
 
@@ -39,7 +39,6 @@ func pathOf(body xdr.OperationBody) pathPayment {
 	}
 }
 
-// hops are the changes of asset along the path.
 func (p pathPayment) hops() (pairs [][2]xdr.Asset) {
 	before := p.send
 	for _, next := range append(p.path[:len(p.path):len(p.path)], p.receive) {
@@ -51,13 +50,14 @@ func (p pathPayment) hops() (pairs [][2]xdr.Asset) {
 	return pairs
 }
 
-// The codes of path payments: those of payments, which both kinds have too, and these.
+// Result codes of path payments, in addition to those of payments, which are the same for both
+// kinds.
 const (
 	pathSuccess      = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess
 	pathMalformed    = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendMalformed
 	pathTooFewOffers = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendTooFewOffers
 	pathOwnOffer     = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendOfferCrossSelf
-	// pathTooDear is also the code of a strict receive that would send more than allowed.
+	// pathTooDear is also the code of a strict-receive payment that exceeds its maximum.
 	pathTooDear = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendUnderDestmin
 )
 
@@ -73,8 +73,8 @@ func checkPath(_ xdr.AccountId, body xdr.OperationBody) outcome {
 	return outcome{}
 }
 
-// applyPath moves the fixed amount first, trades, and then moves the other one, in the network's
-// order. Without a hop it is a payment.
+// applyPath moves the fixed amount first, then trades, and then moves the other amount, like the
+// real network. Without a hop, it is a payment.
 func applyPath(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
 	p := pathOf(body)
 	pairs, sent, received := p.hops(), int64(p.sent), int64(p.received)
@@ -121,7 +121,6 @@ func (l *layer) applyHops(source xdr.AccountId, p pathPayment, pairs [][2]xdr.As
 	return p.outcome(other(moved), received, claimed)
 }
 
-// tradeAlong converts the amount that is sent, or backwards the amount that is received.
 func (l *layer) tradeAlong(
 	source xdr.AccountId, pairs [][2]xdr.Asset, amount int64, forward bool,
 ) (moved int64, claimed []xdr.ClaimAtom, code xdr.PathPaymentStrictSendResultCode) {
@@ -144,13 +143,13 @@ func (l *layer) tradeAlong(
 		})
 	}
 	if !forward {
-		slices.Reverse(claimed) // results list the trades from the source to the destination
+		slices.Reverse(claimed) // results list trades from source to destination
 	}
 	return amount, claimed, pathSuccess
 }
 
-// trade exchanges one asset for another at the market. amount is of the first asset, or backwards
-// of the second. Rounding favours the market.
+// trade exchanges the first asset of pair for the second at the market. amount is in the first
+// asset or, if forward is false, in the second. It rounds in favor of the market.
 func (l *layer) trade(
 	trader xdr.AccountId, pair [2]xdr.Asset, amount int64, forward bool,
 ) (*xdr.ClaimOfferAtom, xdr.PathPaymentStrictSendResultCode) {
@@ -195,7 +194,7 @@ func (l *layer) trade(
 	}, pathSuccess
 }
 
-// outcome has the success of a strict send: that of a strict receive has the same form.
+// outcome returns the outcome of both kinds of path payments, which have the same form.
 func (p pathPayment) outcome(
 	code xdr.PaymentResultCode, received int64, claimed []xdr.ClaimAtom,
 ) outcome {

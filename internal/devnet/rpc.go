@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxBodyBytes = 512 << 10 // what a Stellar RPC server takes
-	maxConns     = 1024      // at once
-	maxPages     = 8         // answers at once that hold ledgers
+	maxBodyBytes = 512 << 10 // limit of a Stellar RPC server
+	maxConns     = 1024      // concurrent connections
+	maxPages     = 8         // concurrent responses with ledgers
 )
 
 // JSON-RPC 2.0 error codes.
@@ -31,7 +31,6 @@ const (
 	codeInternalError  = -32603
 )
 
-// rpcError is an error for the client, with the code that a Stellar RPC server gives it.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -53,8 +52,9 @@ type rpcResponse struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// newServer makes the HTTP server; run ends with the Run that it belongs to. Pages of other origins
-// are kept out, unlike on a public server: friendbot and queue are their user's own.
+// newServer returns the HTTP server for a Run with the context run. Unlike a public server, it
+// refuses requests from web pages of other origins, because friendbot and the queue belong to the
+// user.
 func (n *Network) newServer(run context.Context) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /friendbot", n.serveFriendbot)
@@ -80,7 +80,7 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 			http.StatusRequestEntityTooLarge)
 		return
 	} else if err != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	var req rpcRequest
 	if !json.Valid(body) {
@@ -89,9 +89,9 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if json.Unmarshal(body, &req) != nil {
-		req = rpcRequest{} // without a version, and answered so
+		req = rpcRequest{} // rejected because it has no version
 	}
-	if isPage(req.Method) { // held until the page is written
+	if isPage(req.Method) { // until the page is written
 		select {
 		case n.pages <- struct{}{}:
 			defer func() { <-n.pages }()
@@ -101,19 +101,18 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 	}
 	switch answer := n.answer(req); {
 	case n.spoil(r.Context(), w, req.Method, answer):
-	case answer == nil: // a notification
+	case answer == nil: // notification
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		writeJSON(w, http.StatusOK, answer)
 	}
 }
 
-// isPage reports whether a method's answers are large.
 func isPage(method string) bool {
 	return method == protocol.GetLedgersMethodName || method == protocol.GetLatestLedgerMethodName
 }
 
-// answer answers one request; nil for a notification.
+// answer returns the response to a request, or nil for a notification.
 func (n *Network) answer(req rpcRequest) *rpcResponse {
 	if req.Version != "2.0" || req.Method == "" {
 		return failed(req.ID, &rpcError{
@@ -141,7 +140,7 @@ func failed(id json.RawMessage, err *rpcError) *rpcResponse {
 	return &rpcResponse{Version: "2.0", ID: id, Error: err}
 }
 
-// method decodes the parameters of a call, which are an object or nothing.
+// method decodes the parameters of a method, which must be an object or missing.
 func method[P, R any](
 	f func(*Network, P) (R, error),
 ) func(*Network, json.RawMessage) (any, error) {
@@ -163,10 +162,10 @@ func method[P, R any](
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		http.Error(w, "encode the answer: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "encode the response: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(raw) // a client that is gone misses its answer
+	_, _ = w.Write(raw) // the client may have disconnected
 }

@@ -7,16 +7,14 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// unlimited bounds nothing.
 const unlimited = math.MaxInt64
 
-// entryKey is a LedgerKey in XDR: the name of a ledger entry.
 type entryKey string
 
 func keyOf(k xdr.LedgerKey) entryKey { return entryKey(mustEncode(k)) }
 
-// mustEncode encodes what always encodes: values of this package's own making, and what was
-// decoded before.
+// mustEncode encodes values that can't fail to encode, because they were created here or decoded
+// before.
 func mustEncode(v encodable) []byte {
 	raw, err := v.MarshalBinary()
 	if err != nil {
@@ -40,17 +38,16 @@ func claimableKey(id xdr.ClaimableBalanceId) entryKey {
 	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &key})
 }
 
-// state returns ledger entries, or nil. The caller must not change them.
+// state returns ledger entries or nil. Callers must not modify them.
 type state interface {
 	load(key entryKey) *xdr.LedgerEntry
 }
 
-// entries is the state after a ledger.
 type entries map[entryKey]*xdr.LedgerEntry
 
 func (e entries) load(key entryKey) *xdr.LedgerEntry { return e[key] }
 
-// merge applies the changes of a ledger; a nil row deletes.
+// merge applies the changes of a ledger. A nil row deletes an entry.
 func (e entries) merge(changed map[entryKey]*xdr.LedgerEntry) {
 	for key, row := range changed {
 		if row == nil {
@@ -61,7 +58,6 @@ func (e entries) merge(changed map[entryKey]*xdr.LedgerEntry) {
 	}
 }
 
-// closing is shared by the layers of one ledger.
 type closing struct {
 	passphrase string
 	demo       xdr.Asset
@@ -78,16 +74,16 @@ func newClosing(cfg Config, sequence uint32, closeTime int64) *closing {
 	}
 }
 
-// layer holds changes over a state that stays as it is: a ledger's changes over the state before
-// it, a transaction's over the ledger's, an operation's over the transaction's. A layer that is
-// dropped never happened.
+// layer holds changes on top of an unchanged state: those of a ledger on top of the previous state,
+// those of a transaction on top of the ledger's, and those of an operation on top of the
+// transaction's. To undo the changes, discard the layer.
 type layer struct {
 	*closing
 	below state
 	rows  map[entryKey]*xdr.LedgerEntry // nil: deleted
-	order []entryKey                    // of first change, so that meta repeats
+	order []entryKey                    // order of first changes, which makes the meta deterministic
 
-	// Of the operation that is being applied: its name, and the events it emits.
+	// ID and events of the operation being applied.
 	operation xdr.HashIdPreimageOperationId
 	events    []xdr.ContractEvent
 }
@@ -96,10 +92,8 @@ func newLayer(below state, c *closing) *layer {
 	return &layer{closing: c, below: below, rows: map[entryKey]*xdr.LedgerEntry{}}
 }
 
-// over returns an empty layer over this one.
 func (l *layer) over() *layer { return newLayer(l, l.closing) }
 
-// mergeInto moves the layer's changes to the layer below it.
 func (l *layer) mergeInto(below *layer) {
 	for _, key := range l.order {
 		below.set(key, l.rows[key])
@@ -123,12 +117,11 @@ func (l *layer) set(key entryKey, row *xdr.LedgerEntry) {
 	l.rows[key] = row
 }
 
-// put creates an entry, or replaces it.
 func (l *layer) put(key entryKey, data xdr.LedgerEntryData) {
 	l.set(key, &xdr.LedgerEntry{Data: data})
 }
 
-// edit returns a copy of an entry to change; it must exist.
+// edit returns a copy of an existing entry, which the caller may modify.
 func (l *layer) edit(key entryKey) *xdr.LedgerEntryData {
 	row := new(xdr.LedgerEntry)
 	if err := xdr.SafeUnmarshal(mustEncode(l.load(key)), row); err != nil {
@@ -142,7 +135,6 @@ func (l *layer) editAccount(id xdr.AccountId) *xdr.AccountEntry {
 	return l.edit(accountKey(id)).Account
 }
 
-// account returns the account to read, or nil.
 func account(s state, id xdr.AccountId) *xdr.AccountEntry {
 	if row := s.load(accountKey(id)); row != nil {
 		return row.Data.Account
@@ -169,7 +161,7 @@ func (l *layer) createAccount(id xdr.AccountId, balance, seqNum int64) {
 	})
 }
 
-// changes lists what the layer changes: STATE and UPDATED, STATE and REMOVED, or CREATED.
+// changes returns the layer's changes: STATE and UPDATED, STATE and REMOVED, or CREATED.
 func (l *layer) changes() xdr.LedgerEntryChanges {
 	out := make(xdr.LedgerEntryChanges, 0, 2*len(l.order))
 	add := func(c xdr.LedgerEntryChange) { out = append(out, c) }
@@ -201,16 +193,16 @@ func (k entryKey) decode() (key xdr.LedgerKey) {
 	return key
 }
 
-// minBalance returns the amount that an account must keep: two base reserves and one for each of
-// its entries.
+// minBalance returns an account's minimum balance: two base reserves, and one for each of its
+// entries.
 func minBalance(a *xdr.AccountEntry) int64 {
 	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
 }
 
-// available returns the amount that an account can spend; negative if it is below its reserve.
+// available returns the amount that an account can spend. It is negative if the balance is below
+// the minimum.
 func available(a *xdr.AccountEntry) int64 { return int64(a.Balance) - minBalance(a) }
 
-// canGive is how much of an asset an account can part with.
 func (l *layer) canGive(id xdr.AccountId, asset xdr.Asset) int64 {
 	switch {
 	case asset.IsNative():
@@ -224,7 +216,6 @@ func (l *layer) canGive(id xdr.AccountId, asset xdr.Asset) int64 {
 	return 0
 }
 
-// canTake is how much of an asset an account can receive.
 func (l *layer) canTake(id xdr.AccountId, asset xdr.Asset) int64 {
 	switch {
 	case asset.IsNative():
@@ -238,7 +229,7 @@ func (l *layer) canTake(id xdr.AccountId, asset xdr.Asset) int64 {
 	return 0
 }
 
-// add changes a balance within its capacity. An issuer's own asset is minted and burnt.
+// add changes a balance, without checking limits. Issuers have no balance of their own asset.
 func (l *layer) add(id xdr.AccountId, asset xdr.Asset, amount int64) {
 	switch {
 	case amount == 0 || isIssuer(id, asset):
@@ -249,8 +240,8 @@ func (l *layer) add(id xdr.AccountId, asset xdr.Asset, amount int64) {
 	}
 }
 
-// credit and debit are the two halves of a payment. A payment to the issuer burns the asset, and
-// succeeds even if the issuer is gone.
+// credit is the receiving half of a payment, and debit the sending half. A payment to the issuer
+// burns the asset, and succeeds even if the issuer's account doesn't exist any more.
 func (l *layer) credit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
 	switch {
 	case isIssuer(id, asset):
@@ -279,13 +270,13 @@ func (l *layer) debit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.Payme
 	return xdr.PaymentResultCodePaymentSuccess
 }
 
-// pay credits the destination before it debits the source, as the network does: if both fail, the
-// destination's fault is reported.
+// pay credits the destination before it debits the source, like the real network. If both would
+// fail, it returns the destination's error.
 func (l *layer) pay(
 	source, destination xdr.AccountId, asset xdr.Asset, amount int64,
 ) xdr.PaymentResultCode {
 	if asset.IsNative() && source.Equals(destination) {
-		return xdr.PaymentResultCodePaymentSuccess // whatever the balance, and nothing changes
+		return xdr.PaymentResultCodePaymentSuccess // regardless of the balance, and without changes
 	}
 	code := l.credit(destination, asset, amount)
 	if code == xdr.PaymentResultCodePaymentSuccess {
@@ -294,7 +285,6 @@ func (l *layer) pay(
 	return code
 }
 
-// reserveEntry counts one more entry of an account's own, if the account can pay its reserve.
 func (l *layer) reserveEntry(id xdr.AccountId) (tooMany, lowReserve bool) {
 	switch holder := account(l, id); {
 	case holder.NumSubEntries >= maxSubEntries:
@@ -306,7 +296,7 @@ func (l *layer) reserveEntry(id xdr.AccountId) (tooMany, lowReserve bool) {
 	return false, false
 }
 
-// bumpSequence uses a sequence number and records when, as CAP-21 demands of every transaction.
+// bumpSequence uses a sequence number and records when, as CAP-21 requires.
 func (l *layer) bumpSequence(id xdr.AccountId, seqNum xdr.SequenceNumber) {
 	a := l.editAccount(id)
 	a.SeqNum = seqNum
@@ -320,7 +310,6 @@ func (l *layer) bumpSequence(id xdr.AccountId, seqNum xdr.SequenceNumber) {
 	}}
 }
 
-// extension is the part of an account that exists only when needed.
 func extension(a *xdr.AccountEntry) *xdr.AccountEntryExtensionV1 {
 	if a.Ext.V1 == nil {
 		a.Ext = xdr.AccountEntryExt{V: 1, V1: &xdr.AccountEntryExtensionV1{}}

@@ -14,7 +14,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// The folder is one Pebble store. The first byte of a key says what it is; numbers are big-endian.
+// The folder is a Pebble database. The first byte of a key is its kind. Numbers are big-endian.
 //
 //	'i'                        identity of the folder (JSON, written once)
 //	'p'                        tip: oldest and latest ledger sequence, 4 bytes each
@@ -22,7 +22,7 @@ import (
 //	'l' sequence               ledgerRecord (JSON)
 //	't' transaction hash       protocol.TransactionInfo (JSON)
 //
-// Each ledger is one batch, which is on the disk before any answer shows the ledger.
+// Each ledger is written in one batch, which is on disk before a response contains the ledger.
 const (
 	keyIdentity = 'i'
 	keyTip      = 'p'
@@ -33,26 +33,24 @@ const (
 	storeFormat = 1
 )
 
-// maxTrimPerClose bounds the work of one close after the retention was lowered.
+// maxTrimPerClose limits the work per ledger after RetentionLedgers was lowered.
 const maxTrimPerClose = 64
 
 type store struct{ db *pebble.DB }
 
-// ledgerRecord is a ledger as the RPC shows it, with the hashes of its transactions in the order
+// ledgerRecord is a ledger as the RPC returns it, with the hashes of its transactions in the order
 // in which they were applied.
 type ledgerRecord struct {
 	protocol.LedgerInfo
 	Transactions []string `json:"transactions,omitempty"`
 }
 
-// tip is the range of ledgers in every answer.
 type tip struct {
 	oldest, latest           uint32
 	oldestClose, latestClose int64 // Unix seconds
 	header                   xdr.LedgerHeaderHistoryEntry
 }
 
-// folderIdentity ties a folder to the network it holds.
 type folderIdentity struct {
 	Format     int    `json:"format"`
 	Passphrase string `json:"passphrase"`
@@ -81,7 +79,8 @@ func openStore(dir string, log *slog.Logger) (*store, error) {
 	return &store{db}, nil
 }
 
-// begun reports whether the folder holds a network, and refuses one that is another.
+// begun reports whether the folder contains a network. It returns an error if it is a different
+// one.
 func (s *store) begun(want folderIdentity) (bool, error) {
 	var have folderIdentity
 	ok, err := s.read([]byte{keyIdentity}, &have)
@@ -89,7 +88,7 @@ func (s *store) begun(want folderIdentity) (bool, error) {
 	case err != nil || !ok:
 		return false, err
 	case have.Format != want.Format:
-		return false, fmt.Errorf("the devnet folder has format %d and this program writes %d: use "+
+		return false, fmt.Errorf("the devnet folder has format %d, but this program uses %d: use "+
 			"another folder", have.Format, want.Format)
 	case have.Passphrase != want.Passphrase:
 		return false, fmt.Errorf("the devnet folder holds network %q, not %q: use its passphrase, or "+
@@ -102,7 +101,6 @@ func (s *store) begun(want folderIdentity) (bool, error) {
 	return true, nil
 }
 
-// load reads the tip and the whole state.
 func (s *store) load() (t tip, state entries, err error) {
 	raw, ok, err := s.get([]byte{keyTip})
 	if err != nil || !ok || len(raw) != 8 {
@@ -139,8 +137,8 @@ func (s *store) load() (t tip, state entries, err error) {
 	return t, state, rows.Close()
 }
 
-// write puts a closed ledger, the state after it and its transactions on the disk, all or nothing,
-// and returns the new tip.
+// write atomically writes a closed ledger, its transactions and the state after it to disk. It
+// returns the new tip.
 func (s *store) write(
 	prev tip, l *closedLedger, retention uint32, identity *folderIdentity,
 ) (tip, error) {
@@ -183,7 +181,6 @@ func (s *store) write(
 	return next, nil
 }
 
-// trim deletes what is beyond the retention, a bounded number of ledgers at a time.
 func (s *store) trim(batch *pebble.Batch, t *tip, retention uint32) error {
 	for range maxTrimPerClose {
 		if t.latest-t.oldest < retention {
@@ -201,7 +198,7 @@ func (s *store) trim(batch *pebble.Batch, t *tip, retention uint32) error {
 		}
 		t.oldest++
 		t.oldestClose = t.latestClose
-		if t.oldest < t.latest { // the latest is in this very batch
+		if t.oldest < t.latest { // the latest ledger is in the same batch
 			oldest, err := s.ledger(t.oldest)
 			if err != nil {
 				return err
@@ -212,7 +209,6 @@ func (s *store) trim(batch *pebble.Batch, t *tip, retention uint32) error {
 	return nil
 }
 
-// ledger reads a ledger that must be there.
 func (s *store) ledger(sequence uint32) (l ledgerRecord, err error) {
 	ok, err := s.read(ledgerKey(sequence), &l)
 	if err == nil && !ok {
@@ -221,7 +217,6 @@ func (s *store) ledger(sequence uint32) (l ledgerRecord, err error) {
 	return l, err
 }
 
-// transaction reads a transaction, if the folder has it.
 func (s *store) transaction(hash string) (tx protocol.TransactionInfo, ok bool, err error) {
 	ok, err = s.read(txKey(hash), &tx)
 	return tx, ok, err
@@ -232,11 +227,10 @@ func ledgerKey(sequence uint32) []byte {
 }
 
 func txKey(hash string) []byte {
-	raw, _ := hex.DecodeString(hash) // checked, or of our own making
+	raw, _ := hex.DecodeString(hash) // already validated, or our own
 	return append([]byte{keyTx}, raw...)
 }
 
-// read decodes a value in JSON, if it is there.
 func (s *store) read(key []byte, value any) (bool, error) {
 	raw, ok, err := s.get(key)
 	if err != nil || !ok {
@@ -259,8 +253,8 @@ func (s *store) get(key []byte) ([]byte, bool, error) {
 	return append([]byte(nil), value...), true, closer.Close()
 }
 
-// pebbleLog passes Pebble's errors on. Pebble calls Fatalf if it cannot continue (a failed write of
-// its log), and Fatalf must not return.
+// pebbleLog logs Pebble's errors. Pebble calls Fatalf if it can't continue, for example because a
+// write to its log failed. Fatalf must not return.
 type pebbleLog struct{ log *slog.Logger }
 
 func (pebbleLog) Infof(string, ...any) {}

@@ -10,7 +10,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// maxEnvelopeBytes bounds one transaction: a hundred of the largest operations are well below.
+// maxEnvelopeBytes limits the size of a transaction. A hundred operations of the largest kind are
+// much smaller.
 const maxEnvelopeBytes = 64 << 10
 
 const txSuccess = xdr.TransactionResultCodeTxSuccess
@@ -20,8 +21,8 @@ var (
 	errInvalidHash = errors.New("invalid_hash")
 )
 
-// transaction is a submitted envelope with everything about it that needs no ledger: hashes,
-// accounts and which keys signed it.
+// transaction is a submitted envelope with everything that can be computed without the ledger: its
+// hashes, its accounts, and which keys have signed it.
 type transaction struct {
 	envelope xdr.TransactionEnvelope
 	raw      []byte
@@ -34,13 +35,13 @@ type transaction struct {
 	feeBid    int64
 
 	signed       map[xdr.Uint256]bool // accounts whose master key signed the inner transaction
-	spareSigned  bool                 // one of its signatures is not needed
-	feeSigned    map[xdr.Uint256]bool // the same of the fee bump
+	spareSigned  bool                 // one of its signatures is superfluous
+	feeSigned    map[xdr.Uint256]bool // the same for the fee bump
 	feeSpareSign bool
 }
 
-// minFee counts a fee bump as one more operation. A contract call also pays a resource fee;
-// nothing of it is returned here.
+// minFee returns the minimum fee. A fee bump counts as one more operation. A contract call also
+// pays a resource fee, none of which is refunded here.
 func (t *transaction) minFee() int64 {
 	operations := int64(len(t.tx.Operations))
 	if t.envelope.IsFeeBump() {
@@ -53,14 +54,13 @@ func (t *transaction) minFee() int64 {
 	return fee
 }
 
-// isContractCall reports whether it belongs to the smart contract phase: such an operation is
-// always alone.
+// isContractCall reports whether the transaction belongs to the smart contract phase. A contract
+// call is always the only operation.
 func (t *transaction) isContractCall() bool {
 	return len(t.tx.Operations) == 1 &&
 		t.tx.Operations[0].Body.Type == xdr.OperationTypeInvokeHostFunction
 }
 
-// opSource is the account that an operation acts for.
 func (t *transaction) opSource(i int) xdr.AccountId {
 	if muxed := t.tx.Operations[i].SourceAccount; muxed != nil {
 		return muxed.ToAccountId()
@@ -68,7 +68,7 @@ func (t *transaction) opSource(i int) xdr.AccountId {
 	return t.source
 }
 
-// decodeTransaction reads a base64 envelope and checks its signatures. Its errors are those of
+// decodeTransaction decodes a base64 envelope and checks its signatures. Its errors are those of
 // the RPC.
 func decodeTransaction(base64XDR, passphrase string) (*transaction, error) {
 	var env xdr.TransactionEnvelope
@@ -87,7 +87,7 @@ func newTransaction(env xdr.TransactionEnvelope, passphrase string) (*transactio
 	case xdr.EnvelopeTypeEnvelopeTypeTxFeeBump:
 		t.tx = &env.FeeBump.Tx.InnerTx.V1.Tx
 		t.feeSource, t.feeBid = env.FeeBump.Tx.FeeSource.ToAccountId(), int64(env.FeeBump.Tx.Fee)
-	default: // no SDK builds the old form any more
+	default: // SDKs don't use the old form any more
 		return nil, errInvalidXDR
 	}
 	t.source = t.tx.SourceAccount.ToAccountId()
@@ -108,8 +108,8 @@ func newTransaction(env xdr.TransactionEnvelope, passphrase string) (*transactio
 	return t, nil
 }
 
-// signedBy finds the accounts that signed, and whether a signature is left over. Accounts here have
-// their master key and no other signer, so the ledger has no say in it.
+// signedBy returns the accounts that signed, and whether a signature is superfluous. Accounts have
+// no signers except their master key, so this doesn't depend on the ledger.
 func signedBy(
 	hash xdr.Hash, signatures []xdr.DecoratedSignature, needed ...xdr.AccountId,
 ) (signed map[xdr.Uint256]bool, spare bool) {
@@ -129,28 +129,27 @@ func signedBy(
 	return signed, spare
 }
 
-// pending is the additional input for the check of a transaction: the ledger it may get into and
-// the queue before it.
+// pending contains what else is needed to check a transaction: the next ledger and the queue.
 type pending struct {
 	sequence  uint32             // of the next ledger
-	closeTime int64              // of the next ledger, as far as it is known
-	seqNums   map[entryKey]int64 // last sequence number in the queue, by source
-	feeBids   map[entryKey]int64 // sum of the fees bid in the queue, by the account that pays
+	closeTime int64              // of the next ledger, as far as known
+	seqNums   map[entryKey]int64 // last sequence number in the queue, by source account
+	feeBids   map[entryKey]int64 // total fees bid in the queue, by paying account
 }
 
 func newPending(sequence uint32, closeTime int64) *pending {
 	return &pending{sequence, closeTime, map[entryKey]int64{}, map[entryKey]int64{}}
 }
 
-// admit counts a transaction that passed its check.
 func (p *pending) admit(t *transaction) {
 	p.seqNums[accountKey(t.source)] = int64(t.tx.SeqNum)
 	p.feeBids[accountKey(t.feeSource)] += t.feeBid
 }
 
-// check decides whether a transaction may enter the queue; nil says yes. It asks in the order of
-// the network, so that a transaction with several faults is refused with the same code. Of a fee
-// bump it asks about the outer transaction first, then about the inner one without its fee.
+// check returns nil if a transaction may enter the queue, or else its result. It performs its
+// checks in the same order as the real network, so that a transaction with several problems gets
+// the same code. For a fee bump, it checks the outer transaction first, and then the inner one
+// without its fee.
 func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 	if t.envelope.IsFeeBump() {
 		if code := t.checkFeeBump(s, p); code != txSuccess {
@@ -201,7 +200,7 @@ func (t *transaction) checkFeeBump(s state, p *pending) xdr.TransactionResultCod
 	return txSuccess
 }
 
-// outbid reports whether the inner transaction offers more per operation than the fee bump does.
+// outbid reports whether the inner transaction's fee per operation is higher than the fee bump's.
 func (t *transaction) outbid() bool {
 	inner := int64(len(t.tx.Operations))
 	outerHigh, outerLow := bits.Mul64(uint64(t.feeBid), uint64(inner))
@@ -209,7 +208,6 @@ func (t *transaction) outbid() bool {
 	return outerHigh < innerHigh || outerHigh == innerHigh && outerLow < innerLow
 }
 
-// checkBounds asks what depends on the transaction and the next ledger only.
 func (t *transaction) checkBounds(p *pending) xdr.TransactionResultCode {
 	env := &t.envelope
 	age, gap := env.MinSeqAge(), env.MinSeqLedgerGap()
@@ -241,7 +239,8 @@ func (t *transaction) checkBounds(p *pending) xdr.TransactionResultCode {
 	return txSuccess
 }
 
-// validSoroban checks that contract calls are alone, and that they and only they say what they use.
+// validSoroban checks that contract calls are the only operation, and that they and no others
+// declare their resources.
 func (t *transaction) validSoroban() bool {
 	if t.isContractCall() {
 		data := t.tx.Ext.SorobanData
@@ -252,7 +251,6 @@ func (t *transaction) validSoroban() bool {
 	})
 }
 
-// checkSource asks about the account whose sequence number is used.
 func (t *transaction) checkSource(s state, p *pending) xdr.TransactionResultCode {
 	source := account(s, t.source)
 	if source == nil {
@@ -276,7 +274,7 @@ func (t *transaction) canPayFee(s state, p *pending) bool {
 	return payer != nil && available(payer)-p.feeBids[accountKey(t.feeSource)] >= t.feeBid
 }
 
-// checkOperations asks about the operations, each on its own, and then about spare signatures.
+// checkOperations checks each operation on its own, and then for superfluous signatures.
 func (t *transaction) checkOperations(
 	s state,
 ) (code xdr.TransactionResultCode, results []xdr.OperationResult) {
@@ -297,8 +295,8 @@ func (t *transaction) checkOperations(
 	return txSuccess, nil
 }
 
-// checkOperation lets a source pass that does not exist yet, if its key signed: an operation before
-// may create it.
+// checkOperation accepts a source account that doesn't exist if its key has signed, because an
+// earlier operation may create it.
 func (t *transaction) checkOperation(s state, i int) outcome {
 	body, source := t.tx.Operations[i].Body, t.opSource(i)
 	kind, known := operations[body.Type]
@@ -324,8 +322,8 @@ func (t *transaction) result(
 	return r
 }
 
-// innerResult blames the inner transaction of a fee bump, or the transaction itself if there is no
-// fee bump.
+// innerResult returns the result of the inner transaction of a fee bump, or of the transaction
+// itself.
 func (t *transaction) innerResult(
 	code xdr.TransactionResultCode, results []xdr.OperationResult, fee int64,
 ) xdr.TransactionResult {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	requestTimeout = 90 * time.Second // friendbot answers after a ledger
+	requestTimeout = 90 * time.Second // friendbot responds after the ledger closes
 	ledgerTimeout  = 5 * time.Minute  // until a transaction is in a ledger
 
 	firstPoll = 20 * time.Millisecond
 	maxPoll   = 250 * time.Millisecond
 
-	// maxGuesses is how many sequence numbers after the ledger's are tried before the ledger is
-	// asked again; maxTries bounds the tries of one submission altogether.
+	// maxGuesses is how many sequence numbers are tried before the ledger is queried again. maxTries
+	// is the maximum number of attempts per submission.
 	maxGuesses = 256
 	maxTries   = 4096
 
@@ -33,7 +33,7 @@ const (
 	maxFriendbotBytes = 256 << 10
 )
 
-// Client talks to one development network. It is safe for concurrent use.
+// Client is a client of one devnet. It is safe for concurrent use.
 type Client struct {
 	rpc          *rpcclient.Client
 	http         *http.Client
@@ -43,21 +43,20 @@ type Client struct {
 	sources map[string]*source
 }
 
-// source is an account that this client sends from.
 type source struct {
-	mu   sync.Mutex // held while a transaction is submitted, not while its ledger is awaited
-	next int64      // sequence number to use next; 0: ask the ledger
+	mu   sync.Mutex // locked while a transaction is submitted, but not until its ledger closes
+	next int64      // next sequence number; 0: query the ledger
 }
 
-// New returns a client of the network at these URLs. Without a friendbot it creates no accounts.
+// New returns a client. Without a friendbot URL, it can't create accounts.
 func New(rpcURL, friendbotURL string) (*Client, error) {
 	if u, err := url.Parse(rpcURL); err != nil || u.Host == "" {
 		return nil, fmt.Errorf("RPC URL %q is not a URL such as http://127.0.0.1:8000", rpcURL)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil // the development network is never behind a proxy
+	transport.Proxy = nil // a devnet is never behind a proxy
 	transport.MaxIdleConnsPerHost = maxConns
-	transport.MaxConnsPerHost = maxConns // thousands of payments at once share them
+	transport.MaxConnsPerHost = maxConns // shared by thousands of concurrent payments
 	client := &http.Client{Transport: transport, Timeout: requestTimeout}
 	return &Client{
 		rpc:          rpcclient.NewClient(rpcURL, client),
@@ -67,13 +66,12 @@ func New(rpcURL, friendbotURL string) (*Client, error) {
 	}, nil
 }
 
-// Close closes the client's connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return c.rpc.Close()
 }
 
-// Fund has friendbot create an account with 10,000 XLM, and returns after its ledger is closed.
+// Fund has friendbot create an account with 10,000 XLM. It returns after the ledger has closed.
 func (c *Client) Fund(ctx context.Context, address string) error {
 	u := c.friendbotURL + "?" + url.Values{"addr": {address}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
@@ -96,23 +94,23 @@ func (c *Client) Fund(ctx context.Context, address string) error {
 	return fmt.Errorf("friendbot did not fund %s (%s): %s", address, resp.Status, problem.Detail)
 }
 
-// NextLedger waits until one more ledger is closed, but at most 3 s: by then the service has read
-// the ledger that funded a wallet, and a new watch does not report the funding.
+// NextLedger waits until another ledger closes, but at most 3 s. By then, Lumenhook has read the
+// ledger that funded a wallet, so a new watch doesn't report the funding.
 func (c *Client) NextLedger(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	first, err := c.rpc.GetHealth(ctx)
 	for latest := first; err == nil && latest.LatestLedger == first.LatestLedger; {
 		if pause(ctx, firstPoll) != nil {
-			return nil // ledgers close slowly here: there is time enough
+			return nil // ledgers close slowly, so there is enough time
 		}
 		latest, err = c.rpc.GetHealth(ctx)
 	}
 	return err
 }
 
-// Execute submits operations as one transaction of the first signer's account, and waits for the
-// ledger that holds it. A transaction that failed there is an error.
+// Execute submits operations as one transaction of the first signer's account, and waits for its
+// ledger. It returns an error if the transaction failed.
 func (c *Client) Execute(
 	ctx context.Context, signers []*keypair.Full, memo txnbuild.Memo, ops ...txnbuild.Operation,
 ) (protocol.GetTransactionResponse, error) {
@@ -136,7 +134,7 @@ func (c *Client) Execute(
 	return answer, nil
 }
 
-// submit finds a sequence number that the network takes, and returns the transaction's hash.
+// submit tries sequence numbers until the network accepts one. It returns the transaction's hash.
 func (c *Client) submit(
 	ctx context.Context, signers []*keypair.Full, memo txnbuild.Memo, ops []txnbuild.Operation,
 ) (hash string, err error) {
@@ -177,7 +175,7 @@ func (c *Client) submit(
 		case answer.Status == "TRY_AGAIN_LATER":
 			err = pause(ctx, maxPoll)
 		case answer.Status == "DUPLICATE":
-			s.next++ // another sender made the very same payment; this one is a second
+			s.next++ // another sender has made an identical payment; this is a second one
 		case !isBadSequence(answer.ErrorResultXDR):
 			return "", fmt.Errorf("the network refused the transaction: %s",
 				inWords(answer.ErrorResultXDR))
@@ -194,7 +192,7 @@ func (c *Client) submit(
 			return "", fmt.Errorf("submit the transaction: %w", err)
 		}
 	}
-	return "", fmt.Errorf("submit the transaction: %d sequence numbers of account %s were taken by "+
+	return "", fmt.Errorf("submit the transaction: %d sequence numbers of account %s were used by "+
 		"others: try again", maxTries, address)
 }
 

@@ -1,15 +1,15 @@
-// Package devclient acts on the development network from the outside: it creates accounts, issues
-// assets and pays. It knows the network by its URLs only, through the Stellar SDK's own RPC client,
-// and every call returns after the ledger that holds its work is closed.
+// Package devclient is a client of the devnet for creating accounts, issuing assets and paying. It
+// only needs the URLs of the network and uses the RPC client of the Stellar SDK. Every call returns
+// after its ledger has closed.
 //
-// It hides sequence numbers. Senders that share an account, in one process or in many, each get
-// a number of their own: a client remembers the next number of its accounts, and looks for a free
+// It takes care of sequence numbers. Several senders can share an account, even in different
+// processes. A client remembers the next sequence number of its accounts, and looks for an unused
 // one if another sender was faster.
 //
-// Invariant: an error never repeats a secret key, not even one in the place of an address.
+// Invariant: errors never contain a secret key, even if it was passed as an address.
 //
-//   - client.go: Client, submitting and waiting
+//   - client.go: Client, submitting transactions and waiting for them
 //   - pay.go: Pay, CreateAccount, IssueAsset
-//   - values.go: wallets, assets and amounts as users write them
-//   - results.go: result codes in words
+//   - values.go: parsing of wallets, assets and amounts
+//   - results.go: descriptions of result codes
 package devclient

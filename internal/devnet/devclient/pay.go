@@ -11,25 +11,25 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 )
 
-// PayRequest says who pays what to whom.
+// PayRequest describes a payment.
 type PayRequest struct {
-	From    string        // secret key of the payer
+	From    string        // payer's secret key
 	To      string        // G… or M… address
-	Amount  string        // decimal, up to seven fractional digits, above zero
+	Amount  string        // decimal, up to seven fractional digits, greater than zero
 	Asset   string        // CODE:ISSUER; "", "XLM" or "native" for lumens
-	Memo    txnbuild.Memo // nil for none
-	MuxedID *uint64       // makes an M… address of a G… one
+	Memo    txnbuild.Memo // nil for no memo
+	MuxedID *uint64       // converts a G… address to an M… address
 }
 
 // Payment is a payment in a closed ledger.
 type Payment struct {
 	TxHash string `json:"txHash"` // 64 lowercase hex characters
 	Ledger uint32 `json:"ledger"`
-	ID     string `json:"id"` // of the payment operation, decimal
+	ID     string `json:"id"` // ID of the payment operation, decimal
 }
 
-// Check reports every fault of the request except for its payer, by the names of the flags of
-// `lumenhook devnet pay`.
+// Check returns an error that contains all problems with the request except for From. It uses the
+// names of the flags of `lumenhook devnet pay`.
 func (r PayRequest) Check() error {
 	_, err := r.operation()
 	return err
@@ -42,7 +42,7 @@ func (r PayRequest) operation() (*txnbuild.Payment, error) {
 	return &txnbuild.Payment{Destination: to, Amount: r.Amount, Asset: asset}, err
 }
 
-// Pay makes one payment and returns after its ledger is closed.
+// Pay makes a payment. It returns after the ledger has closed.
 func (c *Client) Pay(ctx context.Context, r PayRequest) (Payment, error) {
 	from, fromErr := parseSeed(r.From)
 	op, err := r.operation()
@@ -61,8 +61,8 @@ func (c *Client) Pay(ctx context.Context, r PayRequest) (Payment, error) {
 	}, nil
 }
 
-// CreateAccount creates a key pair, has friendbot fund it and has it trust the assets
-// (CODE:ISSUER). It returns after all that is in closed ledgers.
+// CreateAccount creates an account with a random key, funded by friendbot, and trustlines for the
+// assets (CODE:ISSUER). It returns after the ledgers have closed.
 func (c *Client) CreateAccount(
 	ctx context.Context, assets ...string,
 ) (address, secret string, err error) {
@@ -100,15 +100,15 @@ func trust(holder string, asset txnbuild.Asset) txnbuild.Operation {
 	}
 }
 
-// IssuedAsset is an asset with its issuer, whose secret can issue more of it.
+// IssuedAsset is an asset with its issuer.
 type IssuedAsset struct {
 	Asset        string `json:"asset"` // CODE:ISSUER
 	Issuer       string `json:"issuer"`
 	IssuerSecret string `json:"issuerSecret"`
 }
 
-// IssueAsset creates an issuer of an asset with this code, and has the account of a secret key
-// trust it and receive the amount. It returns after all that is in closed ledgers.
+// IssueAsset creates an asset with a new issuer. The account of holderSeed trusts it and receives
+// amount. It returns after the ledgers have closed.
 func (c *Client) IssueAsset(
 	ctx context.Context, holderSeed, code, amount string,
 ) (IssuedAsset, error) {

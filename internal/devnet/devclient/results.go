@@ -9,21 +9,21 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// meanings explains the codes that a user of the development network meets, and what to do.
+// meanings explains the result codes that users of the devnet are likely to see, and what to do.
 var meanings = map[string]string{
-	"PAYMENT_LINE_FULL":      "the destination's trustline has no room for that much: raise its limit",
+	"PAYMENT_LINE_FULL":      "the destination's trustline limit is too low: raise it",
 	"PAYMENT_NO_DESTINATION": "the destination account does not exist: create it first",
 	"PAYMENT_NO_TRUST":       "the destination has no trustline for the asset: add one first",
-	"PAYMENT_SRC_NO_TRUST":   "the payer has no trustline for the asset and so holds none",
-	"PAYMENT_UNDERFUNDED":    "the payer does not hold that much above its reserve",
+	"PAYMENT_SRC_NO_TRUST":   "the payer has no trustline for the asset",
+	"PAYMENT_UNDERFUNDED":    "the payer's balance above its reserve is too low",
 	"CHANGE_TRUST_NO_ISSUER": "the issuer's account does not exist",
 	"txBAD_AUTH":             "a signature is missing or wrong: is it for this network's passphrase?",
 	"txINSUFFICIENT_BALANCE": "the fee would take the account below its reserve",
-	"txNO_ACCOUNT":           "the source account does not exist: fund it by friendbot first",
+	"txNO_ACCOUNT":           "the source account does not exist: fund it with friendbot first",
 }
 
-// inWords describes a result by the codes as Stellar's documentation writes them, each with its
-// meaning, without the successes.
+// inWords describes a result. It returns the codes of failures as Stellar's documentation spells
+// them, with explanations.
 func inWords(resultXDR string) string {
 	var result xdr.TransactionResult
 	if err := xdr.SafeUnmarshalBase64(resultXDR, &result); err != nil {
@@ -43,8 +43,8 @@ func inWords(resultXDR string) string {
 	return explain("tx" + afterPrefix(result.Result.Code, "TransactionResultCodeTx"))
 }
 
-// operationCode is "" for an operation that succeeded. Each kind has its result in a field of its
-// own, with a field Code.
+// operationCode returns the code of a failed operation, or "". Each kind of operation has its own
+// field, with a result that has a field Code.
 func operationCode(op xdr.OperationResult) string {
 	if op.Tr == nil {
 		return "op" + afterPrefix(op.Code, "OperationResultCodeOp")
@@ -69,7 +69,7 @@ func explain(code string) string {
 	return code
 }
 
-// afterPrefix writes a code such as PaymentResultCodePaymentNoTrust as PAYMENT_NO_TRUST.
+// afterPrefix converts a code such as PaymentResultCodePaymentNoTrust to PAYMENT_NO_TRUST.
 func afterPrefix(code any, prefix string) string {
 	_, camel, _ := strings.Cut(fmt.Sprint(code), prefix)
 	var b strings.Builder

@@ -22,7 +22,6 @@ func parseSeed(seed string) (*keypair.Full, error) {
 	return pair, nil
 }
 
-// parseWallet returns the address to pay.
 func parseWallet(to string, muxedID *uint64) (string, error) {
 	switch {
 	case strkey.IsValidEd25519PublicKey(to) && muxedID != nil:
@@ -31,26 +30,26 @@ func parseWallet(to string, muxedID *uint64) (string, error) {
 	case strkey.IsValidEd25519PublicKey(to):
 		return to, nil
 	case strkey.IsValidMuxedAccountEd25519PublicKey(to) && muxedID != nil:
-		return "", errors.New("--muxed-id: --to is a muxed address (M…), which has an id: " +
-			"leave --muxed-id out, or give the G… address")
+		return "", errors.New("--muxed-id: --to is a muxed address (M…), which already has an id: " +
+			"omit --muxed-id, or use the G… address")
 	case strkey.IsValidMuxedAccountEd25519PublicKey(to):
 		return to, nil
 	case strings.HasPrefix(to, "S"):
-		return "", errors.New("--to: is a secret key: give the public address, " +
+		return "", errors.New("--to: is a secret key: use the public address, " +
 			"which starts with G, and treat the key as leaked")
 	}
 	return "", fmt.Errorf("--to %q: must be a Stellar address: 56 characters that start with G, "+
 		"or 69 that start with M", to)
 }
 
-// ParseAsset reads an asset as CODE:ISSUER; "", "XLM" and "native" are lumens.
+// ParseAsset parses CODE:ISSUER. "", "XLM" and "native" are the native asset.
 func ParseAsset(text string) (txnbuild.Asset, error) {
 	code, issuer, _ := strings.Cut(text, ":")
 	switch {
 	case text == "", text == "XLM", text == "native":
 		return txnbuild.NativeAsset{}, nil
 	case strings.HasPrefix(issuer, "S"), strings.HasPrefix(code, "S") && CheckCode(code) != nil:
-		return nil, errors.New("--asset: names a secret key: give the issuer's public address, " +
+		return nil, errors.New("--asset: names a secret key: use the issuer's public address, " +
 			"which starts with G, and treat the key as leaked")
 	case !strkey.IsValidEd25519PublicKey(issuer), CheckCode(code) != nil:
 		return nil, fmt.Errorf("--asset %q: must be CODE:ISSUER, with a code of 1 to 12 letters "+
@@ -61,7 +60,7 @@ func ParseAsset(text string) (txnbuild.Asset, error) {
 
 var assetCode = regexp.MustCompile(`^[A-Za-z0-9]{1,12}$`)
 
-// CheckCode checks the code of an asset to be issued.
+// CheckCode checks an asset code.
 func CheckCode(code string) error {
 	if !assetCode.MatchString(code) {
 		return fmt.Errorf("--code %q: must be 1 to 12 letters and digits", code)
@@ -69,7 +68,7 @@ func CheckCode(code string) error {
 	return nil
 }
 
-// CheckAmount checks an amount to pay.
+// CheckAmount checks the amount of a payment.
 func CheckAmount(amount string) error {
 	stroops, err := domain.ParseAmount(amount)
 	if err == nil && stroops == 0 {
