@@ -147,7 +147,6 @@ func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 
 
 func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
 
-// failed reports whether the backfill ended before its last ledger.
 func (b Backfill) failed() bool { return b.Problem != "" && (b.Until == 0 || b.Next <= b.Until) }
 
 // Done reports whether the backfill has matched all of its ledgers.

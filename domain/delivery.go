@@ -157,7 +157,6 @@ func (e Endpoint) cancels(accountID string) CancelReason {
 	return CancelDisabled
 }
 
-// orders reports whether the match's delivery joins a line at the endpoint.
 func (e Endpoint) orders(m MatchInput) bool {
 	return e.Ordering == OrderingWallet && m.WalletAddress != "" && e.visibleTo(m.AccountID)
 }

@@ -123,7 +123,6 @@ func (e Endpoint) Deleted() bool { return e.Status == StatusDeleted }
 // Sends reports whether attempts may start (G3).
 func (e Endpoint) Sends() bool { return e.Status == StatusActive }
 
-// visibleTo reports whether the account can see the endpoint.
 func (e Endpoint) visibleTo(accountID string) bool {
 	return e.Exists() && !e.Deleted() && e.AccountID == accountID
 }
@@ -187,7 +186,6 @@ type EndpointChange struct {
 	SigningKey         *uint32 // if above the current value, rotates the Ed25519 key once
 }
 
-// wellFormed checks the limits of the settings; see [Command.WellFormed].
 func (s EndpointSettings) wellFormed() error {
 	return EndpointChange{
 		URL:                &s.URL,

@@ -47,7 +47,6 @@ func DecodeCommand(m Message) (domain.Command, error) {
 	return read(m)
 }
 
-// commandForms maps command types to their decoders.
 var commandForms = together(accountCommandForms, endpointCommandForms, watchCommandForms)
 
 type commandForm func(Message) (domain.Command, error)

@@ -45,7 +45,6 @@ func DecodeFact(m Message) (domain.Fact, error) {
 	return read(m)
 }
 
-// factForms maps fact types to their decoders.
 var factForms = together(accountFactForms, endpointFactForms, deliveryFactForms, noticeFactForms,
 	watchFactForms, map[string]factForm{"CommandHandled": fact(commandHandledIn)})
 

@@ -126,7 +126,6 @@ func Topics() []Topic {
 	}
 }
 
-// requests returns a topic for short-lived requests between components.
 func requests(name string) Topic {
 	return Topic{
 		Name:            name,

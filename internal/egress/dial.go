@@ -30,7 +30,6 @@ type carrier struct {
 	conn net.Conn
 }
 
-// target is a checked URL, prepared for use.
 type target struct {
 	url  *url.URL
 	host string // without brackets and trailing dot

@@ -10,7 +10,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// poster posts a request once, within its own time limit. It is implemented by Client.
 type poster interface {
 	Post(ctx context.Context, r Request) (Result, error)
 	DropIdle(url string)

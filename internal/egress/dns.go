@@ -33,7 +33,6 @@ func newDNS(server string, questionTime time.Duration) *net.Resolver {
 	}
 }
 
-// newHosts returns a resolver that only reads the hosts file.
 func newHosts() *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,
@@ -53,7 +52,6 @@ func (c *limitedPackets) SetDeadline(t time.Time) error {
 	return c.UDPConn.SetDeadline(earlier(t, c.limit))
 }
 
-// limitedStream is a TCP connection for one query. Its deadlines are at most limit.
 type limitedStream struct {
 	net.Conn
 	limit time.Time

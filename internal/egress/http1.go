@@ -50,7 +50,6 @@ func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {
 	return h, nil
 }
 
-// limitedIn reads from the connection, up to inLimit bytes.
 type limitedIn struct{ h *http1Conn }
 
 func (l limitedIn) Read(p []byte) (int, error) {
@@ -139,7 +138,6 @@ func idleLimit(keepAlive string, limit time.Duration) time.Duration {
 	return limit
 }
 
-// headerBytesMost is more than a typical delivery's header needs.
 const headerBytesMost = 2 << 10
 
 func encodeRequest(t *target, req Request) []byte {

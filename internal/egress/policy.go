@@ -36,7 +36,6 @@ var (
 	forbidden6 = mustPrefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
 
-// local are the ranges that only a range within them can permit.
 var local = mustPrefixes("127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10")
 
 // LoopbackPrefixes returns the ranges to allow for receivers on this machine.

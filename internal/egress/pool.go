@@ -150,7 +150,6 @@ func (p *pool) close() {
 	}
 }
 
-// armSweep keeps a timer running while the pool has hosts.
 func (p *pool) armSweep() {
 	if p.sweep == nil && !p.closed {
 		p.sweep = time.AfterFunc(p.cfg.IdleTimeout/2, p.expire)
@@ -195,7 +194,6 @@ func (p *pool) expire() {
 	}
 }
 
-// unshare removes a broken connection.
 func (p *pool) unshare(h *http2Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

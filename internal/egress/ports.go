@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// maxPortRanges is the maximum length of a list. A longer list is a mistake, not a policy.
 const maxPortRanges = 64
 
 // PortSet is a set of TCP ports. The zero value is the empty set.

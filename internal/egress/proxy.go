@@ -81,7 +81,6 @@ func viaProxy(err error) error {
 	return &stageError{code: ConnRefused, stage: stageProxy, err: err, told: told}
 }
 
-// proxyAnswer is the status of a proxy's response that refuses a tunnel.
 type proxyAnswer int
 
 func (p proxyAnswer) Error() string { return fmt.Sprintf("the proxy answered %d", int(p)) }

@@ -138,7 +138,6 @@ func lookupReason(err error) string {
 
 var addressLike = regexp.MustCompile(`\d+(\.\d+){3}|[[:xdigit:]]*:[[:xdigit:]:]*:[[:xdigit:]:.]*`)
 
-// hideInternal replaces internal addresses in a text.
 func (p *Policy) hideInternal(text string) string {
 	return addressLike.ReplaceAllStringFunc(text, func(word string) string {
 		for _, text := range []string{word, strings.TrimRight(word, "."), strings.TrimSuffix(word, ":")} {

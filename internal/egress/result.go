@@ -43,7 +43,6 @@ func (r Result) Delivered() bool {
 	return r.StatusCode >= 200 && r.StatusCode <= 299 && (r.Error == "" || r.Error == BodyTooLarge)
 }
 
-// reply is the result of an exchange.
 type reply struct {
 	status     int
 	body       []byte
@@ -57,7 +56,6 @@ type reply struct {
 // maxHeaderBytes.
 var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 
-// errForbidden means that the policy forbids an address.
 var errForbidden = errors.New("the address is private or internal and not permitted by " +
 	"--egress-allow")
 

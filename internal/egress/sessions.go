@@ -26,14 +26,12 @@ func newSessions() (sessions, error) {
 	return sessions{cache}, err
 }
 
-// session caches the session of one address during one handshake.
 type session struct {
 	sessions
 	addr       string
 	chainBytes int
 }
 
-// configure makes a handshake resume the session of addr and store the new one.
 func (s sessions) configure(cfg *tls.Config, addr string) {
 	place := &session{sessions: s, addr: addr}
 	cfg.ClientSessionCache = place

@@ -106,7 +106,6 @@ func readURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkParts checks everything in a URL except its host and port.
 func checkParts(u *url.URL, raw string) error {
 	var found []error
 	if u.Scheme != "https" {

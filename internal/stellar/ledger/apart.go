@@ -23,7 +23,6 @@ const (
 var errCopied = errors.New("it has an unknown form, and more places contain transaction hashes " +
 	"than it has transactions")
 
-// choosing is a search for the right sequence of places.
 type choosing struct {
 	*salvager
 	places []place

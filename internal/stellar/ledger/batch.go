@@ -9,8 +9,6 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// batchHeadSizeBytes is the size of a LedgerCloseMetaBatch's head: the first and last sequence, and
-// the number of ledgers.
 const batchHeadSizeBytes = 12
 
 // millisWindowSizeBytes is how much is first copied to measure a ledger whose header must be
@@ -63,7 +61,6 @@ func batchCount(raw []byte) (count int, ok bool) {
 	return int(n), ok
 }
 
-// ledgerSize returns the size of the first ledger in raw.
 func ledgerSize(raw []byte) (sizeBytes int, err error) {
 	for window := millisWindowSizeBytes; ; window *= 4 {
 		part := raw[:min(window, len(raw))]

@@ -47,7 +47,6 @@ type balanceChange struct {
 	muxedID  string
 }
 
-// contractCall adds the payments of the contract call at operation index i.
 func (r *reading) contractCall(i int) error {
 	var failure error
 	err := xdr.TryVoid(func() { failure = r.readCall(i) })
@@ -77,7 +76,6 @@ func (r *reading) readCall(i int) error {
 	return nil
 }
 
-// eventsOf returns the contract events of operation i.
 func (t *transaction) eventsOf(i, operations int) ([]xdr.ContractEventView, error) {
 	meta := t.meta
 	switch meta.MustV() {
@@ -204,7 +202,6 @@ func (c *balanceChange) readAmount(data xdr.ScVal) (ok bool) {
 	return hasAmount && hasID
 }
 
-// readParties reads the addresses between the event's name and the asset.
 func (c *balanceChange) readParties(topics xdr.ScVec) bool {
 	name, _ := topics[0].GetSym()
 	var parties []xdr.ScAddress
@@ -272,7 +269,6 @@ func parseAsset(name string) (xdr.Asset, bool) {
 	return asset, err == nil
 }
 
-// decode decodes a value that takes up all of raw.
 func decode(what string, into interface{ UnmarshalBinary([]byte) error }, raw []byte) error {
 	if err := into.UnmarshalBinary(raw); err != nil {
 		return fmt.Errorf("%s cannot be read: %w", what, err)

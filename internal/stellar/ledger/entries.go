@@ -28,7 +28,6 @@ type change struct {
 	stroops int64 // balance after the change; 0 if the entry was removed
 }
 
-// key returns the account's public key.
 func (c *change) key() [hashSizeBytes]byte {
 	return [hashSizeBytes]byte(c.balance[entryKindSizeBytes+4:])
 }
@@ -76,7 +75,6 @@ func trustedSizeBytes(raw []byte) int {
 	return 4
 }
 
-// nameBalance sets the asset or pool of a move.
 func nameBalance(balance []byte, m *domain.BalanceMove) (err error) {
 	trusted := balance[entryKindSizeBytes+accountSizeBytes:]
 	switch {

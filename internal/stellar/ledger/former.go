@@ -7,7 +7,6 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// rewritable is an event with its possible earlier forms.
 type rewritable struct {
 	encodedEvent
 	group        string // events of a group were most likely rewritten in the same way
@@ -15,7 +14,6 @@ type rewritable struct {
 	administered bool // its own forms are followed by those that name an administrator
 }
 
-// encodedEvent holds the encoded parts of an event.
 type encodedEvent struct {
 	contract []byte // nil if none
 	head     []byte // the bytes before the number of topics

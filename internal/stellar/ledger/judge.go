@@ -60,7 +60,6 @@ func notProved(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotProved, err)
 }
 
-// provesPrefix reports whether any prefix of raw has the claimed hash.
 func (p *prover) provesPrefix(claimed xdr.Hash, raw []byte) bool {
 	digest := sha256.New()
 	var sum xdr.Hash

@@ -119,7 +119,6 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 	return parts, envelopes
 }
 
-// next removes a value from the start of rest and returns it.
 func next[V known](rest *[]byte) V {
 	value := must(V(*rest).Raw())
 	*rest = (*rest)[len(value):]

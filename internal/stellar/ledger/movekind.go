@@ -20,7 +20,6 @@ type operations struct {
 	source   party          // of the transaction
 }
 
-// explain sets the kind and the payments of a move.
 func (o *operations) explain(m *domain.BalanceMove, tx *transaction, at *step) {
 	switch at.name {
 	case stepFee, stepAfter, stepRefund:
@@ -102,7 +101,6 @@ func (o *operations) paid(m *domain.BalanceMove, at *step) (ids []string, stroop
 	return ids, stroops
 }
 
-// operationOf returns the TOID in a payment's ID.
 func operationOf(paymentID string) uint64 {
 	number, _, _ := strings.Cut(paymentID, "-")
 	toid, err := strconv.ParseUint(number, 10, 64)
@@ -147,7 +145,6 @@ func (o *operations) kindOf(op *operation, m *domain.BalanceMove) domain.MoveKin
 	return domain.MoveOther
 }
 
-// ofOwn returns kind if the wallet itself performed the operation.
 func ofOwn(own bool, kind domain.MoveKind) domain.MoveKind {
 	if own {
 		return kind

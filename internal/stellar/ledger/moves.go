@@ -28,7 +28,6 @@ const (
 	roundRefunds
 )
 
-// step identifies a list of changes.
 type step struct {
 	round     uint64
 	order     int // of the transaction, from 1
@@ -46,7 +45,6 @@ const (
 	stepRefund    = "refund"
 )
 
-// place returns a number that orders the moves in a ledger.
 func (s *step) place(i int) uint64 {
 	return s.round<<60 | uint64(s.order)<<40 | uint64(s.part)<<24 | uint64(min(i, 1<<24-1))
 }
@@ -121,7 +119,6 @@ func (m *moving) note(err error) {
 	})
 }
 
-// meta reads the changes in a transaction's meta.
 func (m *moving) meta(s *scanner) {
 	version := s.uint32()
 	if version > metaUnified {
@@ -162,7 +159,6 @@ func (m *moving) list(at step, raw []byte) {
 	}
 }
 
-// changes reads a list of changes and adds its moves.
 func (m *moving) changes(at step, s *scanner) {
 	at.order = m.step.order
 	m.step, m.states, m.listFrom = at, m.states[:0], len(m.moves.Moves)

@@ -22,7 +22,6 @@ func newNames() names {
 	return names{map[[hashSizeBytes]byte]string{}, map[string]domain.Asset{}}
 }
 
-// address returns the G address of a public key.
 func (n names) address(key []byte) (text string, err error) {
 	id := [hashSizeBytes]byte(key)
 	text, known := n.accounts[id]
@@ -66,7 +65,6 @@ func assetOf(raw []byte) (domain.Asset, error) {
 	return domain.Asset{Code: string(code)}, nil
 }
 
-// named converts an asset to the domain's form.
 func named(asset xdr.Asset) (domain.Asset, error) {
 	raw, err := asset.MarshalBinary()
 	if err != nil {

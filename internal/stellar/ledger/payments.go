@@ -28,7 +28,6 @@ type body struct {
 	rest       scanner // at the first operation
 }
 
-// reading is the state of reading a transaction's payments.
 type reading struct {
 	names
 	extractor *Extractor
@@ -168,7 +167,6 @@ func (r *reading) operation(i int, results *results) error {
 	return r.pay(i, &o)
 }
 
-// pay adds the payment of an operation.
 func (r *reading) pay(i int, o *operation) error {
 	from := r.body.source
 	if o.source.key != nil {
@@ -208,7 +206,6 @@ func (r *reading) payment(i int, name, suffix string) *domain.Payment {
 	return &r.payments[len(r.payments)-1]
 }
 
-// operationNames are Horizon's names of the payment operations.
 var operationNames = map[xdr.OperationType]string{
 	xdr.OperationTypeCreateAccount:            "create_account",
 	xdr.OperationTypePayment:                  "payment",

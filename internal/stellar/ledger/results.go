@@ -44,7 +44,6 @@ func succeeded(result xdr.TransactionResultView) (bool, error) {
 	})
 }
 
-// results are the operation results of a successful transaction.
 type results struct {
 	scanner
 	count int
@@ -73,7 +72,6 @@ func (r *results) of(i int) []byte {
 	return result
 }
 
-// amountOf reads the amount of a merge or a strict-send path payment.
 func (r *results) amountOf(o *operation, i int) error {
 	result := r.of(i)
 	if r.bad {
@@ -108,7 +106,6 @@ var invoked = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(
 	uint32(xdr.OperationTypeInvokeHostFunction)),
 	uint32(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess))
 
-// mayCall reports whether a result may contain a successful contract call.
 func mayCall(pair []byte) bool { return bytes.Contains(pair, invoked) }
 
 func eventsHash(result []byte) (h xdr.Hash, ok bool) {

@@ -39,7 +39,6 @@ func isUnknownForm(err error) bool {
 			view.Kind == xdr.ViewErrOpaqueExceedsMax)
 }
 
-// salvager parses a ledger around unknown forms.
 type salvager struct {
 	scanner
 	version   uint32
@@ -52,7 +51,6 @@ type salvager struct {
 	calls map[xdr.Hash]*body
 }
 
-// salvage locates the parts of a ledger with unknown forms.
 func salvage(raw []byte, passphrase string, how demands) (parts located, err error) {
 	hasher, err := network.NewTransactionViewHasher(passphrase)
 	if err != nil {
@@ -142,7 +140,6 @@ func (s *salvager) optionalFee() {
 	}
 }
 
-// list reads a count and then that many elements.
 func (s *salvager) list(element func() error) error {
 	n := s.uint32()
 	if s.bad || int64(n) > int64(len(s.rest()))/4 {
@@ -159,7 +156,6 @@ func (s *salvager) list(element func() error) error {
 	return nil
 }
 
-// envelope reads an envelope of a known or unknown form.
 func (s *salvager) envelope() error {
 	raw, err := xdr.TransactionEnvelopeView(s.rest()).Raw()
 	if err == nil {
@@ -238,7 +234,6 @@ type place struct {
 	hash xdr.Hash
 }
 
-// processing reads the applied transactions at the given places.
 func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	if len(places) == 0 {
 		return nil, nil
@@ -341,7 +336,6 @@ func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	return err
 }
 
-// resultOffset returns the offset of the result in an applied transaction.
 func (s *salvager) resultOffset() int {
 	if s.version == 2 {
 		return 4 + hashSizeBytes

@@ -103,7 +103,6 @@ func (s *scanner) opaque(sizeBytesMax uint32) []byte {
 	return padded[:n:n]
 }
 
-// known is a view of the SDK.
 type known interface {
 	~[]byte
 	Raw() ([]byte, error)
@@ -131,14 +130,12 @@ func (s *scanner) empty() bool {
 	return true
 }
 
-// bump reads the part of a fee bump before the inner transaction.
 func (s *scanner) bump() {
 	s.muxedAccount()
 	s.take(8)
 	s.must(uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
 }
 
-// transactionHead reads the part of a transaction before the operations.
 func (s *scanner) transactionHead(kind xdr.EnvelopeType) (source party, m memo) {
 	if kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
 		source.key = s.take(hashSizeBytes)
@@ -256,7 +253,6 @@ func (s *scanner) operationHead() (o operation) {
 	return o
 }
 
-// operationBody reads the body of a payment operation.
 func (s *scanner) operationBody(o *operation) {
 	switch o.kind {
 	case xdr.OperationTypeCreateAccount:

@@ -180,7 +180,6 @@ func valueAfter(rest []byte) (value []byte, ok bool) {
 	return c.rest(), true
 }
 
-// valueSizes yields the possible sizes of the value at the start of the bytes.
 func valueSizes(value []byte) func(yield func(size int) bool) {
 	return func(yield func(size int) bool) {
 		if known, err := xdr.ScValView(value).Raw(); err == nil {

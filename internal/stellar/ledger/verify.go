@@ -235,7 +235,6 @@ func (t *transaction) named(err error) error {
 	return fmt.Errorf("transaction %s: %w", t.hexHash(), err)
 }
 
-// call is a successful contract call.
 type call struct {
 	index, operations int
 	claimed           xdr.Hash

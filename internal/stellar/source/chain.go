@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// hashSizeMax is the maximum length of a source's claimed hash in an error.
 const hashSizeMax = 64
 
 // chain identifies the last ledger that was returned, which the next one must follow. If the hash

@@ -43,7 +43,6 @@ type Wallet struct {
 	Usable map[domain.Asset]bool // authorized trustlines
 }
 
-// kept is a cached answer.
 type kept struct {
 	warnings []string
 	until    time.Time

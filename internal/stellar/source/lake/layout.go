@@ -9,7 +9,6 @@ import (
 	"strconv"
 )
 
-// manifestName is the file that contains the lake's layout.
 const manifestName = ".config.json"
 
 // Layout describes how ledgers are divided into files and folders (SEP-54).
@@ -35,7 +34,6 @@ func (l Layout) check() error {
 	return nil
 }
 
-// rangeOf returns the first and last ledger of the file that contains a ledger.
 func (l Layout) rangeOf(sequence uint32) (first, last uint32) {
 	first = sequence - sequence%l.LedgersPerFile
 	return first, l.end(first, l.LedgersPerFile)
@@ -85,7 +83,6 @@ func parseKey(key string) (last uint32, ok bool) {
 	return uint32(b), err == nil && b >= a
 }
 
-// manifest is a lake's description of itself.
 type manifest struct {
 	NetworkPassphrase string `json:"networkPassphrase"`
 	Version           string `json:"version"`

@@ -19,7 +19,6 @@ const (
 	hostGCS = "storage.googleapis.com"
 )
 
-// listedMax is the maximum number of names requested at once.
 const listedMax = 1000
 
 // bucket is a store in S3, or in Google Cloud Storage, whose XML API uses the same protocol.

@@ -52,7 +52,6 @@ type Source struct {
 	kept   []ledger.Raw // ledgers of the last file that have not been returned
 }
 
-// fetched holds the ledgers of a file.
 type fetched struct {
 	ledgers []ledger.Raw
 	err     error // for the part of the file after these ledgers

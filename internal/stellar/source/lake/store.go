@@ -23,7 +23,6 @@ type Store interface {
 
 var errFileTooLarge = errors.New("the file is too large")
 
-// folder is a store in the local file system.
 type folder struct{ root string }
 
 // OpenFolder opens a lake in a folder.

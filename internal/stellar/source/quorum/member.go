@@ -32,7 +32,6 @@ func Reasons() []string {
 	}
 }
 
-// reasonOf returns the reason for excluding a source that returned an error.
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, ledger.ErrNotProved):
@@ -47,7 +46,6 @@ func reasonOf(err error) string {
 	return reasonAway
 }
 
-// member is the state of a source.
 type member struct {
 	Member
 	at int // index in Core.members
@@ -69,7 +67,6 @@ type member struct {
 	finalAt uint32
 }
 
-// vote returns the source's ledger with the given sequence.
 func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
 	if len(m.votes) == 0 || sequence < m.votes[0].Sequence {
 		return l, false
@@ -91,7 +88,6 @@ func (m *member) forget(due uint32) {
 	}
 }
 
-// leave excludes a source for a while.
 func (c *Core) leave(m *member, reason string, sequence uint32, why error) {
 	wait := m.alone.Next()
 	if reason == reasonAway || reason == reasonBehind {
@@ -150,7 +146,6 @@ func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	}
 }
 
-// restore ends the exclusion of a source.
 func (c *Core) restore(m *member, sequence uint32) {
 	m.until = time.Time{}
 	m.alone.Reset()
@@ -168,7 +163,6 @@ const lagsFrom = 5
 // Standings returns the states of the sources as of the last change. It is safe for concurrent use.
 func (c *Core) Standings() domain.SourceStandings { return *c.shown.Load() }
 
-// show updates the result of Standings.
 func (c *Core) show() {
 	now := domain.SourceStandings{Need: c.config.Need, Ledger: c.before.sequence}
 	for _, m := range c.members {

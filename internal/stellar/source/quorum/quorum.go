@@ -260,7 +260,6 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	}
 }
 
-// ask starts a request.
 func (s *Source) ask(ctx context.Context, look Look) {
 	r, of := &s.requests[look.Member], s.members[look.Member].Source
 	if r.life == nil || r.life.Err() != nil {
@@ -294,7 +293,6 @@ func (r request) stop() {
 	}
 }
 
-// drain processes the responses that arrived since the last call.
 func (s *Source) drain(due uint32) {
 	for {
 		select {

@@ -60,7 +60,6 @@ func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	return l, found && enough == 1
 }
 
-// logGiver logs the source of the ledgers when it changes.
 func (c *Core) logGiver(m *member, sequence uint32) {
 	if c.giver != m.Name {
 		c.giver = m.Name
@@ -132,7 +131,6 @@ func (c *Core) pending() bool {
 	return false
 }
 
-// standing describes the state of each source in one line.
 func (c *Core) standing(due uint32) string {
 	var all []string
 	for _, m := range c.members {

@@ -95,7 +95,6 @@ func (s *Source) grow(sizeBytes, ledgers int) {
 	s.depth = min(max(1, 2*s.depth), aheadMax, aheadSizeBytesMax/(sizeBytes+1))
 }
 
-// fetchAhead requests the pages from next on that the server has and that are not in flight.
 func (s *Source) fetchAhead(ctx context.Context, next uint32) {
 	if len(s.ahead) > 0 && s.ahead[0].first != next {
 		s.drop()

@@ -28,7 +28,6 @@ const (
 	scratchFreedSizeBytesMin = 12 << 20 // buffers of this size are returned to the system immediately
 )
 
-// retryAfterMax limits the wait that a server can request.
 const retryAfterMax = 10 * time.Minute
 
 var errTooLarge = errors.New("the response is too large")
@@ -72,7 +71,6 @@ type answer struct {
 	Error  *serverError    `json:"error"`
 }
 
-// serverError is an error that the server returned for a call.
 type serverError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`

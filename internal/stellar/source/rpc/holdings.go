@@ -117,7 +117,6 @@ func (c *client) entriesOfOneLedger(
 		"balances: specify one asset", c.host, len(keys))
 }
 
-// holdingKey returns the key of the ledger entry with the given balance.
 func holdingKey(wallet, name string) (string, error) {
 	account, err := xdr.AddressToAccountId(wallet)
 	if err != nil {
@@ -145,7 +144,6 @@ func holdingKey(wallet, name string) (string, error) {
 	return trustLineKey(account, line.ToTrustLineAsset())
 }
 
-// balanceOf returns the balance in the ledger entry with the given key.
 func balanceOf(data, key string) (stroops int64, err error) {
 	var entry xdr.LedgerEntryData
 	if err := xdr.SafeUnmarshalBase64(data, &entry); err != nil {

@@ -46,7 +46,6 @@ func (c *client) wallet(
 	return known, nil
 }
 
-// keysOf returns the keys of the account and of its trustline for each asset.
 func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 	account, err := xdr.AddressToAccountId(wallet)
 	if err != nil {
@@ -108,7 +107,6 @@ func (c *client) entries(ctx context.Context, keys []string) (map[string]string,
 	return entries, nil
 }
 
-// entriesOnce requests at most entriesPerCall entries.
 func (c *client) entriesOnce(
 	ctx context.Context, keys []string,
 ) (got protocol.GetLedgerEntriesResponse, err error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/segmentio/asm/base64"
 )
 
-// ledgers is the result of getLedgers.
 type ledgers struct {
 	Ledgers []struct {
 		Sequence uint32 `json:"sequence"`
@@ -27,7 +26,6 @@ type ledgers struct {
 // text holds bytes that are base64 in JSON.
 type text []byte
 
-// pieceSizeBytes is the size of a read.
 const pieceSizeBytes = 64 << 10
 
 // read reads the complete response. Nearly all of it is base64, which is decoded while it arrives.

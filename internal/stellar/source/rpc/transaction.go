@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// transactionTimeout limits the lookup of a transaction and its ledger.
 const transactionTimeout = 10 * time.Second
 
 // Transactions looks up transactions by hash. It is safe for concurrent use.
