@@ -21,10 +21,10 @@ import (
 
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
-	leafLife = 397 * 24 * time.Hour // the longest that browsers accept
-	// backdate lets a peer whose clock is a little behind accept a new certificate.
+	leafLife = 397 * 24 * time.Hour // the maximum that browsers accept
+	// backdate allows for peers whose clocks are slightly behind.
 	backdate = time.Hour
-	// KeyFile is the name of the authority's file in its secrets folder.
+	// KeyFile is the name of the authority's file in the secrets folder.
 	KeyFile = "ca-key.pem"
 
 	keyBlock  = "PRIVATE KEY"
@@ -39,12 +39,12 @@ type CA struct {
 	now      func() time.Time
 
 	mu     sync.Mutex
-	issued *tls.Certificate // by GetCertificate
+	issued *tls.Certificate // returned by GetCertificate
 }
 
-// LoadOrCreateCA opens the authority in secretsDir, which it creates or renews if necessary, and
-// writes its certificate, which is public, to certFile. A file that cannot be read as an authority
-// is an error, because clients trust the old one.
+// LoadOrCreateCA opens the authority in secretsDir, creating or renewing it if necessary, and
+// writes its public certificate to certFile. If the authority can't be read, it returns an error
+// instead of creating a new one, because clients trust the old one.
 func LoadOrCreateCA(secretsDir, certFile string, now func() time.Time) (*CA, error) {
 	if err := os.MkdirAll(secretsDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the secrets folder: %w", err)
@@ -59,14 +59,14 @@ func LoadOrCreateCA(secretsDir, certFile string, now func() time.Time) (*CA, err
 		}
 	case err != nil:
 		return nil, fmt.Errorf("reading the certificate authority in %s: %w; restore it, or remove the "+
-			"file to create a new authority, which clients must trust then", path, err)
+			"file to create a new authority, which clients must then trust", path, err)
 	case nearEnd(ca.cert, now()):
 		err = ca.certify(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating the certificate authority in %s: %w", path, err)
 	}
-	// A file with this content stays, so that who watches it sees no change.
+	// Leave an up-to-date file alone, so that programs that watch it don't see a change.
 	content := encode(certBlock, ca.cert.Raw)
 	if old, err := os.ReadFile(certFile); err == nil && string(old) == string(content) {
 		return ca, nil
@@ -88,14 +88,14 @@ func (ca *CA) load(path string) error {
 		return errors.New("it is not the certificate of an authority with an ECDSA key")
 	}
 	ca.key, ca.cert = key, pair.Leaf
-	// An older umask or a copied folder must not leave the key readable.
+	// The key may be readable because of an old umask or because the folder was copied.
 	return os.Chmod(path, 0o600)
 }
 
-// certify signs a certificate for the key and writes both (P1).
+// certify signs a certificate for the key and writes both to one file (P1).
 func (ca *CA) certify(path string) error {
 	template := ca.template(caLife)
-	// The same name each time: certificates issued before must find their issuer.
+	// Always the same name, so that certificates issued earlier stay valid.
 	template.Subject = pkix.Name{
 		Organization: []string{"Lumenhook"},
 		CommonName:   "Lumenhook local receivers",
@@ -137,19 +137,19 @@ func (ca *CA) sign(
 	return x509.ParseCertificate(der)
 }
 
-// CertFile is the file of the authority's certificate, for clients to trust.
+// CertFile returns the name of the file with the authority's certificate.
 func (ca *CA) CertFile() string { return ca.certFile }
 
-// AddTo makes a pool trust what the authority issues.
+// AddTo makes a pool trust the authority.
 func (ca *CA) AddTo(pool *x509.CertPool) { pool.AddCert(ca.cert) }
 
-// nearEnd reports whether less than a third of a certificate's life is left.
+// nearEnd reports whether less than a third of a certificate's lifetime is left.
 func nearEnd(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
 	return now.After(cert.NotAfter.Add(-life/3)) || now.Before(cert.NotBefore)
 }
 
-// Issue creates a key, and a certificate for a server on this machine.
+// Issue creates a key and a certificate for a server on this machine.
 func (ca *CA) Issue() (tls.Certificate, error) {
 	key, err := newKey()
 	if err != nil {
@@ -172,8 +172,8 @@ func (ca *CA) issueFor(key *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	return ca.sign(template, ca.cert, &key.PublicKey)
 }
 
-// GetCertificate is for tls.Config.GetCertificate. It issues a certificate at the first use, and
-// again when that nears its end.
+// GetCertificate implements [tls.Config.GetCertificate]. It issues a certificate on first use and
+// when the last one is about to expire.
 func (ca *CA) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	ca.mu.Lock()
 	defer ca.mu.Unlock()
@@ -187,9 +187,9 @@ func (ca *CA) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return ca.issued, nil
 }
 
-// WriteFiles writes a certificate as cert.pem and its key as key.pem into dir. An existing key is
-// used again, so that a kill between the two files leaves a pair. It replaces a certificate of this
-// authority; one of another authority is an error.
+// WriteFiles writes a certificate as cert.pem and its key as key.pem into dir. It reuses an
+// existing key, so that the files match even if the process is killed between writing them. It
+// replaces a certificate of this authority; one of another authority is an error.
 func (ca *CA) WriteFiles(dir string) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -209,7 +209,7 @@ func (ca *CA) WriteFiles(dir string) (certFile, keyFile string, err error) {
 	return certFile, keyFile, err
 }
 
-// checkOwn refuses an existing file without a certificate of this authority.
+// checkOwn returns an error if the file exists but is not a certificate of this authority.
 func (ca *CA) checkOwn(certFile string) error {
 	raw, err := os.ReadFile(certFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -224,8 +224,8 @@ func (ca *CA) checkOwn(certFile string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s exists, and is not a certificate of this authority: name another folder, "+
-		"or move it away", certFile)
+	return fmt.Errorf("%s exists but is not a certificate of this authority: use another folder, "+
+		"or move the file away", certFile)
 }
 
 func loadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
@@ -250,7 +250,7 @@ func loadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 			return key, nil
 		}
 	}
-	return nil, fmt.Errorf("%s exists, and is not an ECDSA key: name another folder, or remove it",
+	return nil, fmt.Errorf("%s exists but is not an ECDSA key: use another folder, or remove the file",
 		path)
 }
 
@@ -265,14 +265,14 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// ReadAuthorities reads a PEM file of certificates; an empty name means none.
+// ReadAuthorities reads a PEM file of certificates. If path is empty, it returns nil.
 func ReadAuthorities(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
 	text, err := os.ReadFile(path)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-		err = errors.New("holds no certificate in PEM form")
+		err = errors.New("contains no certificate in PEM form")
 	}
 	return text, err
 }

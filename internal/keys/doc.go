@@ -1,52 +1,54 @@
-// Package keys keeps the keys of a deployment: the master key, which encrypts secrets at rest, the
-// Ed25519 keys that sign deliveries whose endpoint asks for it (docs/decisions/signatures.md), and
-// a run's own certificate authority.
+// Package keys manages the keys of a deployment: the master key, which encrypts secrets at rest;
+// the Ed25519 keys for signing deliveries, if an endpoint has enabled that
+// (docs/decisions/signatures.md); and the local certificate authority of `lumenhook run`.
 //
-// It hides Tink and X.509, the files of the keys, and which signing key signs when. A sealed value
-// begins with Tink's prefix (0x01 and the key's id), then nonce, ciphertext and tag, so that a file
-// may hold several keys: the newest seals, all open.
+// It hides Tink and X.509, the key files, and the rules for when each signing key is used. An
+// encrypted value starts with Tink's prefix (0x01 and the key's ID), followed by the nonce, the
+// ciphertext and the tag. A file can therefore contain several keys: the newest one encrypts, and
+// all of them decrypt.
 //
 // Invariants of the master key:
 //
-//   - The file belongs to its owner alone (mode 0600 or less). Any other mode is refused, with one
-//     exception: root's file that a process of another user reads through its group, as platforms
-//     mount secrets.
-//   - The file is created atomically, and is on the disk before any of its keys seals. Two
-//     processes that create it at once end up with one key.
-//   - A sealed value opens only with the associated data it was sealed with, such as the id of the
-//     endpoint it belongs to, so it cannot be moved elsewhere.
-//   - A new key replaces none, so what was sealed with an older one still opens. A key can be
-//     distributed to every process before any of them seals with it (staged). A key is dropped only
-//     by its id, and never the one that seals; the caller makes sure that nothing is left that only
-//     this key opens.
-//   - No error contains plaintext, ciphertext or key.
+//   - The file is only accessible to its owner (mode 0600 or less). Any other mode is refused,
+//     except for a file of root that the process of another user reads through its group, because
+//     platforms mount secrets like this.
+//   - The file is created atomically, and is on disk before any of its keys is used. If two
+//     processes create it at the same time, both use the same key.
+//   - A value can only be decrypted with the same associated data, such as the ID of its endpoint,
+//     so it can't be moved elsewhere.
+//   - Old keys remain after a rotation and still decrypt. A staged key can be distributed to all
+//     processes before it is used to encrypt. Keys are only dropped by ID. The key that encrypts
+//     can't be dropped. The caller must ensure that no values need the dropped key.
+//   - Errors contain no plaintexts, ciphertexts or keys.
 //
 // Invariants of signing keys:
 //
-//   - A key of the file is published, from when it was made until it is dropped.
-//   - A key signs from its time on, and until a day after the next one began to: both sign
-//     that day. A key that follows another begins at least two hours after it was made, so that
-//     every process and every receiver's copy of the published keys has it before.
-//   - The webhooks of an endpoint are signed with its own keys, which are derived from those of the
-//     file: no two endpoints have the same key. The keys of the file themselves sign receipts.
-//   - A key is dropped at the earliest 30 days after it signed last, unless all are replaced, as
-//     after a theft.
-//   - Running processes follow the file within a second. When it cannot be read, they keep the keys
-//     that they know, and say so once. The private keys in the file are sealed with the master key.
+//   - A key in the file is published from its creation until it is dropped.
+//   - A key signs from its start time until one day after the next key's start time, so both sign
+//     on that day. Except for the first key, the start time is at least two hours after the
+//     creation. By then, all processes and all receivers that cache the published keys have the new
+//     key.
+//   - Webhooks are signed with keys that are derived from those in the file and are different for
+//     each endpoint. The keys in the file themselves sign receipts.
+//   - A key is not dropped until 30 days after it last signed, unless all keys are replaced, for
+//     example after a theft.
+//   - Running processes pick up changes of the file within a second. If they can't read it, they
+//     continue to use the known keys and log this once. The private keys in the file are encrypted
+//     with the master key.
 //
-// Invariants of the certificate authority, whose certificate is constrained to loopback names and
-// addresses, so that trusting it trusts nothing else:
+// Invariants of the certificate authority, whose certificate is limited to loopback names and
+// addresses, so that trusting it is safe:
 //
-//   - P1 The key and its certificate are one file, written by rename: a kill at any moment leaves
-//     the old authority or the new one, never half of each.
-//   - P2 Private keys are readable by their owner alone (0600, folder 0700).
-//   - P3 A certificate near its end is renewed with the same key and name, so what the authority
-//     issued before stays valid under the new certificate.
+//   - P1: The key and its certificate are in one file, which is replaced by rename. If the process
+//     is killed, either the old or the new authority remains.
+//   - P2: Private keys are only readable by their owner (0600, in a folder with 0700).
+//   - P3: A certificate that is about to expire is renewed with the same key and name, so that
+//     certificates issued earlier stay valid.
 //
 // File map:
 //
-//	sealing.go    sealing and opening
-//	masterkey.go  the master key: where it is, its file, and changes of it
-//	signing.go    signing keys: their file, when each signs, and the keys of a running process
-//	ca.go         the certificate authority, and the certificates that it issues
+//	sealing.go    encrypting and decrypting values
+//	masterkey.go  the master key: where it is, its file, and its rotation
+//	signing.go    signing keys: their file, when each one signs, and those of a running process
+//	ca.go         the certificate authority and its certificates
 package keys

@@ -16,10 +16,9 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// maxKeyFileBytes bounds the size of a master key file.
 const maxKeyFileBytes = 1 << 20
 
-// LoadSealer reads a master key file: a Tink keyset in JSON.
+// LoadSealer reads a master key file, which contains a Tink keyset in JSON.
 func LoadSealer(path string) (*Sealer, error) {
 	r, err := readRing(path)
 	if err != nil {
@@ -30,7 +29,7 @@ func LoadSealer(path string) (*Sealer, error) {
 	return s, nil
 }
 
-// ParseSealer makes a sealer from the text of a master key file, for keys that come from a
+// ParseSealer returns a sealer for the text of a master key file, for keys that are passed in a
 // variable.
 func ParseSealer(text []byte) (*Sealer, error) {
 	r, err := parseRing(text)
@@ -42,9 +41,9 @@ func ParseSealer(text []byte) (*Sealer, error) {
 	return s, nil
 }
 
-// errNoKeyset replaces Tink's own error, which may quote the text, which is the key.
+// errNoKeyset replaces Tink's own error, which may contain the key.
 var errNoKeyset = errors.New("sealing: the master key is not a Tink keyset in JSON: restore it " +
-	"from a copy; what was sealed with it opens with no other")
+	"from a backup; no other key can decrypt what it encrypted")
 
 func parseKeyset(text []byte) (*keyset.Handle, error) {
 	h, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
@@ -62,7 +61,7 @@ func parseRing(text []byte) (*ring, error) {
 	return newRing(h)
 }
 
-// fileStamp identifies the state of a file without reading it.
+// fileStamp identifies a version of a file without reading it.
 type fileStamp struct {
 	sizeBytes int64
 	modified  time.Time
@@ -118,9 +117,9 @@ func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, nil
 }
 
-// tooOpen reports whether more users than necessary may read or change a file. A file that
-// root provides to another user's process is read through its group: Kubernetes mounts
-// secrets this way (fsGroup), and systemd its credentials.
+// tooOpen reports whether more users than necessary can read or change a file. A process of another
+// user may read root's file through its group: Kubernetes mounts secrets this way (fsGroup), and
+// systemd its credentials.
 func tooOpen(mode fs.FileMode, owner, self int) bool {
 	allowed := fs.FileMode(0o700)
 	if owner == 0 && self != 0 {
@@ -129,7 +128,7 @@ func tooOpen(mode fs.FileMode, owner, self int) bool {
 	return mode&^allowed != 0
 }
 
-// ownerOf returns the user that owns a file; -1 if unknown.
+// ownerOf returns the user ID of a file's owner, or -1 if unknown.
 func ownerOf(info fs.FileInfo) int {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)
@@ -137,27 +136,27 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// LoadOrCreateSealer reads a master key file, and creates one with a new key if it does not exist.
-// The folder must exist.
+// LoadOrCreateSealer reads a master key file, or creates it with a new key if it doesn't exist. The
+// folder must exist.
 func LoadOrCreateSealer(path string) (*Sealer, error) {
 	s, err := LoadSealer(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
 	if err := createMasterKey(path); err != nil {
-		return nil, fmt.Errorf("sealing: making the master key file %s: %w", path, err)
+		return nil, fmt.Errorf("sealing: creating the master key file %s: %w", path, err)
 	}
 	return LoadSealer(path)
 }
 
-// createMasterKey writes a new keyset to the disk and then links it to its name, unless another
-// process was faster: then its key is used.
+// createMasterKey creates a file with a new keyset. If another process was faster, its file is
+// kept.
 func createMasterKey(path string) (err error) {
 	text, err := newKeyset()
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".master-key-*") // mode 0600
+	temp, err := os.CreateTemp(filepath.Dir(path), ".master-key-*") // with mode 0600
 	if err != nil {
 		return err
 	}
@@ -173,9 +172,9 @@ func createMasterKey(path string) (err error) {
 	if err := errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	// A rename would replace the key of a faster process, a link does not.
+	// Unlike a rename, a link doesn't replace the file of a faster process.
 	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		if err := os.Rename(temp.Name(), path); err != nil { // a file system without links
+		if err := os.Rename(temp.Name(), path); err != nil { // for file systems without links
 			return err
 		}
 	}
@@ -198,22 +197,21 @@ func writeKeyset(h *keyset.Handle) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// MasterKeyVariable holds a master key if there is no file for it.
+// MasterKeyVariable is the environment variable for a master key without a file.
 const MasterKeyVariable = "LUMENHOOK_MASTER_KEY"
 
-// MasterKeyPlace is where the processes of a service have their master key: in a file, or in
-// Variable.
+// MasterKeyPlace is where the master key is stored: in a file, or in MasterKeyVariable.
 type MasterKeyPlace struct {
-	File    string // as configured; empty: that of the data folder, unless Variable is set
+	File    string // as configured; empty: in the data folder, unless the variable is set
 	DataDir string
 }
 
-// MasterKeyPath returns the path of the master key's file in a data folder.
+// MasterKeyPath returns the path of the master key file in a data folder.
 func MasterKeyPath(dataDir string) string {
 	return filepath.Join(dataDir, "secrets", "master-key.json")
 }
 
-// Path returns the file of the master key, whether it exists or not.
+// Path returns the path of the master key file, even if it doesn't exist.
 func (p MasterKeyPlace) Path() string {
 	if p.File != "" {
 		return p.File
@@ -221,32 +219,32 @@ func (p MasterKeyPlace) Path() string {
 	return MasterKeyPath(p.DataDir)
 }
 
-// FromVariable returns the text of the master key if it is not in a file.
+// FromVariable returns the text of the master key if it is set in the variable.
 func (p MasterKeyPlace) FromVariable() (text string, set bool) {
 	text, set = os.LookupEnv(MasterKeyVariable)
 	return text, set && p.File == ""
 }
 
-// Text returns the master key's text.
+// Text returns the text of the master key.
 func (p MasterKeyPlace) Text() ([]byte, error) {
 	if text, set := p.FromVariable(); set {
 		if _, err := os.Stat(p.Path()); err == nil {
-			return nil, fmt.Errorf("there are two master keys: %s is set, and %s exists; "+
-				"unset the one, or move the other away", MasterKeyVariable, p.Path())
+			return nil, fmt.Errorf("there are two master keys: %s is set and %s exists; "+
+				"unset the variable, or move the file away", MasterKeyVariable, p.Path())
 		}
 		return []byte(text), nil
 	}
-	switch _, err := LoadSealer(p.Path()); { // checks the mode too
+	switch _, err := LoadSealer(p.Path()); { // also checks the mode
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no master key at %s: name its file with --master-key-file, "+
-			"or with --data-dir the folder of a run", p.Path())
+		return nil, fmt.Errorf("there is no master key at %s: set --master-key-file, or set "+
+			"--data-dir to the data folder of lumenhook run", p.Path())
 	case err != nil:
 		return nil, err
 	}
 	return os.ReadFile(p.Path())
 }
 
-// Keys lists the master key's keys, oldest first.
+// Keys returns the keys of the master key, oldest first.
 func (p MasterKeyPlace) Keys() ([]MasterKey, error) {
 	text, err := p.Text()
 	if err != nil {
@@ -255,8 +253,8 @@ func (p MasterKeyPlace) Keys() ([]MasterKey, error) {
 	return MasterKeys(text)
 }
 
-// Open returns the master key of a service that does not share it, and its text. A missing
-// file is created.
+// Open returns the master key of a deployment with one process, and its text. It creates a missing
+// file.
 func (p MasterKeyPlace) Open() (*Sealer, []byte, error) {
 	if _, set := p.FromVariable(); !set {
 		s, err := LoadOrCreateSealer(p.Path())
@@ -274,13 +272,13 @@ func (p MasterKeyPlace) Open() (*Sealer, []byte, error) {
 	return s, text, err
 }
 
-// OpenExisting returns the master key of a service whose processes share it, and its text:
-// none of them creates one.
+// OpenExisting returns the master key of a deployment with several processes, and its text. It
+// never creates one.
 func (p MasterKeyPlace) OpenExisting() (*Sealer, []byte, error) {
 	text, err := p.Text()
 	if err != nil {
 		return nil, nil, fmt.Errorf("--master-key-file: %w "+
-			"(`lumenhook secrets create` makes one, for all processes)", err)
+			"(`lumenhook secrets create` creates one, for all processes)", err)
 	}
 	if _, set := p.FromVariable(); set {
 		s, err := ParseSealer(text)
@@ -290,21 +288,21 @@ func (p MasterKeyPlace) OpenExisting() (*Sealer, []byte, error) {
 	return s, text, err
 }
 
-// maxKeys bounds the keys in a file; one a month fills it in eight years.
+// maxKeys is the maximum number of keys in a file. Monthly rotation reaches it after eight years.
 const maxKeys = 100
 
-// ErrStaged means that a key is staged already.
+// ErrStaged means that there already is a staged key.
 var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one " +
 	"that seals")
 
-// MasterKey describes one key of a master key file, without the secret.
+// MasterKey describes a key of a master key without its secret.
 type MasterKey struct {
-	ID     uint32 // part of what was sealed with it
-	Seals  bool   // the one that seals
-	Staged bool   // newer than that one
+	ID     uint32 // part of the values that it encrypted
+	Seals  bool   // it encrypts new values
+	Staged bool   // newer than the one that encrypts
 }
 
-// MasterKeys lists the keys of a master key's text, oldest first.
+// MasterKeys returns the keys in a master key's text, oldest first.
 func MasterKeys(text []byte) ([]MasterKey, error) {
 	h, err := parseKeyset(text)
 	if err != nil {
@@ -325,9 +323,9 @@ func keysOf(h *keyset.Handle) []MasterKey {
 	return keys
 }
 
-// RotateMaster returns the text of a master key with a newer key that seals: the staged one, or a
-// new one. With stage it adds a key that does not seal yet, so that every process can get
-// it first.
+// RotateMaster returns the text of a master key that encrypts with a newer key: the staged key, or
+// else a new one. If stage is true, it instead adds a staged key, which doesn't encrypt yet, so
+// that it can be distributed to all processes first.
 func RotateMaster(text []byte, stage bool) (rotated []byte, keys []MasterKey, err error) {
 	h, err := parseKeyset(text)
 	if err != nil {
@@ -339,14 +337,14 @@ func RotateMaster(text []byte, stage bool) (rotated []byte, keys []MasterKey, er
 	case stage && newest.Staged:
 		return nil, nil, ErrStaged
 	case len(before) >= maxKeys && !newest.Staged:
-		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the most: begin a "+
-			"new file", len(before))
+		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the maximum: create "+
+			"a new file", len(before))
 	}
 	m := keyset.NewManagerFromHandle(h)
 	id := newest.ID
 	if !newest.Staged {
 		if id, err = m.Add(aead.AES256GCMKeyTemplate()); err != nil {
-			return nil, nil, fmt.Errorf("sealing: making a key: %w", err)
+			return nil, nil, fmt.Errorf("sealing: creating a key: %w", err)
 		}
 	}
 	if !stage {
@@ -361,8 +359,8 @@ func RotateMaster(text []byte, stage bool) (rotated []byte, keys []MasterKey, er
 	return rotated, keysOf(h), err
 }
 
-// DropMaster returns the text of a master key without one of its keys: what that key sealed can
-// no longer be opened. The key that seals cannot be dropped.
+// DropMaster returns the text of a master key without one of its keys. Values that this key
+// encrypted can't be decrypted any more. The key that encrypts can't be dropped.
 func DropMaster(text []byte, id uint32) (left []byte, keys []MasterKey, err error) {
 	h, err := parseKeyset(text)
 	if err != nil {
@@ -380,20 +378,20 @@ func DropMaster(text []byte, id uint32) (left []byte, keys []MasterKey, err erro
 		return nil, nil, fmt.Errorf("sealing: dropping a key: %w", err)
 	}
 	if h, err = m.Handle(); err != nil {
-		return nil, nil, fmt.Errorf("sealing: the keyset that is left: %w", err)
+		return nil, nil, fmt.Errorf("sealing: the remaining keyset: %w", err)
 	}
 	left, err = writeKeyset(h)
 	return left, keysOf(h), err
 }
 
-// RotateMasterFile applies Rotate to a master key file, atomically.
+// RotateMasterFile atomically applies RotateMaster to a master key file.
 func RotateMasterFile(path string, stage bool) ([]MasterKey, error) {
 	return rewriteFile(path, func(text []byte) ([]byte, []MasterKey, error) {
 		return RotateMaster(text, stage)
 	})
 }
 
-// DropMasterFile applies Drop to a master key file, atomically.
+// DropMasterFile atomically applies DropMaster to a master key file.
 func DropMasterFile(path string, id uint32) ([]MasterKey, error) {
 	return rewriteFile(path, func(text []byte) ([]byte, []MasterKey, error) {
 		return DropMaster(text, id)
@@ -414,12 +412,12 @@ func rewriteFile(
 	return keys, err
 }
 
-// changeFile replaces the text of the file at path. next reads the present text and returns the
-// new one. Readers see either of them, and the new one is on disk when changeFile returns. A
-// second change at the same time is refused, and leaves the file as it is. An error of next is
-// returned as it is. The file keeps its owner and mode.
+// changeFile atomically replaces the content of a file with the result of next, which reads the
+// current content. The new content is on disk when changeFile returns. Concurrent changes are
+// refused. If next fails, the file stays the same and changeFile returns the error. The file keeps
+// its owner and mode.
 func changeFile(path string, next func() (text []byte, err error)) error {
-	// The new file's name excludes a second process that changes it at once.
+	// The name of the new file serves as a lock.
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -454,7 +452,7 @@ func writeNext(f *os.File, next func() ([]byte, error)) error {
 	return f.Sync()
 }
 
-// WriteFile atomically replaces a file. It keeps the file's owner.
+// WriteFile atomically replaces a file and keeps its owner.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -468,13 +466,13 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	return os.Rename(f.Name(), path)
 }
 
-// keepOwner gives a new file the owner of the file at path, which it will replace. If root creates
-// the file, it gets the owner of the folder. A file that root writes for a service that runs as
-// another user stays readable for that service.
+// keepOwner gives a new file the owner of the file at path, which it is going to replace, or, if
+// root creates the file, the owner of the folder. A file that root writes therefore stays readable
+// for a service that runs as another user.
 func keepOwner(file *os.File, path string) error {
 	old, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if os.Geteuid() != 0 { // a folder of several users, such as a shared volume
+		if os.Geteuid() != 0 { // the folder may belong to another user, such as a shared volume
 			return nil
 		}
 		old, err = os.Stat(filepath.Dir(path))
@@ -498,7 +496,7 @@ func keepOwner(file *os.File, path string) error {
 	return nil
 }
 
-// syncFolder makes the names in a folder durable.
+// syncFolder makes changes of file names in a folder durable.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

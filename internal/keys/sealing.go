@@ -12,30 +12,26 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// ErrUnknownKey means that a value was sealed with a key that the master key
-// file does not hold.
-var ErrUnknownKey = errors.New("it was sealed with a key that the master key file does not hold: " +
-	"use the file it was sealed with")
+// ErrUnknownKey means that a value was encrypted with a key that is not in the master key file.
+var ErrUnknownKey = errors.New("it was encrypted with a key that is not in the master key file: " +
+	"use the file with which it was encrypted")
 
-// ErrAltered means that a value is not what was sealed, or was sealed for
-// something else.
-var ErrAltered = errors.New("it was altered, or was sealed for something else")
+// ErrAltered means that a value was modified, or was encrypted for another purpose.
+var ErrAltered = errors.New("it was modified, or was encrypted for another purpose")
 
-// lookEvery is how often a file of keys is checked for changes.
+// lookEvery is how often key files are checked for changes.
 const lookEvery = time.Second
 
-// Sealer seals and opens. It may be used by many goroutines. One that was made from a file
-// follows the file: keys that are added to it are used within a second, so that the master
-// key is rotated without a restart.
+// Sealer encrypts and decrypts values. It is safe for concurrent use. If it was loaded from a file,
+// it picks up new keys within a second, so that the master key can be rotated without a restart.
 type Sealer struct {
-	path   string // empty: the keys came from elsewhere and do not change
+	path   string // empty if the keys didn't come from a file
 	ring   atomic.Pointer[ring]
-	looked atomic.Int64 // when the file was last checked, Unix nanoseconds
-	// unread is why the changed file could not be read; nil if the ring is the file's.
+	looked atomic.Int64 // last check of the file, in Unix nanoseconds
+	// unread is the error of reading the changed file, or nil if ring is up to date.
 	unread atomic.Pointer[error]
 }
 
-// ring is the keyset of one state of the file.
 type ring struct {
 	aead    tink.AEAD
 	keys    map[uint32]bool
@@ -43,7 +39,7 @@ type ring struct {
 	stamp   fileStamp
 }
 
-// tinkPrefix begins every sealed value, before the key's id in 4 bytes.
+// tinkPrefix is the first byte of an encrypted value. It is followed by the key's ID in 4 bytes.
 const (
 	tinkPrefix       = 0x01
 	prefixSizeBytes  = 5
@@ -53,7 +49,7 @@ const (
 func newRing(h *keyset.Handle) (*ring, error) {
 	a, err := aead.New(h)
 	if err != nil {
-		return nil, fmt.Errorf("sealing: the master key holds no AES-GCM keys: %w", err)
+		return nil, fmt.Errorf("sealing: the master key contains no AES-GCM keys: %w", err)
 	}
 	r := &ring{aead: a, keys: make(map[uint32]bool), primary: h.KeysetInfo().GetPrimaryKeyId()}
 	for _, k := range h.KeysetInfo().GetKeyInfo() {
@@ -62,8 +58,8 @@ func newRing(h *keyset.Handle) (*ring, error) {
 	return r, nil
 }
 
-// Seal encrypts plaintext and binds it to associatedData, which is not secret and
-// must be given again to open it.
+// Seal encrypts plaintext and binds it to associatedData, which is not secret and is needed to
+// decrypt it.
 func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 	sealed, err := s.current().aead.Encrypt(plaintext, []byte(associatedData))
 	if err != nil {
@@ -72,19 +68,19 @@ func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 	return sealed, nil
 }
 
-// Open decrypts what Seal made with the same associatedData. Its errors are
-// ErrUnknownKey and ErrAltered, or say why the master key file cannot be read.
+// Open decrypts a value that was encrypted by Seal with the same associatedData. It returns
+// ErrUnknownKey, ErrAltered, or an error about reading the master key file.
 func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	id, ok := SealedBy(sealed)
 	if !ok {
-		return nil, fmt.Errorf("sealing: opening a secret: it is no sealed value: %w", ErrAltered)
+		return nil, fmt.Errorf("sealing: opening a secret: it is not an encrypted value: %w", ErrAltered)
 	}
 	r := s.current()
 	if !r.keys[id] {
-		r = s.look() // another process may have sealed it with a new key
+		r = s.look() // another process may have used a new key
 	}
 	if !r.keys[id] {
-		if err := s.unread.Load(); err != nil { // the file may hold it
+		if err := s.unread.Load(); err != nil { // the changed file may contain it
 			return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, *err)
 		}
 		return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, ErrUnknownKey)
@@ -96,8 +92,8 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	return plaintext, nil
 }
 
-// Reseal returns a sealed value under the newest key; changed is false when it is
-// under that key already. Its errors are those of Open.
+// Reseal encrypts a value with the newest key. If it already is, Reseal returns it unchanged. Its
+// errors are those of Open.
 func (s *Sealer) Reseal(
 	sealed []byte, associatedData string,
 ) (resealed []byte, changed bool, err error) {
@@ -112,10 +108,10 @@ func (s *Sealer) Reseal(
 	return resealed, err == nil, err
 }
 
-// Newest returns the id of the key that seals.
+// Newest returns the ID of the key that Seal uses.
 func (s *Sealer) Newest() uint32 { return s.current().primary }
 
-// SealedBy returns which key sealed a value, without opening it.
+// SealedBy returns the ID of the key that encrypted a value.
 func SealedBy(sealed []byte) (id uint32, ok bool) {
 	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
 		return 0, false
@@ -123,7 +119,7 @@ func SealedBy(sealed []byte) (id uint32, ok bool) {
 	return binary.BigEndian.Uint32(sealed[1:prefixSizeBytes]), true
 }
 
-// current returns the ring in use, after checking the file now and then.
+// current returns the current ring. It checks the file at most once per lookEvery.
 func (s *Sealer) current() *ring {
 	now, last := time.Now().UnixNano(), s.looked.Load()
 	if now-last > int64(lookEvery) && s.looked.CompareAndSwap(last, now) {
@@ -132,7 +128,7 @@ func (s *Sealer) current() *ring {
 	return s.ring.Load()
 }
 
-// Check returns why the master key file cannot be read, if it changed and cannot be.
+// Check returns an error if the master key file has changed and can't be read.
 func (s *Sealer) Check() error {
 	s.current()
 	if err := s.unread.Load(); err != nil {
@@ -141,7 +137,7 @@ func (s *Sealer) Check() error {
 	return nil
 }
 
-// look reads the file if it changed. If it cannot be read, the known keys stay in use.
+// look reads the file if it has changed. If it can't be read, the known keys stay in use.
 func (s *Sealer) look() *ring {
 	now := s.ring.Load()
 	if s.path == "" {

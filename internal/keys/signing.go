@@ -24,40 +24,39 @@ import (
 )
 
 const (
-	// Overlap is how long a key keeps signing next to its successor, as for secrets.
+	// Overlap is how long a key continues to sign after its successor starts, as for secrets.
 	Overlap = domain.SecretOverlapMillis * time.Millisecond
-	// LeastLead is how long a key that follows another is published before it signs, at least.
+	// LeastLead is the minimum time between publishing a new key and its first signature.
 	LeastLead = 2 * time.Hour
-	// KeptPublished is how long a key stays published after it signed last, at least.
+	// KeptPublished is the minimum time for which a key stays published after its last signature.
 	KeptPublished = 30 * 24 * time.Hour
 
-	// maxFileBytes is more than maxKeys need.
+	// maxFileBytes is more than maxKeys keys need.
 	maxFileBytes = 1 << 20
 )
 
-// SigningKey is one key of the file.
+// SigningKey is a key in the file.
 type SigningKey struct {
-	ID        string    `json:"kid"` // the JWK thumbprint (RFC 7638)
+	ID        string    `json:"kid"` // JWK thumbprint (RFC 7638)
 	Public    []byte    `json:"publicKey"`
-	Sealed    []byte    `json:"sealedPrivateKey"` // the seed, under the master key
+	Sealed    []byte    `json:"sealedPrivateKey"` // seed, encrypted with the master key
 	MadeAt    time.Time `json:"madeAt"`
 	SignsFrom time.Time `json:"signsFrom"`
 }
 
-// signingFile is the file: oldest first.
+// signingFile is the content of the file, with the oldest key first.
 type signingFile struct {
 	Keys []SigningKey `json:"keys"`
 }
 
-// sealedFor returns the binding of a private key.
 func sealedFor(id string) string { return "signing key " + id }
 
-// newSigningKey draws a key and seals it. It draws again if the id begins with a hyphen, which a
-// command line takes for a flag.
+// newSigningKey creates and encrypts a key. It avoids IDs that start with a hyphen, because they
+// would be parsed as flags on the command line.
 func newSigningKey(s *Sealer, now, signsFrom time.Time) (SigningKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return SigningKey{}, fmt.Errorf("signing: drawing a key: %w", err)
+		return SigningKey{}, fmt.Errorf("signing: creating a key: %w", err)
 	}
 	id := domain.SigningKeyID(public)
 	if strings.HasPrefix(id, "-") {
@@ -73,7 +72,6 @@ func newSigningKey(s *Sealer, now, signsFrom time.Time) (SigningKey, error) {
 	return k, err
 }
 
-// open returns the private key.
 func (k SigningKey) open(s *Sealer) (ed25519.PrivateKey, error) {
 	seed, err := s.Open(k.Sealed, sealedFor(k.ID))
 	if err != nil {
@@ -81,17 +79,17 @@ func (k SigningKey) open(s *Sealer) (ed25519.PrivateKey, error) {
 			k.ID, err)
 	}
 	if len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("signing: key %s: what was sealed is no Ed25519 key", k.ID)
+		return nil, fmt.Errorf("signing: key %s: the encrypted value is not an Ed25519 key", k.ID)
 	}
 	private := ed25519.NewKeyFromSeed(seed)
 	if !bytes.Equal(private.Public().(ed25519.PublicKey), k.Public) {
-		return nil, fmt.Errorf("signing: key %s: its public key is another's: restore the file from "+
-			"a copy", k.ID)
+		return nil, fmt.Errorf("signing: key %s: its public key does not match: restore the file from "+
+			"a backup", k.ID)
 	}
 	return private, nil
 }
 
-// SignsUntil returns when the i-th key signs last; the zero time while no other follows it.
+// SignsUntil returns when the i-th key stops signing, or the zero time if it is the last one.
 func SignsUntil(keys []SigningKey, i int) time.Time {
 	if i == len(keys)-1 {
 		return time.Time{}
@@ -99,7 +97,7 @@ func SignsUntil(keys []SigningKey, i int) time.Time {
 	return keys[i+1].SignsFrom.Add(Overlap)
 }
 
-// signersAt returns the keys that sign at a time, newest first.
+// signersAt returns the keys that sign at the given time, newest first.
 func signersAt(keys []SigningKey, now time.Time) (signers []SigningKey) {
 	for i := len(keys) - 1; i >= 0; i-- {
 		until := SignsUntil(keys, i)
@@ -110,9 +108,9 @@ func signersAt(keys []SigningKey, now time.Time) (signers []SigningKey) {
 	return signers
 }
 
-// errNotKeys replaces the decoder's own error.
-var errNotKeys = errors.New("it does not hold signing keys as `lumenhook secrets signing create` " +
-	"makes them: restore it from a copy")
+// errNotKeys replaces the decoder's own errors.
+var errNotKeys = errors.New("it is not a signing key file of `lumenhook secrets signing create`: " +
+	"restore it from a backup")
 
 func parseSigning(text []byte) ([]SigningKey, error) {
 	var set signingFile
@@ -138,15 +136,16 @@ func encodeSigning(keys []SigningKey) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// SigningFileName is the name of the keys' file, in the folder of the master key's.
+// SigningFileName is the name of the signing key file, which is in the same folder as the master
+// key file.
 const SigningFileName = "signing-keys"
 
-// SigningBeside returns the path of the keys' file in the folder of a master key's file.
+// SigningBeside returns the path of the signing key file in the folder of a master key file.
 func SigningBeside(masterKeyFile string) string {
 	return filepath.Join(filepath.Dir(masterKeyFile), SigningFileName)
 }
 
-// CreateSigning makes the file with a first key, which signs from then on or later.
+// CreateSigning creates the file with a first key, which starts to sign at signsFrom.
 func CreateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
 	return replace(path, func(text []byte) ([]SigningKey, error) {
 		if text != nil {
@@ -158,7 +157,8 @@ func CreateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningK
 	})
 }
 
-// RotateSigning adds a key that signs from a time on, which is LeastLead away or more.
+// RotateSigning adds a key that starts to sign at signsFrom, which must be at least LeastLead from
+// now.
 func RotateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
 	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
 		newest := keys[len(keys)-1]
@@ -171,16 +171,16 @@ func RotateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningK
 			return nil, fmt.Errorf("signing: key %s was made already and signs from %s: rotate after that",
 				newest.ID, newest.SignsFrom.Format(time.RFC3339))
 		case len(keys) >= maxKeys:
-			return nil, fmt.Errorf("signing: there are %d keys, which is the most: drop those that nothing "+
-				"is verified by any more", maxKeys)
+			return nil, fmt.Errorf("signing: there are %d keys, which is the maximum: drop keys that are "+
+				"no longer needed for verification", maxKeys)
 		}
 		k, err := newSigningKey(s, now, signsFrom)
 		return append(keys, k), err
 	})
 }
 
-// ReplaceSigning makes a new key in place of all, which signs at once: nothing that an earlier one
-// signed is verified any more.
+// ReplaceSigning replaces all keys with a new one that signs immediately. Earlier signatures can't
+// be verified any more.
 func ReplaceSigning(path string, s *Sealer, now time.Time) ([]SigningKey, error) {
 	return change(path, func([]SigningKey) ([]SigningKey, error) {
 		k, err := newSigningKey(s, now, now)
@@ -188,7 +188,7 @@ func ReplaceSigning(path string, s *Sealer, now time.Time) ([]SigningKey, error)
 	})
 }
 
-// DropSigning takes a key out of the file that signed last KeptPublished ago.
+// DropSigning removes a key that last signed at least KeptPublished ago.
 func DropSigning(path, id string, now time.Time) ([]SigningKey, error) {
 	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
 		i := slices.IndexFunc(keys, func(k SigningKey) bool { return k.ID == id })
@@ -207,8 +207,8 @@ func DropSigning(path, id string, now time.Time) ([]SigningKey, error) {
 	})
 }
 
-// ResealSigning re-encrypts the private keys with the newest master key, and returns the number of
-// re-encrypted keys, 0 if there is no file.
+// ResealSigning re-encrypts the private keys with the newest master key. It returns the number of
+// re-encrypted keys, which is 0 if there is no file.
 func ResealSigning(path string, s *Sealer) (resealed int, err error) {
 	keys, err := ReadSigning(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -239,7 +239,7 @@ func ResealSigning(path string, s *Sealer) (resealed int, err error) {
 	return resealed, err
 }
 
-// missingError is of a file of keys that is not there. It is [fs.ErrNotExist].
+// missingError means that there is no signing key file. It matches [fs.ErrNotExist].
 type missingError string
 
 func (e missingError) Error() string {
@@ -249,7 +249,7 @@ func (e missingError) Error() string {
 
 func (missingError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// ReadSigning returns the keys of a file, oldest first.
+// ReadSigning returns the keys in a file, oldest first.
 func ReadSigning(path string) ([]SigningKey, error) {
 	text, err := readFile(path)
 	switch {
@@ -276,7 +276,6 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// change replaces the keys of a file that exists.
 func change(path string, by func([]SigningKey) ([]SigningKey, error)) ([]SigningKey, error) {
 	return replace(path, func(text []byte) ([]SigningKey, error) {
 		if text == nil {
@@ -290,7 +289,7 @@ func change(path string, by func([]SigningKey) ([]SigningKey, error)) ([]Signing
 	})
 }
 
-// replace rewrites a file. It passes the current content to by, or nil if the file does not exist.
+// replace rewrites a file. by gets the current content, or nil if the file doesn't exist.
 func replace(
 	path string, by func(text []byte) ([]SigningKey, error),
 ) (keys []SigningKey, err error) {
@@ -308,32 +307,32 @@ func replace(
 }
 
 const (
-	// endpointKeyLabel separates the keys of endpoints from any other use of a deployment's key. It
-	// never changes: receivers know the keys that it leads to.
+	// endpointKeyLabel distinguishes endpoint keys from other uses of a deployment's key. It must
+	// never change, because receivers know the derived keys.
 	endpointKeyLabel = "lumenhook/ed25519/"
-	// cachedEndpointKeys bounds the derived keys that a process remembers.
+	// cachedEndpointKeys is the maximum number of derived keys that a process caches.
 	cachedEndpointKeys = 4096
 )
 
-// SigningRing is the keys of a running process. It may be used by many goroutines. One that is nil
-// has no keys.
+// SigningRing provides the signing keys of a running process. It is safe for concurrent use. A nil
+// SigningRing has no keys.
 type SigningRing struct {
 	path   string
 	sealer *Sealer
 	now    func() time.Time
 	logger *slog.Logger
 
-	mu     sync.Mutex // holds those below
+	mu     sync.Mutex // protects the fields below
 	looked time.Time
-	said   bool        // that the file could not be followed
-	info   fs.FileInfo // of the file that was read; nil: no file
+	said   bool        // the read error was logged
+	info   fs.FileInfo // of the file that was read; nil if there is none
 	keys   []SigningKey
-	opened map[string]domain.Secret // private keys by id
+	opened map[string]domain.Secret // decrypted private keys by ID
 
-	derived *lru.Cache[string, domain.Secret] // of endpoints that were sent to
+	derived *lru.Cache[string, domain.Secret] // keys of endpoints that had deliveries
 }
 
-// OpenSigning returns the keys of a file, which need not exist yet.
+// OpenSigning returns the keys in a file, which may not exist yet.
 func OpenSigning(
 	path string, s *Sealer, now func() time.Time, logger *slog.Logger,
 ) (*SigningRing, error) {
@@ -356,7 +355,7 @@ func OpenSigning(
 	return r, err
 }
 
-// read reads the file. The caller holds the lock, or is the only one.
+// read reads the file if it has changed. The caller must hold mu, unless nobody else uses r yet.
 func (r *SigningRing) read() error {
 	r.looked = time.Now()
 	info, err := os.Stat(r.path)
@@ -376,7 +375,8 @@ func (r *SigningRing) read() error {
 	return err
 }
 
-// current returns the keys, after a look at the file now and then. The caller holds the lock.
+// current returns the keys, and checks the file at most once per lookEvery. The caller must hold
+// mu.
 func (r *SigningRing) current() []SigningKey {
 	if time.Since(r.looked) >= lookEvery {
 		r.follow()
@@ -384,17 +384,17 @@ func (r *SigningRing) current() []SigningKey {
 	return r.keys
 }
 
-// follow reads the file. If that fails, the known keys stay in use, which is said once: a key
-// that was made since would not sign here, and the process would not start again. The caller
-// holds the lock.
+// follow reads the file. If that fails, the known keys stay in use and the error is logged once,
+// because this process doesn't sign with newer keys and couldn't be restarted. The caller must hold
+// mu.
 func (r *SigningRing) follow() {
 	err := r.read()
 	if errors.Is(err, fs.ErrNotExist) && r.info == nil {
-		err = nil // no file in either case
+		err = nil // there was none before
 	}
 	if err != nil && !r.said {
-		r.logger.Error("the file of signing keys cannot be read; the keys that it had stay in use, and "+
-			"a start without it would have none: make it readable for this process, or restore it",
+		r.logger.Error("cannot read the signing key file; the known keys stay in use until a restart: "+
+			"make the file readable for this process, or restore it",
 			"file", r.path, "error", err)
 	}
 	r.said = err != nil
@@ -410,7 +410,7 @@ func (r *SigningRing) Published() []SigningKey {
 	return r.current()
 }
 
-// Signs reports whether a key signs now.
+// Signs reports whether any key signs now.
 func (r *SigningRing) Signs() bool {
 	if r == nil {
 		return false
@@ -420,22 +420,22 @@ func (r *SigningRing) Signs() bool {
 	return len(signersAt(r.current(), r.now())) > 0
 }
 
-// Signers returns the deployment's own private keys that sign at a time, newest first. They sign
-// receipts.
+// Signers returns the deployment's own private keys that sign receipts at the given time, newest
+// first.
 func (r *SigningRing) Signers(nowMillis int64) ([]domain.Secret, error) {
 	return r.private(func(keys []SigningKey) []SigningKey {
 		return signersAt(keys, time.UnixMilli(nowMillis))
 	})
 }
 
-// EndpointSigners returns an endpoint's private keys that sign at a time, newest first: one for
-// each of the deployment's own that signs then.
+// EndpointSigners returns an endpoint's private keys that sign at the given time, newest first.
+// Each is derived from one of the deployment's keys.
 func (r *SigningRing) EndpointSigners(
 	endpointID string, nowMillis int64,
 ) (private []domain.Secret, err error) {
 	own, err := r.Signers(nowMillis)
 	for _, key := range own {
-		// The second half of a private key is the public one.
+		// The second half of a private key is the public key.
 		name := endpointID + string(key[ed25519.SeedSize:])
 		derived, known := r.derived.Get(name)
 		if !known {
@@ -449,8 +449,8 @@ func (r *SigningRing) EndpointSigners(
 	return private, err
 }
 
-// EndpointPublished returns an endpoint's public keys, oldest first: one for each of the
-// deployment's own that is published. Anyone may ask for them, so they are not remembered.
+// EndpointPublished returns an endpoint's public keys, oldest first. Each is derived from one of
+// the deployment's published keys. They are not cached because anyone can request them.
 func (r *SigningRing) EndpointPublished(endpointID string) (public []ed25519.PublicKey, err error) {
 	own, err := r.private(func(keys []SigningKey) []SigningKey { return keys })
 	for _, key := range own {
@@ -463,7 +463,6 @@ func (r *SigningRing) EndpointPublished(endpointID string) (public []ed25519.Pub
 	return public, err
 }
 
-// private opens keys of the file.
 func (r *SigningRing) private(
 	which func([]SigningKey) []SigningKey,
 ) (private []domain.Secret, err error) {
@@ -487,9 +486,9 @@ func (r *SigningRing) private(
 	return private, nil
 }
 
-// endpointKey derives an endpoint's private key from one of the deployment's own: HKDF-SHA256 of
-// its seed, with the endpoint's id in the info (RFC 5869). The key of one endpoint says nothing
-// about the key of another, nor about the deployment's.
+// endpointKey derives an endpoint's private key from a deployment's key: HKDF-SHA256 of its seed,
+// with the endpoint's ID in the info (RFC 5869). An endpoint's key reveals nothing about other
+// endpoints' keys or the deployment's key.
 func endpointKey(own domain.Secret, endpointID string) (domain.Secret, error) {
 	seed, err := hkdf.Key(sha256.New, []byte(own[:ed25519.SeedSize]), nil,
 		endpointKeyLabel+endpointID, ed25519.SeedSize)

@@ -188,7 +188,7 @@ func TestARunningProcessFollows(t *testing.T) {
 			}
 		}
 		p.wantSigners(r, begin.Add(2*time.Hour), second, first)
-		if said := strings.Count(p.logged.String(), "cannot be read"); said != n+1 {
+		if said := strings.Count(p.logged.String(), "cannot read the signing key file"); said != n+1 {
 			t.Errorf("it was said %d times, of %d: %s", said, n+1, p.logged.String())
 		}
 		if err := os.WriteFile(p.path, good, 0o600); err != nil {
@@ -303,7 +303,7 @@ func TestWhatAFileMayHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := keys.OpenSigning(p.path, p.sealer, time.Now, slog.Default()); err == nil ||
-			!strings.Contains(err.Error(), "restore it from a copy") {
+			!strings.Contains(err.Error(), "restore it from a backup") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
