@@ -24,8 +24,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Checkup are the flags of `lumenhook doctor`: those of a process of `lumenhook serve`, or the
-// data folder of a service of `lumenhook run`.
+// Checkup contains the flags of `lumenhook doctor`: those of a process of `lumenhook serve`, or the
+// data folder of `lumenhook run`.
 type Checkup struct {
 	Flags
 	only    []string
@@ -34,7 +34,7 @@ type Checkup struct {
 	flags   *pflag.FlagSet
 }
 
-// Register adds the flags.
+// Register adds the flags to a flag set.
 func (c *Checkup) Register(f *pflag.FlagSet) {
 	c.Flags.Register(f)
 	f.Lookup("data-dir").Usage = "folder for a process's state, or data folder of lumenhook run; " +
@@ -47,8 +47,8 @@ func (c *Checkup) Register(f *pflag.FlagSet) {
 	c.flags = f
 }
 
-// Config returns what is to be checked. An error is of the flags of the command itself, or says
-// that there is nothing to check.
+// Config returns what to check. It returns an error for invalid flags of the command, or if there
+// is nothing to check.
 func (c *Checkup) Config() (doctor.Config, error) {
 	var faults []error
 	if err := doctor.CheckNames(c.only); err != nil {
@@ -72,7 +72,6 @@ func (c *Checkup) Config() (doctor.Config, error) {
 	return cfg, err
 }
 
-// fill takes the service from the flags, or from a data folder.
 func (c *Checkup) fill(cfg *doctor.Config) error {
 	if len(c.kafka.Brokers) > 0 {
 		c.ofServe(cfg)
@@ -84,12 +83,11 @@ func (c *Checkup) fill(cfg *doctor.Config) error {
 	cfg.MailServer = c.node.Mail.Addr
 	var err error
 	if cfg.Mail, err = c.node.Mail.Sender(); err != nil {
-		cfg.Mail = nil // a fault of the configuration
+		cfg.Mail = nil // reported as a configuration problem
 	}
 	return nil
 }
 
-// ofServe checks a process of `lumenhook serve`.
 func (c *Checkup) ofServe(cfg *doctor.Config) {
 	cfg.Faults = each(c.Check())
 	names := roleNames(c.roles)
@@ -97,7 +95,7 @@ func (c *Checkup) ofServe(cfg *doctor.Config) {
 	if len(names) == 0 {
 		cfg.What = "a process of lumenhook serve without roles"
 	}
-	cfg.Cluster, _ = c.cluster(slog.New(slog.DiscardHandler)) // Check has named its faults
+	cfg.Cluster, _ = c.cluster(slog.New(slog.DiscardHandler)) // Check has reported its faults
 	cfg.Cluster.Quiet = true
 	cfg.Topology = topology.CheckOptions{
 		Partitions: c.partitions,
@@ -115,7 +113,7 @@ func (c *Checkup) ofServe(cfg *doctor.Config) {
 	c.askLedgers(cfg)
 }
 
-// each separates faults that were joined.
+// each returns the errors that were joined.
 func each(err error) []error {
 	several, are := err.(interface{ Unwrap() []error })
 	switch {
@@ -135,7 +133,8 @@ func (c *Checkup) askLedgers(cfg *doctor.Config) {
 	cfg.Quorum, cfg.Passphrase = c.source.Quorum, c.source.Passphrase
 }
 
-// secretFiles are the files that the settings name, certificates and authorities aside.
+// secretFiles returns the secret files in the settings, which don't include certificates and
+// authorities.
 func (c *Checkup) secretFiles() (paths []string) {
 	c.flags.VisitAll(func(f *pflag.Flag) {
 		secret := strings.HasSuffix(f.Name, "-password-file") || strings.HasSuffix(f.Name, "-key-file") ||
@@ -156,7 +155,7 @@ func (c *Checkup) secretFiles() (paths []string) {
 	return paths
 }
 
-// ofRun checks a service of `lumenhook run`, by what its data folder says.
+// ofRun checks the service of `lumenhook run` that uses the data folder.
 func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	run, err := runfile.Read(c.dataDir)
 	switch {
@@ -173,7 +172,7 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 		kafka.TLS{}
 	cfg.Cluster.Quiet, cfg.Embedded = true, true
 	cfg.Topology = topology.CheckOptions{
-		Replicas: 1, // as it promises: one copy of each record, on this machine
+		Replicas: 1, // as documented: one copy of each record on this machine
 		Roles:    roleNames(node.Roles()),
 		Accept:   []string{topology.Replication, topology.MinInSync},
 		Now:      time.Now,
@@ -192,27 +191,27 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	return err
 }
 
-// ofStopped checks a data folder and this machine, for a service of `lumenhook run` that does not
-// run: what it was started with is not known.
+// ofStopped checks the data folder and the machine of a `lumenhook run` that isn't running. Its
+// flags are not known.
 func (c *Checkup) ofStopped(cfg *doctor.Config, why error) {
-	cfg.Away = fmt.Errorf("%w; or give the settings of lumenhook serve (--config, --kafka-brokers)",
+	cfg.Away = fmt.Errorf("%w; or set the flags of lumenhook serve (--config, --kafka-brokers)",
 		why)
 	cfg.Embedded = true
 	secrets := filepath.Join(c.dataDir, "secrets")
-	if _, err := os.Stat(secrets); !errors.Is(err, os.ErrNotExist) { // else none has run there
+	if _, err := os.Stat(secrets); !errors.Is(err, os.ErrNotExist) { // else never used
 		cfg.SecretFiles = filesIn(secrets)
 	}
 	cfg.Egress = c.node.Config().Egress
 }
 
-// egressOfRun is the policy of a service of `lumenhook run` on its own network: receivers on this
-// machine may be reached.
+// egressOfRun returns the policy of `lumenhook run`. On the devnet, it allows receivers on this
+// machine.
 func (c *Checkup) egressOfRun(run runfile.File) (egress.Config, error) {
 	cfg := c.node.Config().Egress
 	ports, err := egress.ParsePorts(run.EgressPorts)
 	authorities, readErr := keys.ReadAuthorities(run.CAFile)
 	if err := errors.Join(err, readErr); err != nil {
-		return cfg, fmt.Errorf("reading what the service may reach: %w", err)
+		return cfg, fmt.Errorf("reading the service's egress settings: %w", err)
 	}
 	cfg.Policy.Ports = ports
 	if cfg.RootCAs == nil {
@@ -225,7 +224,6 @@ func (c *Checkup) egressOfRun(run runfile.File) (egress.Config, error) {
 	return cfg, nil
 }
 
-// filesIn are the files of a folder.
 func filesIn(dir string) (paths []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Flags are the flags of `lumenhook serve`, checked.
+// Flags are the flags of `lumenhook serve`.
 type Flags struct {
 	own           config.Flags
 	nodeName      string
@@ -30,7 +30,7 @@ type Flags struct {
 	rack          string
 	dataDir       string
 	masterKeyFile string
-	// signingKeysFile is empty for the file next to the master key
+	// If empty, the file is next to the master key.
 	signingKeysFile string
 	kafka           config.Kafka
 	partitions      int32
@@ -41,7 +41,7 @@ type Flags struct {
 	roles []node.Role
 }
 
-// Register adds the flags.
+// Register adds the flags to a flag set.
 func (s *Flags) Register(f *pflag.FlagSet) {
 	cli.RegisterConfig(f)
 	s.own.Group(f, "", "",
@@ -79,10 +79,10 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		"network", "stellar-rpc-url", "api-listen", "metrics-listen")
 }
 
-// maxReplicas is more copies than any cluster of brokers keeps of the topics.
+// maxReplicas is more than the number of copies that any Kafka cluster keeps of the topics.
 const maxReplicas = 8
 
-// nodeNameForm is the form of a group.instance.id that any broker accepts.
+// nodeNameForm matches the group.instance.ids that all brokers accept.
 var nodeNameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 func checkNodeName(name string) error {
@@ -99,12 +99,12 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// Check parses the values and returns every fault at once.
+// Check parses the values and returns all problems at once.
 func (s *Flags) Check() error {
 	faults := s.own.Faults()
 	if s.supervised && s.nodeName == "" {
 		faults = append(faults, fmt.Errorf(
-			"--%s: needs --node-name, by which a group knows the process that died", supervisedFlag))
+			"--%s: needs --node-name, which identifies a dead process in its groups", supervisedFlag))
 	}
 	if len(s.kafka.Brokers) == 0 {
 		faults = append(faults,
@@ -114,7 +114,7 @@ func (s *Flags) Check() error {
 	return cli.Faults(slices.Concat(append(faults, err), s.node.Check(), s.checkRoles()))
 }
 
-// checkRoles returns what the roles of this process need and do not have.
+// checkRoles returns an error for each missing setting that the roles need.
 func (s *Flags) checkRoles() (faults []error) {
 	does := func(roles ...node.Role) bool {
 		return slices.ContainsFunc(roles, func(r node.Role) bool { return slices.Contains(s.roles, r) })
@@ -124,22 +124,22 @@ func (s *Flags) checkRoles() (faults []error) {
 	}
 	if does(node.RoleAPI, node.RoleProjector) && s.node.ClickHouse.DSN == "" {
 		faults = append(faults,
-			errors.New("--clickhouse-dsn: must be given for the roles api and projector"))
+			errors.New("--clickhouse-dsn: required for the roles api and projector"))
 	}
 	if does(node.RoleMailer) && s.node.Mail.Addr == "" {
-		faults = append(faults, errors.New("--smtp-addr: must be given for the role mailer"))
+		faults = append(faults, errors.New("--smtp-addr: required for the role mailer"))
 	}
 	if does(node.RoleAPI, node.RoleEngine) {
 		_, err := s.masterKey().Text()
 		if err != nil {
-			err = fmt.Errorf("--master-key-file: the roles api and engine need it: %w", err)
+			err = fmt.Errorf("--master-key-file: required for the roles api and engine: %w", err)
 		}
 		faults = append(faults, err)
 	}
 	return faults
 }
 
-// openKeys opens the master key and the signing keys of the roles api and engine.
+// openKeys opens the master key and the signing keys for the roles api and engine.
 func (s *Flags) openKeys(cfg *node.Config, logger *slog.Logger) (err error) {
 	if cfg.Sealer, cfg.MasterKey, err = s.masterKey().OpenExisting(); err != nil {
 		return err
@@ -155,7 +155,6 @@ func (s *Flags) masterKey() keys.MasterKeyPlace {
 	return keys.MasterKeyPlace{File: s.masterKeyFile, DataDir: s.dataDir}
 }
 
-// cluster returns the connection settings of Kafka.
 func (s *Flags) cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.kafka.Cluster(cmp.Or(s.nodeName, "lumenhook"), logger)
 	c.InstanceID = s.nodeName

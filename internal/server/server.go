@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// server is one process: a node with addresses.
 type server struct {
 	*node.Stack
 	flags   *Flags
@@ -25,8 +24,8 @@ type server struct {
 	node    *node.Node
 }
 
-// Run starts the roles, and serves until ctx ends or a part fails. The flags must have
-// been checked.
+// Run starts the roles, and serves until ctx ends or a part fails. The flags must have been
+// checked.
 func Run(ctx context.Context, flags *Flags) error {
 	node.Tune()
 	logger := flags.logger()
@@ -45,7 +44,7 @@ func (s *Flags) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(cli.Plain(os.Stderr), &options))
 }
 
-// assemble makes the node. It does not connect yet.
+// assemble creates the node without connecting it.
 func (v *server) assemble(ctx context.Context) (err error) {
 	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
 		return err
@@ -75,7 +74,6 @@ func (v *server) assemble(ctx context.Context) (err error) {
 	return nil
 }
 
-// equip gives a node what a role needs.
 func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 	switch role {
 	case node.RoleAPI:
@@ -100,13 +98,13 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Standings = both.Standings
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.Mail.Sender()
-	case node.RoleProjector: // needs nothing beyond any node's configuration
+	case node.RoleProjector: // needs nothing else
 	}
 	return err
 }
 
-// start starts the roles once the cluster was checked. The operators' address answers from
-// the beginning.
+// start checks the cluster and then starts the roles. The operators' address is available before
+// that.
 func (v *server) start(ctx context.Context) error {
 	if v.flags.node.MetricsListen != "" {
 		address, err := v.node.ServeOperations(v.flags.node.MetricsListen)
@@ -139,7 +137,6 @@ func (v *server) start(ctx context.Context) error {
 	return nil
 }
 
-// roleNames are the roles' names in the table of rights.
 func roleNames(roles []node.Role) (names []string) {
 	for _, r := range roles {
 		names = append(names, string(r))

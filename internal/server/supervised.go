@@ -18,34 +18,34 @@ import (
 
 const (
 	supervisedFlag = "supervised"
-	// Unsupervised is the last argument of a child: it overrides the flag, its variable and
-	// its setting in a file.
+	// Unsupervised must be the last argument of a child, to override the flag, its variable and its
+	// setting in a file.
 	Unsupervised = "--" + supervisedFlag + "=false"
-	// removalMax bounds the removal of a dead child from its groups. Its session ends soon
-	// after.
+	// removalMax limits the time for removing a dead child from its groups, because its session
+	// expires soon anyway.
 	removalMax = 5 * time.Second
 )
 
-// Supervised reports whether a child of this process is to run the roles.
+// Supervised reports whether the roles should run in a child process.
 func (s *Flags) Supervised() bool { return s.supervised }
 
-// Supervise runs the roles in a child, and ends as it does. A child that died is removed
-// from its groups at once, so that others take over. args are the child's, of which the
-// last is [Unsupervised]. The flags must have been checked.
+// Supervise runs the roles in a child process and exits like it. If the child dies, it is removed
+// from its groups, so that others take over immediately. args are the child's arguments, the last
+// of which is [Unsupervised]. The flags must have been checked.
 func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	logger := flags.logger()
 	end, err := RunChild(ctx, args, func(pid int) {
 		logger.Info("a child process serves, and is supervised", "pid", pid)
-		debug.FreeOSMemory() // used by the settings: nothing more is done here
+		debug.FreeOSMemory() // frees the memory used for the settings; nothing else is done here
 	})
 	if err != nil && ctx.Err() != nil {
-		return nil // it was cancelled before the child started
+		return nil // cancelled before the child started
 	}
 	if err != nil {
 		return err
 	}
 	if !end.Clean() {
-		logger.Error("the process that served died", "ended", end.String())
+		logger.Error("the child process died", "ended", end.String())
 		flags.removeDead(context.WithoutCancel(ctx), logger)
 	}
 	if code := exitCode(end.Code()); code != 0 {
@@ -54,9 +54,9 @@ func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	return nil
 }
 
-// exitCode returns a child's exit code, except that of a panic: Go exits with 2, which in
-// this program means an invalid command line and is not restarted. The child's command line
-// was checked before it started.
+// exitCode returns the child's exit code, except after a panic: Go then exits with 2, which in this
+// program means an invalid command line and prevents a restart. The child's command line has
+// already been checked.
 func exitCode(child int) int {
 	if child == cli.ExitUsage {
 		return cli.ExitFailure
@@ -64,9 +64,9 @@ func exitCode(child int) int {
 	return child
 }
 
-// removeDead removes a dead child from its groups. That is as safe as the end of its session
-// (docs/decisions/fencing.md): the process that takes a partition over fences the dead one's open
-// transactions.
+// removeDead removes a dead child from its groups. This is as safe as waiting until its session
+// expires, because a process that takes over a partition fences the open transactions
+// (docs/decisions/fencing.md).
 func (s *Flags) removeDead(ctx context.Context, logger *slog.Logger) {
 	var roles []string
 	for _, role := range s.roles {
@@ -92,21 +92,21 @@ func (s *Flags) removeDead(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// ChildEnd is how a child ended.
+// ChildEnd describes how a child exited.
 type ChildEnd struct {
 	state   *os.ProcessState
-	ordered bool // it was told to end before it ended
+	ordered bool // it was asked to exit
 }
 
-// RunChild starts this program with some arguments, its environment and its standard streams,
-// and returns when the child has ended. When ctx ends, the child gets a SIGTERM. started is
-// called once it runs.
+// RunChild runs this program in a child process with the given arguments, and with the same
+// environment and standard streams. It returns when the child has exited. When ctx ends, the child
+// gets a SIGTERM. RunChild calls started once the child runs.
 func RunChild(ctx context.Context, args []string, started func(pid int)) (ChildEnd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return ChildEnd{}, fmt.Errorf("finding this program to start it again: %w", err)
 	}
-	// The kernel kills the child when the thread ends that started it.
+	// The kernel kills the child when the thread that started it exits.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	// #nosec G204 -- this very program, with the arguments that it was given itself.
@@ -125,7 +125,7 @@ func RunChild(ctx context.Context, args []string, started func(pid int)) (ChildE
 	return ChildEnd{state: child.ProcessState, ordered: ctx.Err() != nil}, nil
 }
 
-// attributes are those of a process that gets signals from its parent only.
+// attributes returns the attributes of a process that gets signals only from its parent.
 func attributes() *syscall.SysProcAttr {
 	attr := subprocess.Killed()
 	if attr == nil {
@@ -135,13 +135,13 @@ func attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// Clean reports whether the child exited successfully, or by the SIGTERM that told it to
-// end. Otherwise it died.
+// Clean reports whether the child exited successfully, or because of the SIGTERM that was sent to
+// it. Otherwise, it died.
 func (e ChildEnd) Clean() bool {
 	return e.state.Success() || e.ordered && e.signal() == syscall.SIGTERM
 }
 
-// signal returns the signal that killed the child; 0: it ended by itself.
+// signal returns the signal that killed the child, or 0 if it exited.
 func (e ChildEnd) signal() syscall.Signal {
 	status, ok := e.state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
@@ -150,8 +150,8 @@ func (e ChildEnd) signal() syscall.Signal {
 	return status.Signal()
 }
 
-// Code returns the child's exit code, and for one that a signal killed 128 plus the
-// signal's number, as shells do: 137 for SIGKILL.
+// Code returns the child's exit code. If a signal killed the child, it is 128 plus the signal's
+// number, as in shells: 137 for SIGKILL.
 func (e ChildEnd) Code() int {
 	if signal := e.signal(); signal != 0 {
 		return 128 + int(signal)
@@ -159,5 +159,5 @@ func (e ChildEnd) Code() int {
 	return e.state.ExitCode()
 }
 
-// String describes how it ended.
+// String describes how the child exited.
 func (e ChildEnd) String() string { return e.state.String() }
