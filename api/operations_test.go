@@ -827,7 +827,7 @@ func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
 		{"POST", "/v1/api-keys/" + own + "/roll", `{"expiresAt":"2027-11-22T00:00:00Z"}`},
 	} {
 		p := wantProblem(t, w.call(c[0], c[1], limited, c[2]), 403, "KEY_LIMIT_EXCEEDED")
-		if !strings.Contains(p.Detail, "The key") || !strings.Contains(p.Detail, "or ask with a key") {
+		if !strings.Contains(p.Detail, "The key") || !strings.Contains(p.Detail, "or use an API key") {
 			t.Errorf("%s", p.Detail)
 		}
 	}

@@ -343,7 +343,7 @@ func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 			if then.Ledger != first.Ledger || !then.Since.Equal(first.Since) {
 				t.Errorf("it was left: %+v, and then %+v", first, then)
 			}
-			if log := p.log.String(); strings.Contains(log, "counts again") {
+			if log := p.log.String(); strings.Contains(log, "is used again") {
 				t.Errorf("the log: %s", log)
 			}
 
@@ -379,7 +379,7 @@ func TestSilenceClearsNoLiar(t *testing.T) {
 	if then.Reason != first.Reason || then.Ledger != first.Ledger || then.Detail != first.Detail {
 		t.Errorf("it was left for %+v, and by silence for %+v", first, then)
 	}
-	if strings.Contains(p.log.String(), "counts again") {
+	if strings.Contains(p.log.String(), "is used again") {
 		t.Errorf("it returned nothing, and counts again:\n%s", p.log.String())
 	}
 }

@@ -31,7 +31,7 @@ type Core struct {
 	shown      atomic.Pointer[domain.SourceStandings]
 }
 
-// Step is what the owner must do next.
+// Step tells the owner what to do next.
 type Step struct {
 	Page []ledger.Raw  // accepted ledgers from the due one on
 	Err  error         // waiting does not help; see domain.LedgerError
