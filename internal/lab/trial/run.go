@@ -85,7 +85,7 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 	if err := w.calm(ctx); err != nil {
 		return err
 	}
-	if w.network != nil && w.service.output.count(" sources of ledgers are needed") > 0 {
+	if w.network != nil && w.service.output.count(" ledger sources are needed") > 0 {
 		w.violate("QUORUM", "one liar of three sources interrupts following")
 	}
 	if err := w.check(ctx); err != nil || w.brief {
