@@ -95,8 +95,7 @@ func (s *Source) Check(ctx context.Context) error {
 }
 
 // Latest queries all sources for their newest ledger. It returns the newest one that Need of the
-// sources that responded have. With a Need of 1, it returns the response of the first source in the
-// order of preference.
+// sources that responded have. With a Need of 1, it returns that of the preferred one among them.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	latest, err := each(ctx, s, func(ctx context.Context, m *member) (uint32, error) {
 		return m.Source.Latest(ctx)

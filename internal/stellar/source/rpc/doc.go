@@ -13,8 +13,8 @@
 //     too large, half of it is requested. Pages grow again if their ledgers are small enough.
 //   - At most aheadMax pages are prefetched, each of limited size. A page whose prefetch failed is
 //     requested again when it is due.
-//   - If a server requests to wait (Retry-After), it is not queried for that time, but for at most
-//     ten minutes.
+//   - If a server requests to wait (Retry-After), a client doesn't query it for that time, but for
+//     at most ten minutes.
 //   - Only the host of a server's address is logged, because providers put keys into paths.
 //
 // File map:
