@@ -51,8 +51,7 @@ func (a Account) Key(id string) (Key, bool) {
 	return a.Keys[i], true
 }
 
-// DecideAccount decides a command to create or update an account, or to create, roll or revoke one
-// of its keys.
+// DecideAccount decides a command that creates or updates an account or manages its keys.
 func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateAccount); ok {
 		return DecideCreateAccount(state, body, nowMillis)

@@ -8,11 +8,9 @@ import (
 
 // Rejection codes, each with the HTTP status of its response.
 const (
-	// CodeAlreadyExists (409): the object was created before, and the original answer is no longer
-	// stored.
+	// CodeAlreadyExists (409): the object already exists, and the first answer is no longer stored.
 	CodeAlreadyExists = "ALREADY_EXISTS"
-	// CodeNotFound (404): the object doesn't exist, was deleted, or belongs to another account. The
-	// client can't tell which.
+	// CodeNotFound (404): the object doesn't exist, was deleted, or belongs to another account.
 	CodeNotFound = "NOT_FOUND"
 	// CodePreconditionFailed (412): the object's revision differs from the one that the client read.
 	CodePreconditionFailed = "PRECONDITION_FAILED"
@@ -20,14 +18,12 @@ const (
 	CodeEndpointDisabled = "ENDPOINT_DISABLED"
 	// CodeEndpointDeleted (409): the event can't be sent again because its endpoint was deleted.
 	CodeEndpointDeleted = "ENDPOINT_DELETED"
-	// CodeDeliveryCancelled (409): the test.ping was cancelled with its endpoint and can't be sent
-	// again.
+	// CodeDeliveryCancelled (409): the test.ping was cancelled, so it can't be sent again.
 	CodeDeliveryCancelled = "DELIVERY_CANCELLED"
 	// CodeDeliveryEnding (409): the delivery is being cancelled or has an attempt in flight, so its
 	// event can't move to another endpoint yet.
 	CodeDeliveryEnding = "DELIVERY_ENDING"
-	// CodeNoEndpoint (409): the delivery was cancelled, and the event's watch has no endpoint that can
-	// receive the event instead.
+	// CodeNoEndpoint (409): the delivery was cancelled, and its watch has no other endpoint.
 	CodeNoEndpoint = "NO_ENDPOINT"
 	// CodeTooManyMoves (409): the event has moved between endpoints the maximum number of times.
 	CodeTooManyMoves = "TOO_MANY_MOVES"
@@ -37,8 +33,7 @@ const (
 	CodeTooManyKeys = "TOO_MANY_KEYS"
 	// CodeKeyRolled (409): the key was rolled before and has a successor.
 	CodeKeyRolled = "KEY_ROLLED"
-	// CodeKeyLimit (403): the caller's API key expires earlier, or is limited to fewer networks, than
-	// the key to create, roll or revoke.
+	// CodeKeyLimit (403): the caller's API key has stricter limits than the key to manage.
 	CodeKeyLimit = "KEY_LIMIT_EXCEEDED"
 	// CodeMissingPermission (403): the caller's API key lacks a permission of that key.
 	CodeMissingPermission = "MISSING_PERMISSION"
@@ -54,8 +49,7 @@ const (
 	CodeCommandUnreadable = "COMMAND_UNREADABLE"
 )
 
-// Temporary reports whether the rejection is not final: it isn't recorded, and the same command may
-// succeed later.
+// Temporary reports whether the rejection isn't recorded, so the same command may succeed later.
 func (r *Rejection) Temporary() bool { return r != nil && r.Code == CodeHistoryBehind }
 
 // Rejection explains why a command was refused. It is an answer, not a failure.
@@ -84,10 +78,9 @@ type Answer struct {
 // maxAnsweredSenders is the largest number of unchanged senders that an answer includes.
 const maxAnsweredSenders = 8
 
-// AnswerWithWatch returns the answer to a command with the resulting watch. To keep the answer to a
-// small command small, it omits the open parts of backfills, and replaces many senders by their
-// hash unless the command set them. The answer to a claim includes the senders because the follower
-// matches against them.
+// AnswerWithWatch returns the answer to a command with the resulting watch. To keep it small, it
+// omits the open parts of backfills, and replaces many senders by their hash unless the command set
+// them. A claim's answer always includes the senders because the follower matches against them.
 func AnswerWithWatch(w Watch, c CommandBody) Answer {
 	w.Parts = nil
 	if len(w.Rules.SenderAllowlist) <= maxAnsweredSenders {

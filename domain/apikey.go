@@ -11,8 +11,7 @@ const (
 	TestKeyPrefix = "whk_test_"
 )
 
-// A key's prefix is followed by 32 random bytes and a 40-bit checksum, which distinguishes a
-// mistyped key from an unknown one.
+// A key's prefix is followed by 32 random bytes and a 40-bit checksum that detects typing mistakes.
 const (
 	keyEntropyLength  = 52
 	keyChecksumLength = 8
@@ -28,8 +27,7 @@ func NewAPIKey(live bool, entropy [32]byte) string {
 	return key + keyChecksum(key)
 }
 
-// WellFormedAPIKey reports whether a key has the form and checksum of [NewAPIKey]. It lets callers
-// reject garbage without a lookup.
+// WellFormedAPIKey reports whether a key has the form and checksum of [NewAPIKey].
 func WellFormedAPIKey(key string) bool {
 	random, test := strings.CutPrefix(key, TestKeyPrefix)
 	if !test {
@@ -47,8 +45,7 @@ func WellFormedAPIKey(key string) bool {
 	return key[end:] == keyChecksum(key[:end])
 }
 
-// APIKeyHash returns the stored form of a key, its SHA-256. A fast hash is safe because keys have
-// 256 random bits.
+// APIKeyHash returns a key's SHA-256. A fast hash is safe because keys have 256 random bits.
 func APIKeyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// AttemptError is the error code of an attempt (specification, "Delivery attempt errors"). It is
-// empty if there was no error.
+// AttemptError is an error code (specification, "Delivery attempt errors"), or empty.
 type AttemptError string
 
 // Attempt error codes.
@@ -41,8 +40,7 @@ type Attempt struct {
 	Secrets    []Secret     // newest first
 	Body       []byte
 	Signatures Signatures // in addition to the specification's
-	// SigningKeys are the endpoint's current private Ed25519 keys, newest first, if Signatures
-	// includes Ed25519.
+	// SigningKeys are the endpoint's current private Ed25519 keys, newest first, if needed.
 	SigningKeys []Secret
 }
 
@@ -79,8 +77,7 @@ func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/10
 // Gone reports whether the receiver responded 410 to request that no more events are sent.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
 
-// Answer describes the response: its status, if there was one, and the error with its detail or,
-// without a detail, its meaning.
+// Answer describes the response: its status, and the error with its detail or meaning.
 func (r AttemptResult) Answer() string {
 	answer := "no answer"
 	if r.StatusCode != 0 {
@@ -141,8 +138,7 @@ func DecideAttempt(
 	}}
 }
 
-// Awaits reports whether the attempt is the delivery's next one, so that its result would be
-// recorded.
+// Awaits reports whether the attempt is the delivery's next one, so its result would be recorded.
 func (d Delivery) Awaits(a Attempt) bool {
 	return d.EndpointID == a.EndpointID && d.awaitsNumber(a.Number)
 }

@@ -7,15 +7,13 @@ import (
 	"strconv"
 )
 
-// AttemptLog holds what is needed to append to the transparency log of an endpoint's attempts. The
-// log is a Merkle tree (RFC 6962) whose leaves are the attempts in the order of their facts. If an
-// attempt is missing, the log is closed and the next attempt starts another one
-// (docs/decisions/receipts.md).
+// AttemptLog holds what is needed to append to the log of an endpoint's attempts, a Merkle tree
+// (RFC 6962) of the attempts in the order of their facts. If an attempt is missing, the log is
+// closed and the next attempt starts another one (docs/decisions/receipts.md).
 type AttemptLog struct {
 	From uint64 // version of the first leaf's fact, which identifies the log; 0 if there is none
 	Size uint64 // number of leaves
-	// Peaks are the hashes of the largest complete subtrees, largest first: one for each bit set in
-	// Size.
+	// Peaks are the hashes of the largest complete subtrees, largest first: one per bit set in Size.
 	Peaks []byte
 }
 

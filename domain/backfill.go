@@ -26,8 +26,7 @@ type Part struct {
 	// The watch's expiry and revision.
 	ExpiresAtMillis int64
 	Revision        uint64
-	// MatchesFrom is the offset in the endpoint's partition of the topic "matches" from which the
-	// part's matches are written.
+	// MatchesFrom is the offset in the endpoint's partition of "matches" where its matches start.
 	MatchesFrom int64
 }
 
@@ -80,8 +79,7 @@ func (w Watch) Ending(part uint64) Watch {
 	return w
 }
 
-// Covering returns the watch with one more range covered. Ledgers that the watch has seen live are
-// already covered.
+// Covering returns the watch with one more range covered. Ledgers seen live are already covered.
 func (w Watch) Covering(x Range) Watch {
 	w.Covered = w.coveredWith(x)
 	return w
@@ -94,8 +92,7 @@ func (w Watch) coveredWith(x Range) Ranges {
 	return w.Covered.Add(x)
 }
 
-// mayBegin reports whether a part may start: it must contain the backfill's next ledgers and name
-// the watch's current endpoint.
+// mayBegin reports whether a part may start: with the next ledgers and the watch's endpoint.
 func (w Watch) mayBegin(x NextPart) bool {
 	return len(w.Parts) == 0 && w.LiveSince != 0 && w.Backfill.Next <= x.From && x.From <= x.To &&
 		x.To <= w.Backfill.Until && x.EndpointID == w.EndpointID

@@ -2,8 +2,7 @@ package domain
 
 import "math"
 
-// Command is a request for a change. Its ID makes it idempotent: a repeated command changes nothing
-// and gets the same answer.
+// Command is a request for a change. Its ID makes it idempotent: a repeat gets the same answer.
 type Command struct {
 	ID             string
 	AccountID      string // the caller's account, which can't see objects of other accounts
@@ -75,8 +74,7 @@ type CreateAccount struct {
 	Key        Key
 }
 
-// UpdateAccount changes an account's email addresses and quotas. Only the operator can send it. It
-// is stored as a [CreateAccount].
+// UpdateAccount is an operator's change of an account. It is stored as a [CreateAccount].
 type UpdateAccount struct {
 	AccountID  string
 	Email      string   // empty means no change
@@ -172,16 +170,14 @@ type ReplayEndpoint struct {
 }
 
 // ReplayEvents requeues the chosen deliveries that are still failed. The caller chose them from the
-// history. The command carries the choice so that a repeated command has the same effect. It is
-// stored as a [ReplayEndpoint].
+// history, and the command lists them so that a repeat has the same effect.
 type ReplayEvents struct {
 	EndpointID string
 	EventIDs   []string // at most [MaxReplay], in queueing order
 	Matched    int      // number of deliveries that matched the caller's query
 }
 
-// ResendEvent requeues a delivery. If the delivery was cancelled, its event is handed over to the
-// current endpoint of its watch.
+// ResendEvent requeues a delivery. If it was cancelled, its event moves to its watch's endpoint.
 type ResendEvent struct {
 	EndpointID   string
 	EventID      string
@@ -189,8 +185,7 @@ type ResendEvent struct {
 	Remembered   *Remembered
 }
 
-// Remembered is the history's copy of an event to resend. The engine itself forgets settled
-// deliveries.
+// Remembered is the history's copy of an event to resend. The engine forgets settled deliveries.
 type Remembered struct {
 	Body     []byte   // the event's exact body
 	Delivery Delivery // to the endpoint; zero if the history has no such delivery
@@ -238,9 +233,8 @@ type BackfillWatch struct {
 	OfEndpointID string
 }
 
-// RecordCoverage is a report of the follower. It reports a backfill's progress, after all of its
-// matches have been written to the log, or the first ledger that a watch sees live. It is also used
-// to claim a payment for a watch that accepts only one.
+// RecordCoverage reports a backfill's progress, once its matches are in the log, or the first
+// ledger that a watch sees live. It also claims a payment for a watch that accepts only one.
 type RecordCoverage struct {
 	WatchID  string
 	Request  uint64 // see [Backfill.Request]
@@ -252,12 +246,10 @@ type RecordCoverage struct {
 	// Part is the part that ends, or 0. The log has no matches beyond the ledgers that were read. If
 	// the part has already ended, the report is late and has no effect.
 	Part uint64
-	// Next is the part to start; From is 0 if there is none. With a Problem, Next.From is the first
-	// later ledger that can be matched.
+	// Next is the part to start, if From isn't 0. With a Problem, From is the first ledger after it.
 	Next NextPart
 	// Fulfils is a payment that matches revision IfRevision of a watch for one payment. The answer is
-	// the watch; its Fulfilled is the payment that it has accepted. Such a command reports nothing
-	// else.
+	// the watch, whose Fulfilled is the payment that it accepted. Such a command reports nothing else.
 	Fulfils    Fulfilment
 	IfRevision uint64
 	// See [RangeCovered]; both count payments in From to To.

@@ -1,8 +1,7 @@
 package domain
 
-// coverageMax is the maximum length of a Coverage. The follower resumes where it stopped, so a
-// deployment normally has one range. Each change between a verified and an unverified source adds
-// another.
+// coverageMax limits a Coverage. A deployment normally has one range, because the follower resumes
+// where it stopped. Each change between a verified and an unverified source adds another.
 const coverageMax = 100
 
 // LedgersRead is a range of ledgers that were read in sequence.
@@ -14,8 +13,7 @@ type LedgersRead struct {
 // Coverage lists the ledgers that were read, oldest first. Its methods return copies.
 type Coverage []LedgersRead
 
-// Read returns the coverage with the given ledger added, limited to the newest 100 ranges. Ledgers
-// that were read before are ignored.
+// Read returns the coverage with a ledger added, limited to the newest 100 ranges.
 func (c Coverage) Read(sequence uint32, verified bool) Coverage {
 	if len(c) > 0 && sequence <= c[len(c)-1].To {
 		return c

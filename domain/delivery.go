@@ -26,8 +26,7 @@ const (
 	StateCancelled DeliveryState = "CANCELLED"
 )
 
-// transitions lists the states that each fact may lead to, as docs/state-machines.md does. The
-// state before a delivery is created is "".
+// transitions lists where facts may lead (docs/state-machines.md), from "" for a new delivery.
 var transitions = map[DeliveryState]map[string][]DeliveryState{
 	"": {
 		"DeliveryCreated":  {StateQueued},
@@ -93,8 +92,7 @@ type Delivery struct {
 	// Line is the wallet in whose line at the endpoint the delivery waits ([OrderingWallet]), until it
 	// has ended. It is empty if there is none.
 	Line string
-	// Behind means that another delivery in the line comes first. The owner of the lines maintains it,
-	// without facts.
+	// Behind means that another delivery in the line comes first. It is set without a fact.
 	Behind bool
 }
 
@@ -110,8 +108,7 @@ type MatchInput struct {
 	Moved         Moved
 }
 
-// Moved is the history of an event that was handed over to an endpoint. It is zero for other
-// events.
+// Moved is the history of an event that was handed over. It is zero for other events.
 type Moved struct {
 	Moves             int
 	Attempts          int // total
@@ -124,8 +121,7 @@ type Moved struct {
 }
 
 // DecideMatch decides a match for an endpoint. Only the first match of an event counts (G2). If the
-// endpoint was deleted, doesn't exist or belongs to another account, the delivery is recorded and
-// cancelled.
+// endpoint doesn't exist for the account, the delivery is recorded and cancelled.
 func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody {
 	if delivery.Exists() && !delivery.precedes(m) {
 		return nil

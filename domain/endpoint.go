@@ -58,8 +58,7 @@ type EndpointSettings struct {
 	// Signatures to add to those of the specification.
 	Signatures Signatures
 	Ordering   Ordering // applies to events that arrive from now on
-	// NoticesTo is an endpoint of the same account that is notified when this one is failing or
-	// disabled, or empty.
+	// NoticesTo is another endpoint to notify when this one is failing or disabled, or empty.
 	NoticesTo string
 }
 
@@ -70,8 +69,7 @@ type Ordering string
 // Orderings of an endpoint's events.
 const (
 	OrderingNone Ordering = "" // events don't wait
-	// An event waits until the earlier events of its wallet at this endpoint are DELIVERED, FAILED or
-	// CANCELLED.
+	// An event waits until its wallet's earlier events are DELIVERED, FAILED or CANCELLED.
 	OrderingWallet Ordering = "wallet"
 )
 
@@ -102,8 +100,7 @@ type Endpoint struct {
 	ConsecutiveFailures int
 	Trouble             Trouble
 	EnabledVersion      uint64 // version of the last EndpointEnabled; 0 if there is none
-	// The highest [DeliveryCreated.Sequence]. It is kept after the endpoint is deleted and its
-	// deliveries are forgotten.
+	// The highest [DeliveryCreated.Sequence], even after the endpoint was deleted.
 	Sequence uint64
 	Log      AttemptLog // also kept after the endpoint is deleted
 	// Epoch counts enablings and the deletion. Deliveries of an earlier epoch are due immediately.

@@ -22,8 +22,7 @@ const (
 	TestPing        EventType = "test.ping"
 )
 
-// Event is an event for a receiver. Body is the envelope, which is serialized once so that all
-// attempts send the same bytes.
+// Event is an event for a receiver. Body is serialized once, so all attempts send the same bytes.
 type Event struct {
 	ID              string
 	Type            EventType
@@ -55,8 +54,7 @@ func NewPaymentEvent(m Match, nowMillis int64) Event {
 	return Event{ID: m.EventID, Type: m.Type, CreatedAtMillis: nowMillis, Body: body}
 }
 
-// NewTestEvent returns a test.ping event. It includes the endpoint so that the receiver's developer
-// can see which one was tested.
+// NewTestEvent returns a test.ping event, which shows the receiver which endpoint was tested.
 func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
 	body := encode(envelope{
 		ID:         eventID,
@@ -199,8 +197,7 @@ func nullable(s string) *string {
 	return &s
 }
 
-// encode returns v as JSON without HTML escapes and a trailing newline. Its types always encode, so
-// a failure is a bug.
+// encode returns v as JSON, without HTML escapes and newline. A failure to encode is a bug.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -216,8 +213,7 @@ func FormatMillis(unixMillis int64) string {
 	return time.UnixMilli(unixMillis).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// FormatSeconds formats a time as ISO 8601 in UTC with seconds, the precision of ledger close
-// times.
+// FormatSeconds formats a time as ISO 8601 in UTC with seconds, like ledger close times.
 func FormatSeconds(unixSeconds int64) string {
 	return time.Unix(unixSeconds, 0).UTC().Format("2006-01-02T15:04:05Z")
 }

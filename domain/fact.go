@@ -106,8 +106,7 @@ type SecretRotated struct {
 	Secret SealedSecret
 }
 
-// SecretsResealed replaces all secrets and header values with the same values, encrypted with
-// another master key.
+// SecretsResealed replaces all secrets and header values, encrypted with another master key.
 type SecretsResealed struct {
 	Secrets []SealedSecret
 	Headers []Header
@@ -125,8 +124,7 @@ type EndpointDisabled struct {
 	FailingSinceMillis int64
 }
 
-// MailOrdered orders the mail of a notice. The same transaction writes the order to the topic
-// "mails".
+// MailOrdered orders the mail of a notice, in the same transaction as the record of "mails".
 type MailOrdered struct {
 	Notice       uint64 // version of the EndpointDisabled fact
 	Number       int    // the order's number, from 1 per notice
@@ -176,9 +174,8 @@ type RangeCovered struct {
 	LiveSince uint32
 	Part      uint64 // the part that ends, or 0; the log has no matches beyond the range
 	Fulfilled Fulfilment
-	// Next is the first ledger that the backfill has not read, or 0 if no backfill is in progress.
-	// Matched is the number of payments in the range that match the watch. Created is the number of
-	// events created for them.
+	// Next is the first ledger that the backfill has not read, or 0 if none is in progress. Matched
+	// counts the payments in the range that match the watch, and Created the events created for them.
 	Next             uint32
 	Matched, Created uint32
 	// Missed is the first ledger with a payment that the watch could not report because its endpoint
@@ -193,8 +190,7 @@ type PartBegun struct {
 	MatchesFrom int64 // see [Part.MatchesFrom]
 }
 
-// BackfillStopped records why a backfill can't match its next ledgers. The backfill ends, or
-// resumes at a later ledger.
+// BackfillStopped records why a backfill can't match its next ledgers, and whether it continues.
 type BackfillStopped struct {
 	Request uint64
 	Problem string
@@ -232,8 +228,7 @@ type AttemptMade struct {
 	Entry               LogEntry
 }
 
-// DeliveryRecalled restores a forgotten delivery in its final state so that its event can be
-// resent.
+// DeliveryRecalled restores a forgotten delivery as it ended, so that its event can be resent.
 type DeliveryRecalled struct {
 	Delivery Delivery
 }

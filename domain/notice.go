@@ -23,8 +23,7 @@ const (
 
 // Limits of notices, in milliseconds.
 const (
-	// mailFirstWait is the wait after the first failure. It doubles after each failure, up to
-	// MailLastWait.
+	// mailFirstWait is the wait after the first failure. It doubles up to MailLastWait.
 	mailFirstWait = 1000
 	MailLastWait  = 5 * 60_000
 	// MailGiveUpAfter is how long a mail is retried if a server refuses it temporarily.
@@ -82,8 +81,7 @@ type Notice struct {
 	Done          MailDone
 }
 
-// MailDone lists the [MailTag] of each of an account's addresses at which a notice is settled. A
-// retry skips these addresses.
+// MailDone lists the [MailTag]s of the addresses that are settled, which a retry skips.
 type MailDone struct {
 	Taken   []string
 	Refused []string
@@ -144,8 +142,7 @@ func EndpointOfNotice(id string) string {
 	return endpointID
 }
 
-// MailOrder orders the mail about a disabled endpoint from a mailer. It describes the endpoint at
-// the time of the order.
+// MailOrder orders the mail about a disabled endpoint, with the endpoint's state at that time.
 type MailOrder struct {
 	EndpointID  string
 	AccountID   string
@@ -188,8 +185,7 @@ func (n Notice) Order(e Endpoint) MailOrder {
 	}
 }
 
-// Answered returns the command that records the answer to the order and the addresses at which the
-// notice is settled.
+// Answered returns the command that records the answer to the order.
 func (o MailOrder) Answered(answer MailAnswer, done MailDone) RecordMail {
 	return RecordMail{
 		EndpointID: o.EndpointID,

@@ -31,8 +31,7 @@ func (a Asset) String() string {
 // MemoType is the type of a memo; empty means no memo.
 type MemoType string
 
-// Memo types. Rules accept text, id and hash. A payment may also have a return memo, which never
-// equals a rule's memo.
+// Memo types. Rules accept text, id and hash. A return memo never equals a rule's memo.
 const (
 	MemoNone   MemoType = ""
 	MemoText   MemoType = "text"

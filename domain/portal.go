@@ -68,8 +68,7 @@ func NewPortalSigner(key [32]byte) *PortalSigner { return &PortalSigner{key} }
 // LooksLikePortal reports whether a text has the prefix of links and credentials, even if invalid.
 func LooksLikePortal(text string) bool { return strings.HasPrefix(text, portalPrefix) }
 
-// signedPortal is the signed JSON. OpensMillis is set only in a link, which can be opened until
-// then.
+// signedPortal is the signed JSON. Only a link has OpensMillis, until which it can be opened.
 type signedPortal struct {
 	PortalGrant
 	OpensMillis int64 `json:"opens,omitempty"`

@@ -109,8 +109,7 @@ func (c Counts) wellFormed() (err error) {
 	return err
 }
 
-// makesRoom describes how an account can get below a quota. Fulfilled and expired watches count
-// because they still take space.
+// makesRoom tells how an account can get below a quota. Fulfilled watches count: they take space.
 var makesRoom = map[string]string{
 	"endpoints":   "Delete some",
 	"watches":     "Delete some: fulfilled and expired ones count until you delete them",
@@ -120,8 +119,7 @@ var makesRoom = map[string]string{
 	"storedBytes": "Delete endpoints or watches",
 }
 
-// Exceeded returns a message that the account has reached the quota, with how to free some of it
-// and how the operator can raise it.
+// Exceeded returns a message that the account has reached the quota, and what to do.
 func (q Quota) Exceeded(accountID string, has, most uint64) string {
 	said := fmt.Sprintf("Your account has %d %s and may have %d. %s", has, q.Name, most,
 		makesRoom[q.Name])

@@ -21,8 +21,7 @@ const (
 // Replayable reports whether a replay can queue the delivery: it has FAILED and is not a test.ping.
 func (d Delivery) Replayable() bool { return d.State == StateFailed && d.EventType != TestPing }
 
-// takes reports whether the replay includes the delivery. The time range applies to the event's
-// createdAt, which users can see.
+// takes reports whether the replay includes the delivery. The time range applies to createdAt.
 func (c ReplayEndpoint) takes(d Delivery) bool {
 	ended := c.UntilMillis != 0 && d.CreatedAtMillis >= c.UntilMillis
 	return d.Replayable() && d.CreatedAtMillis >= c.SinceMillis && !ended
@@ -54,9 +53,8 @@ func DecideReplay(
 	return facts, result, nil
 }
 
-// DecideReplayEvents decides a request to requeue chosen deliveries. candidates are the deliveries
-// of the chosen events in the chosen order. It skips deliveries that are no longer FAILED or belong
-// to another endpoint.
+// DecideReplayEvents decides a request to requeue chosen deliveries. candidates are in the chosen
+// order. It skips deliveries that are no longer FAILED or belong to another endpoint.
 func DecideReplayEvents(
 	endpoint Endpoint, accountID string, c ReplayEvents, candidates []Delivery, nowMillis int64,
 ) ([]FactBody, ReplayResult, *Rejection) {
@@ -120,10 +118,9 @@ func historyBehind(why string) *Rejection {
 	return &Rejection{Code: CodeHistoryBehind, Detail: why + "; repeat the request"}
 }
 
-// DecideResend decides a request to resend an event. It returns no facts for a delivery that is
-// queued or has an attempt in flight, so that it isn't duplicated, or whose event was handed over:
-// the caller then sends the request to that endpoint. inFlight must come from the owner of the
-// attempts.
+// DecideResend decides a request to resend an event. It returns no facts if the delivery is queued
+// or has an attempt in flight, or if the event was handed over: then the caller sends the request
+// to that endpoint. inFlight must come from the owner of the attempts.
 func DecideResend(
 	endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent,
 	inFlight bool, nowMillis int64,
@@ -210,8 +207,7 @@ func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *R
 	}}, nil
 }
 
-// wasAt reports whether the event is or was at an endpoint. It only leaves deleted endpoints, so it
-// never goes back.
+// wasAt reports whether the event is or was at an endpoint. It never returns to a former one.
 func (d Delivery) wasAt(endpointID string) bool {
 	return endpointID == d.EndpointID || slices.Contains(d.FormerEndpointIDs, endpointID)
 }
@@ -223,8 +219,7 @@ func (d Delivery) movedFrom(
 	return d.EndpointID != endpointID && d.Moves > 0
 }
 
-// SeenFrom returns the delivery as seen from the given endpoint. An endpoint that the event has
-// left only knows where it went.
+// SeenFrom returns the delivery as the endpoint sees it, which may be one that the event has left.
 func (d Delivery) SeenFrom(endpointID string) Delivery {
 	if !d.movedFrom(endpointID) {
 		return d

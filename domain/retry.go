@@ -5,12 +5,10 @@ import (
 	"hash/fnv"
 )
 
-// jitterPartsPerMillion is the maximum jitter of a wait, in both directions: 20% (specification,
-// "Limits").
+// The jitter of a wait is up to 20% in both directions (specification, "Limits").
 const jitterPartsPerMillion = 200_000
 
-// DefaultDisableAfter is the number of runs in a row that must fail before an endpoint is disabled
-// (specification, "Limits").
+// DefaultDisableAfter is how many runs in a row must fail (specification, "Limits").
 const DefaultDisableAfter = 20
 
 // Policy holds a deployment's settings for retries and disabling.
@@ -38,9 +36,8 @@ func (p Policy) waitMillis(
 	return wait, again
 }
 
-// afterAttempt returns a delivery's state and due time after an attempt. A 410 is handled like any
-// failure, because waiting deliveries are sent once the endpoint is enabled. If the endpoint was
-// deleted, there are no retries.
+// afterAttempt returns a delivery's state and due time after an attempt. A 410 is like any failure,
+// because waiting deliveries are sent once the endpoint is enabled.
 func afterAttempt(
 	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
 	policy Policy, nowMillis int64,
@@ -98,8 +95,7 @@ func jitter(eventID string, attemptNumber int) int64 {
 	return int64(mix(h.Sum64())%(2*jitterPartsPerMillion+1)) - jitterPartsPerMillion
 }
 
-// mix is MurmurHash3's finalizer. FNV's high bits alone are similar for inputs that differ only in
-// the last byte.
+// mix is MurmurHash3's finalizer. FNV's high bits alone hardly depend on the last byte.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53

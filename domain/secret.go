@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// SecretOverlapMillis is how long a secret continues to sign after its rotation (specification,
-// "Limits").
+// SecretOverlapMillis is how long a secret signs after its rotation (specification, "Limits").
 const SecretOverlapMillis = 24 * 3_600_000
 
 // MaxSecrets is the maximum number of valid secrets per endpoint. Each secret makes the signature
@@ -62,9 +61,8 @@ func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []Sea
 	return next
 }
 
-// SigningKeyNames returns the names of the Ed25519 keys that are valid at the given time, newest
-// first. The keys are derived from the deployment's keys and these names. The first key is named
-// after the endpoint's ID.
+// SigningKeyNames returns the names of the endpoint's valid Ed25519 keys, newest first. The keys
+// are derived from the deployment's keys and these names. The first name is the endpoint's ID.
 func (e Endpoint) SigningKeyNames(nowMillis int64) []string {
 	name := func(rotations uint32) string {
 		if rotations == 0 {
@@ -79,8 +77,7 @@ func (e Endpoint) SigningKeyNames(nowMillis int64) []string {
 	return names
 }
 
-// nextSigningKey returns the next key number, or nil if the requested rotation has already
-// happened.
+// nextSigningKey returns the next key number, or nil if the rotation has already happened.
 func (e Endpoint) nextSigningKey(want *uint32) *uint32 {
 	if want == nil || *want <= e.SigningKey {
 		return nil

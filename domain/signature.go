@@ -31,8 +31,7 @@ func Sign(secret Secret, timestampSeconds int64, body []byte) string {
 	return hex.EncodeToString(mac(secret, strconv.FormatInt(timestampSeconds, 10), body))
 }
 
-// SignatureHeader returns the value of Webhook-Signature, with one entry per secret in the given
-// order.
+// SignatureHeader returns the value of Webhook-Signature, with one entry per secret.
 func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) string {
 	entries := make([]string, len(secrets))
 	for i, s := range secrets {

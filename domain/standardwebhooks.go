@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Signatures is a set of signatures that are added to those of the specification. The numeric
-// values are stored in topics.
+// Signatures is a set of signatures in addition to the specification's. Topics store its bits.
 type Signatures uint8
 
 // Signatures of the Standard Webhooks specification (docs/decisions/signatures.md).
@@ -53,11 +52,10 @@ func (s Signatures) Names() []string {
 	return names
 }
 
-// joinedSignatures returns a single header value that both kinds of receivers can parse. Standard
-// Webhooks separates entries with spaces and puts a version and a comma in front of each signature,
-// whereas the specification separates entries with commas. Standard Webhooks sees the
-// specification's entries as entries with an empty version, and the specification finds its entries
-// between commas.
+// joinedSignatures returns a header value that both kinds of receivers can parse. Standard Webhooks
+// separates entries with spaces and puts a version and a comma in front of each signature, so it
+// sees the specification's entries as entries with an empty version. The specification separates
+// entries with commas, between which it finds its own.
 func (a Attempt) joinedSignatures(timestampSeconds int64) string {
 	message := fmt.Appendf(nil, "%s.%d.%s", a.EventID, timestampSeconds, a.Body)
 	var entries []string
@@ -95,8 +93,7 @@ func standardKey(secret Secret) []byte {
 	return key[:n]
 }
 
-// SigningKeyID returns the ID of an Ed25519 public key, which is its JWK thumbprint (RFC 7638; RFC
-// 8037, appendix A.3).
+// SigningKeyID returns a public key's JWK thumbprint (RFC 7638; RFC 8037, appendix A.3).
 func SigningKeyID(public ed25519.PublicKey) string {
 	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` +
 		base64.RawURLEncoding.EncodeToString(public) + `"}`))

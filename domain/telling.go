@@ -40,8 +40,7 @@ type Telling struct {
 	Number     uint64 // see [Moved.Number]
 }
 
-// after returns the trouble to record in the fact of an attempt, or zero if the attempt doesn't
-// count.
+// after returns the trouble after an attempt, or zero if the attempt doesn't count.
 func (t Trouble) after(e Endpoint, a AttemptMade, atMillis int64) Trouble {
 	if a.EventType == TestPing || !e.Sends() || a.Result.Succeeded() {
 		return Trouble{}
@@ -63,8 +62,7 @@ func (t Trouble) folded(a AttemptMade) Trouble {
 	return t
 }
 
-// fails reports whether the endpoint starts to count as failing with this attempt. Each streak of
-// failures is notified only once.
+// fails reports whether the endpoint counts as failing from this attempt on, once per streak.
 func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
 	if made.Trouble.SinceMillis == 0 || made.Trouble.Told {
 		return false

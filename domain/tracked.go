@@ -12,8 +12,7 @@ type TrackedDelivery struct {
 	epochMillis int64
 }
 
-// Evolve applies a fact of the event, or of its current or next endpoint. Facts of different
-// endpoints must not be interleaved.
+// Evolve applies a fact of the event or its endpoint. Facts of two endpoints don't interleave.
 func (t TrackedDelivery) Evolve(f Fact) TrackedDelivery {
 	if f.Aggregate != t.endpoint.ID {
 		t.endpoint, t.epochMillis = Endpoint{}, 0

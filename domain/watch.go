@@ -52,8 +52,7 @@ func (w Watch) Expired(closedAtMillis int64) bool {
 	return w.ExpiresAtMillis != 0 && closedAtMillis > w.ExpiresAtMillis
 }
 
-// MustClaim reports whether a matching payment must first be claimed with [RecordCoverage], because
-// the watch accepts only one.
+// MustClaim reports whether a payment must first be claimed with [RecordCoverage].
 func (w Watch) MustClaim() bool { return w.Once && !w.Fulfilled.Is() }
 
 // AwaitsFollower reports whether the follower that runs backfills has work for the watch.
@@ -67,8 +66,7 @@ func (w Watch) Exists() bool { return w.ID != "" }
 // Deleted reports whether the watch was deleted. A deleted watch matches nothing.
 func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
 
-// WatchChange holds the fields of a watch to change; nil fields stay the same. The wallet and Once
-// can't change.
+// WatchChange holds the fields to change; nil fields stay. The wallet and Once can't change.
 type WatchChange struct {
 	Label           *string
 	EndpointID      *string
@@ -161,8 +159,7 @@ func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody,
 	return []FactBody{WatchCreated{Watch: w}}, nil
 }
 
-// EvolveWatch applies a fact to a watch. Backfills don't change the revision because they don't
-// change the configuration.
+// EvolveWatch applies a fact to a watch. Backfills don't change the watch's revision.
 func EvolveWatch(state Watch, f Fact) Watch {
 	changed, _ := f.Body.(WatchFact)
 	switch body := changed.(type) {
@@ -198,10 +195,9 @@ type Match struct {
 }
 
 // MatchPayment matches a payment against a watch. It returns false if the watch doesn't report the
-// payment: the watch is deleted, has expired or is for another wallet, the payment is to the sender
-// itself, the watch doesn't report the outcome, or it only reports another payment. A payment that
-// has fulfilled a watch always matches it, even if the rules have changed, because its ledger may
-// be read again.
+// payment: because of its wallet, expiry, deletion or event types, because the payment is to the
+// sender itself, or because the watch is only for another payment. The payment that fulfilled a
+// watch always matches it, whatever its rules are now, because its ledger may be read again.
 func MatchPayment(w Watch, p Payment) (Match, bool) {
 	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
 		return Match{}, false

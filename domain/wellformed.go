@@ -27,8 +27,7 @@ const (
 	maxStatedMillis = 7_258_118_400_000 // the year 2200
 )
 
-// WellFormed returns nil if the command can be passed to a Decide function, which may still refuse
-// it.
+// WellFormed returns nil if the command can be passed to a Decide function.
 func (c Command) WellFormed() error {
 	if err := errors.Join(checkID("command id", CommandPrefix, c.ID),
 		checkID("account", AccountPrefix, c.AccountID),
@@ -154,8 +153,7 @@ func (c ResendEvent) wellFormed() error {
 	return err
 }
 
-// wellFormed checks that the remembered delivery is the requested one and within the limits of a
-// match.
+// wellFormed checks that the delivery is the requested one and within the limits of a match.
 func (r Remembered) wellFormed(asked ResendEvent) error {
 	d := r.Delivery
 	err := atMost("event's body", len(r.Body), maxEventBytes)
@@ -326,8 +324,7 @@ func (m MatchInput) sourceFormed() error {
 		within("moves of a notice", m.Moved.Moves, 0, 0))
 }
 
-// maxClosedMillis is the end of 2105, the latest time that the history's tables can store in 32
-// bits.
+// maxClosedMillis is the end of 2105, the last time that the history's 32-bit columns can store.
 const maxClosedMillis = 4_291_747_199_999
 
 // WellFormed returns nil if the payment can be stored in the history.
@@ -369,8 +366,7 @@ func (m BalanceMove) WellFormed() error {
 	return err
 }
 
-// checkID checks that an ID can be part of a state key: the prefix, followed by letters, digits,
-// hyphens and underscores.
+// checkID checks that an ID can be part of a state key: its prefix and its characters.
 func checkID(what, prefix, id string) error {
 	if len(id) <= len(prefix) || id[:len(prefix)] != prefix {
 		return fmt.Errorf("%s %.40q does not begin with %s", what, id, prefix)

@@ -4,8 +4,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Claimable balances (CAP-23). Claimants can't have conditions, and a balance doesn't lock up a
-// reserve.
+// Claimable balances (CAP-23), without conditions for claimants and without a reserve.
 
 func checkCreateClaimable(_ xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.CreateClaimableBalanceOp

@@ -42,8 +42,7 @@ type Config struct {
 	// Passphrase is the network passphrase. Default: DefaultPassphrase.
 	Passphrase string
 
-	// Listen is the TCP address of the HTTP server; port 0 selects a free port. Default:
-	// 127.0.0.1:8000.
+	// Listen is the TCP address of the server, with port 0 for a free one. Default: 127.0.0.1:8000.
 	Listen string
 
 	// Hosts are additional names of the HTTP server. Origins are the origins whose web pages may use

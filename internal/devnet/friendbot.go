@@ -51,8 +51,7 @@ func unavailable(detail string) error {
 var errAlreadyFunded = refuse(http.StatusBadRequest, "bad_request",
 	"account already funded to starting balance (createAccountAlreadyExist)")
 
-// serveFriendbot funds the account ?addr=G… (or the form field addr). It responds when the ledger
-// with the new account has closed.
+// serveFriendbot funds the account addr. It responds when the ledger with the account has closed.
 func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 	tx, err := n.grant(r)
 	problem := new(friendbotProblem)

@@ -9,10 +9,9 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Ledger 1 contains only the root account with all lumens. As on every Stellar network, it is not
-// served. Ledger 2 is the first one that is served. It creates the accounts with a real
-// transaction, so that a reader that starts there learns about all accounts except the root account
-// from changes.
+// Ledger 1 contains only the root account with all lumens and, as on every Stellar network, is not
+// served. Ledger 2 creates the accounts with a real transaction, so that a reader that starts there
+// learns about all accounts except the root account from changes.
 const (
 	totalStroops = 100_000_000_000 * stroopsPerUnit
 

@@ -13,9 +13,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 )
 
-// Identities are the secret keys of the accounts that exist from the first ledger on. They don't
-// include the root account: as on all Stellar test networks, its key is derived from the passphrase
-// and not secret.
+// Identities are the secret keys of the accounts that exist from the first ledger on, except the
+// root account's, which is derived from the passphrase and not secret, as on all test networks.
 type Identities struct {
 	PayerSeed     string `json:"payerSeed"`     // owns lumens and the demo asset for paying
 	IssuerSeed    string `json:"issuerSeed"`    // issues the demo asset
@@ -97,8 +96,7 @@ func (id Identities) IssuerAddress() string { return addressOf(id.IssuerSeed) }
 // DemoAsset returns the demo asset as CODE:ISSUER.
 func (id Identities) DemoAsset() string { return DemoAssetCode + ":" + id.IssuerAddress() }
 
-// String returns the addresses, never the seeds, so that a printed configuration contains no
-// secrets.
+// String returns the addresses, never the seeds, so that a printed configuration has no secrets.
 func (id Identities) String() string {
 	return fmt.Sprintf("{payer %s, issuer %s, friendbot %s}", id.PayerAddress(), id.IssuerAddress(),
 		addressOf(id.FriendbotSeed))

@@ -28,9 +28,8 @@ type applied struct {
 	meta       xdr.TransactionMetaV4
 }
 
-// buildLedger applies the transactions in order to build the ledger after prev. It leaves out
-// transactions that have become invalid since they were admitted, as the real network does. They
-// are in no ledger and cost nothing.
+// buildLedger applies the transactions in order to build the ledger after prev. Like the real
+// network, it leaves out those that have become invalid since they were admitted, at no cost.
 func buildLedger(
 	base entries, c *closing, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction,
 ) *closedLedger {
@@ -69,8 +68,7 @@ func stillValid(s state, queue []*transaction, p *pending) []*applied {
 	return out
 }
 
-// chargeFees charges the fees of all transactions before any of them is applied, as readers of the
-// meta expect.
+// chargeFees charges all fees before any transaction is applied, as readers of the meta expect.
 func chargeFees(top *layer, txs []*applied) (total int64) {
 	for _, tx := range txs {
 		l := top.over()
@@ -179,9 +177,8 @@ func closeMeta(
 	}
 }
 
-// transactionSet returns a generalized transaction set. It has a classic phase with one component
-// at the base fee, and a smart contract phase with one stage whose clusters have one transaction
-// each.
+// transactionSet returns a generalized transaction set: a classic phase with one component at the
+// base fee, and a contract phase with one stage whose clusters have one transaction each.
 func transactionSet(prev xdr.Hash, txs []*applied) xdr.GeneralizedTransactionSet {
 	baseFee := xdr.Int64(BaseFeeStroops)
 	var classic []xdr.TransactionEnvelope

@@ -19,8 +19,7 @@ const (
 	defaultLedgersPerPage = 50
 	maxEntryKeys          = 200
 
-	// maxPageBytes limits the size of a page with more than one ledger. 200 full ledgers would take
-	// gigabytes.
+	// maxPageBytes ends a page after at least one ledger. 200 full ledgers would take gigabytes.
 	maxPageBytes = 4 << 20
 )
 

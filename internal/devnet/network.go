@@ -35,8 +35,7 @@ type Network struct {
 	end     context.CancelFunc
 	runs    sync.WaitGroup
 
-	// mu is locked to admit a transaction or close a ledger. Readers hold a read lock, so that each
-	// response belongs to one ledger.
+	// mu is locked to admit a transaction or close a ledger, so that a response shows only one ledger.
 	mu      sync.RWMutex
 	tip     tip
 	state   entries       // after the latest ledger
@@ -187,8 +186,7 @@ func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
 	}
 }
 
-// Close stops Run and waits for it, and then releases the folder and the address. Repeated calls
-// have no effect.
+// Close stops Run and waits for it, and then releases the folder and the address.
 func (n *Network) Close() error {
 	n.end()
 	n.mu.Lock()
@@ -255,9 +253,8 @@ func (n *Network) nextClosing() *closing {
 	return newClosing(n.cfg, n.tip.latest+1, n.closeTime())
 }
 
-// closeTime returns the close time of the next ledger. Times never decrease. Unlike on the real
-// network, ledgers less than a second apart share a close time so that they don't run ahead of the
-// clock.
+// closeTime returns the close time of the next ledger. Times never decrease. Ledgers less than a
+// second apart share a close time, unlike on the real network.
 func (n *Network) closeTime() int64 {
 	return max(n.cfg.Clock().Unix(), n.tip.latestClose)
 }

@@ -73,8 +73,7 @@ func applyPayment(l *layer, source xdr.AccountId, body xdr.OperationBody) outcom
 	return because(l.pay(source, op.Destination.ToAccountId(), op.Asset, int64(op.Amount)))
 }
 
-// checkChangeTrust refuses a trustline to the issuer itself as malformed, like the network since
-// protocol 16.
+// checkChangeTrust refuses the issuer's own trustline, like the network since protocol 16.
 func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.ChangeTrustOp
 	if op.Line.Type == xdr.AssetTypeAssetTypePoolShare {
@@ -87,8 +86,7 @@ func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) outcome {
 	return outcome{}
 }
 
-// applyChangeTrust creates authorized trustlines. Issuers can't require authorization, because
-// account flags are not supported.
+// applyChangeTrust creates authorized trustlines, because there are no account flags.
 func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.ChangeTrustOp
 	asset := op.Line.ToAsset()

@@ -50,8 +50,7 @@ func (p pathPayment) hops() (pairs [][2]xdr.Asset) {
 	return pairs
 }
 
-// Result codes of path payments, in addition to those of payments, which are the same for both
-// kinds.
+// Result codes of both kinds of path payments, in addition to those of payments.
 const (
 	pathSuccess      = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess
 	pathMalformed    = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendMalformed

@@ -52,9 +52,8 @@ type rpcResponse struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// newServer returns the HTTP server for a Run with the context run. Unlike a public server, it
-// refuses requests from web pages of other origins, because friendbot and the queue belong to the
-// user.
+// newServer returns the HTTP server for a Run. Unlike a public server, it refuses requests from web
+// pages of other origins, because friendbot and the queue belong to the user.
 func (n *Network) newServer(run context.Context) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /friendbot", n.serveFriendbot)

@@ -13,8 +13,7 @@ type entryKey string
 
 func keyOf(k xdr.LedgerKey) entryKey { return entryKey(mustEncode(k)) }
 
-// mustEncode encodes values that can't fail to encode, because they were created here or decoded
-// before.
+// mustEncode encodes values that can't fail, because they were created here or decoded before.
 func mustEncode(v encodable) []byte {
 	raw, err := v.MarshalBinary()
 	if err != nil {
@@ -193,14 +192,12 @@ func (k entryKey) decode() (key xdr.LedgerKey) {
 	return key
 }
 
-// minBalance returns an account's minimum balance: two base reserves, and one for each of its
-// entries.
+// minBalance returns an account's minimum balance: two base reserves, and one per entry.
 func minBalance(a *xdr.AccountEntry) int64 {
 	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
 }
 
-// available returns the amount that an account can spend. It is negative if the balance is below
-// the minimum.
+// available returns the amount that an account can spend, which is negative below its minimum.
 func available(a *xdr.AccountEntry) int64 { return int64(a.Balance) - minBalance(a) }
 
 func (l *layer) canGive(id xdr.AccountId, asset xdr.Asset) int64 {

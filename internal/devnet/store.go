@@ -38,8 +38,7 @@ const maxTrimPerClose = 64
 
 type store struct{ db *pebble.DB }
 
-// ledgerRecord is a ledger as the RPC returns it, with the hashes of its transactions in the order
-// in which they were applied.
+// ledgerRecord is a ledger as the RPC returns it, with the hashes of the applied transactions.
 type ledgerRecord struct {
 	protocol.LedgerInfo
 	Transactions []string `json:"transactions,omitempty"`
@@ -79,8 +78,7 @@ func openStore(dir string, log *slog.Logger) (*store, error) {
 	return &store{db}, nil
 }
 
-// begun reports whether the folder contains a network. It returns an error if it is a different
-// one.
+// begun reports whether the folder contains a network, which must be the wanted one.
 func (s *store) begun(want folderIdentity) (bool, error) {
 	var have folderIdentity
 	ok, err := s.read([]byte{keyIdentity}, &have)
@@ -137,8 +135,7 @@ func (s *store) load() (t tip, state entries, err error) {
 	return t, state, rows.Close()
 }
 
-// write atomically writes a closed ledger, its transactions and the state after it to disk. It
-// returns the new tip.
+// write atomically writes a closed ledger and the state after it. It returns the new tip.
 func (s *store) write(
 	prev tip, l *closedLedger, retention uint32, identity *folderIdentity,
 ) (tip, error) {

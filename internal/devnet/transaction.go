@@ -10,8 +10,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// maxEnvelopeBytes limits the size of a transaction. A hundred operations of the largest kind are
-// much smaller.
+// maxEnvelopeBytes is far more than a hundred of the largest operations need.
 const maxEnvelopeBytes = 64 << 10
 
 const txSuccess = xdr.TransactionResultCodeTxSuccess
@@ -54,8 +53,7 @@ func (t *transaction) minFee() int64 {
 	return fee
 }
 
-// isContractCall reports whether the transaction belongs to the smart contract phase. A contract
-// call is always the only operation.
+// isContractCall reports whether the transaction is a contract call, always its only operation.
 func (t *transaction) isContractCall() bool {
 	return len(t.tx.Operations) == 1 &&
 		t.tx.Operations[0].Body.Type == xdr.OperationTypeInvokeHostFunction
@@ -68,8 +66,7 @@ func (t *transaction) opSource(i int) xdr.AccountId {
 	return t.source
 }
 
-// decodeTransaction decodes a base64 envelope and checks its signatures. Its errors are those of
-// the RPC.
+// decodeTransaction decodes a base64 envelope and checks its signatures, with the RPC's errors.
 func decodeTransaction(base64XDR, passphrase string) (*transaction, error) {
 	var env xdr.TransactionEnvelope
 	if len(base64XDR) > maxEnvelopeBytes*4/3+4 || xdr.SafeUnmarshalBase64(base64XDR, &env) != nil {
@@ -146,10 +143,9 @@ func (p *pending) admit(t *transaction) {
 	p.feeBids[accountKey(t.feeSource)] += t.feeBid
 }
 
-// check returns nil if a transaction may enter the queue, or else its result. It performs its
-// checks in the same order as the real network, so that a transaction with several problems gets
-// the same code. For a fee bump, it checks the outer transaction first, and then the inner one
-// without its fee.
+// check returns nil if a transaction may enter the queue, or else its result. It checks in the real
+// network's order, so that a transaction with several problems gets the same code: for a fee bump,
+// first the outer transaction and then the inner one without its fee.
 func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
 	if t.envelope.IsFeeBump() {
 		if code := t.checkFeeBump(s, p); code != txSuccess {
@@ -239,8 +235,7 @@ func (t *transaction) checkBounds(p *pending) xdr.TransactionResultCode {
 	return txSuccess
 }
 
-// validSoroban checks that contract calls are the only operation, and that they and no others
-// declare their resources.
+// validSoroban checks that contract calls are alone, and that they and no others declare resources.
 func (t *transaction) validSoroban() bool {
 	if t.isContractCall() {
 		data := t.tx.Ext.SorobanData
@@ -295,8 +290,7 @@ func (t *transaction) checkOperations(
 	return txSuccess, nil
 }
 
-// checkOperation accepts a source account that doesn't exist if its key has signed, because an
-// earlier operation may create it.
+// checkOperation accepts a missing source if its key signed: an earlier operation may create it.
 func (t *transaction) checkOperation(s state, i int) outcome {
 	body, source := t.tx.Operations[i].Body, t.opSource(i)
 	kind, known := operations[body.Type]
@@ -322,8 +316,7 @@ func (t *transaction) result(
 	return r
 }
 
-// innerResult returns the result of the inner transaction of a fee bump, or of the transaction
-// itself.
+// innerResult returns the result of the inner transaction, if it is a fee bump.
 func (t *transaction) innerResult(
 	code xdr.TransactionResultCode, results []xdr.OperationResult, fee int64,
 ) xdr.TransactionResult {

@@ -35,8 +35,7 @@ const (
 	maxSends     = 3 // of an attempt's request, each on a new connection (E2)
 )
 
-// Resolver resolves host names. [*net.Resolver] implements it. An error counts as a timeout if the
-// context has ended, or else as DNS.
+// Resolver resolves host names. An error counts as a timeout if ctx has ended, or else as DNS.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -47,16 +46,14 @@ type Config struct {
 	RootCAs *x509.CertPool // default: the system's roots
 
 	// Resolver is used for every dial. The default resolver queries the hosts file, then DNSServer (an
-	// address and port) or, if that is empty, the servers in /etc/resolv.conf. It caches answers for a
-	// few seconds and gives up after half of AttemptTimeout, so that a name without an answer counts
-	// as DNS and not as a timeout.
+	// address and port) or, if empty, the servers in /etc/resolv.conf. It caches answers for a few
+	// seconds and gives up after half of AttemptTimeout, so that a silent server counts as DNS.
 	Resolver  Resolver
 	DNSServer string
 
-	// Proxy is an HTTP proxy for all attempts; see ParseProxy. It is never taken from the environment.
-	// The addresses of a host are still checked first, but the proxy resolves the host again and opens
-	// the connection. The proxy must therefore enforce the address policy as well, or names whose
-	// addresses change can bypass it.
+	// Proxy is an HTTP proxy for all attempts (see ParseProxy), never taken from the environment. A
+	// host's addresses are checked first, but the proxy resolves it again and connects. It must
+	// therefore enforce the address policy as well, or names whose addresses change can bypass it.
 	Proxy *url.URL
 
 	AttemptTimeout  time.Duration // 10 s; includes DNS, connect, TLS, headers and body
@@ -165,18 +162,16 @@ func orDefault[T int | time.Duration](name string, field *T, value T) error {
 // Close closes idle connections. Attempts in flight continue.
 func (c *Client) Close() { c.pool.close() }
 
-// DropIdle closes the idle connections to a URL's host. Call it after an endpoint was disabled or
-// moved.
+// DropIdle closes idle connections to a URL's host, after an endpoint was disabled or moved.
 func (c *Client) DropIdle(rawURL string) {
 	if t, err := c.target(rawURL); err == nil {
 		c.pool.drop(t.addr)
 	}
 }
 
-// Post makes one attempt and returns its result. It returns an error only if ctx was cancelled
-// before the response was complete (the request may have been sent; errors.Is(err,
-// context.Canceled)), or if the request's header is malformed. Failures of the receiver are part of
-// the result.
+// Post makes one attempt and returns its result, which includes failures of the receiver. It only
+// returns an error if the header is malformed, or if ctx was cancelled before the response was
+// complete (the request may have been sent; errors.Is(err, context.Canceled)).
 func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("egress: not sent: %w", err)
@@ -233,8 +228,7 @@ func (c *Client) attempt(
 	}
 }
 
-// link is a connection that is reserved for an attempt. exchange uses it, and then returns it to
-// the pool or closes it.
+// link is a connection reserved for an attempt. exchange uses it and then pools or closes it.
 type link interface {
 	exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply
 }

@@ -23,8 +23,7 @@ const (
 	keepAlivePeriod = 30 * time.Second
 )
 
-// carrier is the connection that TLS to a receiver runs on: a direct connection, or a tunnel
-// through a proxy.
+// carrier carries TLS to a receiver: a direct connection, or a tunnel through a proxy.
 type carrier struct {
 	raw  *meteredConn
 	conn net.Conn
@@ -57,8 +56,7 @@ func (c *Client) target(raw string) (*target, error) {
 	return t, nil
 }
 
-// dial opens a new connection to a target. If it is an HTTP/2 connection and shared is true, other
-// attempts may use it as well.
+// dial opens a new connection. If shared is true, other attempts may use it if it is HTTP/2.
 func (c *Client) dial(
 	ctx context.Context, t *target, deadline time.Time, shared bool,
 ) (link, error) {
@@ -220,8 +218,7 @@ func (c *Client) judgeDial(_ context.Context, _, address string, _ syscall.RawCo
 	return nil
 }
 
-// handshake performs the TLS handshake. TLS errors of the peer are of stage TLS; a lost connection
-// is not.
+// handshake performs the TLS handshake. Its errors are of stage TLS, except a lost connection.
 func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.Conn, error) {
 	cfg := c.tls.Clone()
 	cfg.ServerName = t.host

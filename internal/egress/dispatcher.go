@@ -15,9 +15,8 @@ type poster interface {
 	DropIdle(url string)
 }
 
-// Dispatcher signs and sends the requests of attempts until its context ends. It knows the format
-// of delivery requests (specification, "Delivery request"). The caller limits the number of
-// attempts in flight.
+// Dispatcher signs and sends the requests of attempts (specification, "Delivery request") until its
+// context ends. The caller limits the number of attempts in flight.
 type Dispatcher struct {
 	ctx    context.Context
 	client poster

@@ -19,8 +19,7 @@ var postRequest = &http.Request{Method: http.MethodPost}
 // longPast is a deadline that ends all pending reads and writes immediately.
 var longPast = time.Unix(1, 0)
 
-// http1Conn is an HTTP/1.1 connection. It belongs to the pool while it is idle, and otherwise to
-// the attempt that uses it.
+// http1Conn is an HTTP/1.1 connection, owned by the pool while idle, or else by an attempt.
 type http1Conn struct {
 	client  *Client
 	conn    *tls.Conn
@@ -63,8 +62,7 @@ func (l limitedIn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange writes the request with one call and reads the response, in the caller's goroutine and
-// with the socket's deadline.
+// exchange writes the request and reads the response in the caller's goroutine, with a deadline.
 func (h *http1Conn) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
@@ -120,12 +118,10 @@ func (h *http1Conn) unanswered(err, writeErr error) reply {
 	return reply{err: err, sendAgain: sendAgain}
 }
 
-// idleMargin is how long before the receiver we close an idle connection, so that a request doesn't
-// cross with the receiver's close.
+// idleMargin keeps requests from crossing with the receiver's close of an idle connection.
 const idleMargin = time.Second
 
-// idleLimit returns how long a connection may stay idle: limit, or less if the receiver closes it
-// earlier (Keep-Alive: timeout=5).
+// idleLimit returns limit, or less if the receiver closes idle connections earlier (Keep-Alive).
 func idleLimit(keepAlive string, limit time.Duration) time.Duration {
 	for parameter := range strings.SplitSeq(keepAlive, ",") {
 		name, value, _ := strings.Cut(parameter, "=")
@@ -151,8 +147,7 @@ func encodeRequest(t *target, req Request) []byte {
 	return append(b, req.Body...)
 }
 
-// readHeader reads the header of the final response. It skips interim responses, which count toward
-// the same limit.
+// readHeader reads the final response's header. Interim responses count toward the same limit.
 func (h *http1Conn) readHeader() (*http.Response, error) {
 	h.inLimit, h.inErr = maxHeaderBytes, nil
 	for {
@@ -167,8 +162,7 @@ func (h *http1Conn) readHeader() (*http.Response, error) {
 	}
 }
 
-// usable reports whether an idle connection is still open and the peer has sent nothing
-// unsolicited.
+// usable reports whether an idle connection is open and the peer has sent nothing unsolicited.
 func (h *http1Conn) usable() bool { return h.probe.quiet() }
 
 // expired reports whether the connection is too old or has been idle for too long.

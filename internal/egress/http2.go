@@ -32,12 +32,11 @@ type http2Conn struct {
 	retired  atomic.Bool
 }
 
-// dialedKey is the context key of an established connection, which the transport uses instead of
-// dialing.
+// dialedKey is the context key of the connection that the transport uses instead of dialing.
 type dialedKey struct{}
 
-// newHTTP2Transport returns a transport that doesn't close a silent connection before its attempts
-// have timed out.
+// newHTTP2Transport returns a transport that closes no silent connection before its attempts time
+// out.
 func newHTTP2Transport(attempt time.Duration) *http.Transport {
 	t := &http.Transport{
 		DisableCompression:     true,

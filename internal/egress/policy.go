@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Policy specifies which addresses and ports may be reached. The built-in list of forbidden ranges
-// always applies. Allow permits exceptions from this list, and Deny takes precedence over
-// everything.
+// Policy specifies which addresses and ports may be reached. A built-in list of forbidden ranges
+// always applies. Allow permits exceptions from it, and Deny takes precedence over everything.
 type Policy struct {
 	// Allow contains forbidden ranges that the operator permits. Loopback and link-local addresses are
 	// only permitted by ranges within loopback or link-local, so that a broad range such as 0.0.0.0/0
@@ -43,8 +42,7 @@ func LoopbackPrefixes() []netip.Prefix {
 	return mustPrefixes("127.0.0.0/8", "::1/128")
 }
 
-// ParsePrefixes parses CIDRs. A plain address is a range with one address. Errors contain the
-// invalid part and how to fix it.
+// ParsePrefixes parses CIDRs and addresses. Errors contain the invalid part and how to fix it.
 func ParsePrefixes(cidrs []string) ([]netip.Prefix, error) {
 	prefixes := make([]netip.Prefix, 0, len(cidrs))
 	for _, cidr := range cidrs {

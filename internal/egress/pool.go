@@ -74,8 +74,7 @@ func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
 	return h1, nil
 }
 
-// put adds an idle connection. If the pool is full, it closes the one that has been idle the
-// longest.
+// put adds an idle connection. If the pool is full, it closes the longest idle one.
 func (p *pool) put(h *http1Conn) {
 	var surplus *http1Conn
 	p.mu.Lock()
@@ -156,9 +155,8 @@ func (p *pool) armSweep() {
 	}
 }
 
-// expire closes connections that are too old or have been idle for too long, and removes hosts
-// without connections. The map is therefore limited to the hosts that were used within half an
-// IdleTimeout.
+// expire closes connections that are too old or idle for too long, and removes hosts without
+// connections, so that the map only has the hosts used within half an IdleTimeout.
 func (p *pool) expire() {
 	now := time.Now()
 	var dead []*http1Conn

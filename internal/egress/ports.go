@@ -20,8 +20,7 @@ func DefaultPorts() PortSet {
 	return PortSet{ranges: []portRange{{443, 443}, {8443, 8443}}}
 }
 
-// ParsePorts parses a comma-separated list of ports and ranges, such as "443,8443,9000-9100".
-// Errors contain the invalid part.
+// ParsePorts parses a list such as "443,8443,9000-9100". Errors contain the invalid part.
 func ParsePorts(list string) (PortSet, error) {
 	if strings.TrimSpace(list) == "" {
 		return PortSet{}, fmt.Errorf("no ports given: write a list such as 443,8443,9000-9100")

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prober checks a socket without consuming data. It is created once per connection so that checks
-// don't allocate.
+// prober checks a socket without reading, and without allocating after it was created.
 type prober struct {
 	raw  syscall.RawConn
 	look *look

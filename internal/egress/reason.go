@@ -75,8 +75,7 @@ func classify(err error) Code {
 
 const maxReasonBytes = 200
 
-// reason describes an error to the account holder. It omits the addresses of our sockets, proxies
-// and name servers.
+// reason describes an error to the account holder, without addresses of our own infrastructure.
 func (p *Policy) reason(err error) string {
 	if err == nil {
 		return ""
@@ -150,8 +149,7 @@ func (p *Policy) hideInternal(text string) string {
 	})
 }
 
-// oneLine returns text as one line of limited length, with unprintable characters replaced by
-// spaces.
+// oneLine returns text as one line of limited length, with spaces for unprintable characters.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -110,9 +110,8 @@ func (r *cachingResolver) resolve(ctx context.Context, host string, l *lookup) {
 	close(l.done)
 }
 
-// ask returns the addresses of a host with a trailing dot. The standard library finds single-label
-// names in the hosts file only without the trailing dot, but without it would also try search
-// domains.
+// ask returns the addresses of a host with a trailing dot. With the dot, the standard library
+// doesn't find single-label names in the hosts file; without it, it would also try search domains.
 func (r *cachingResolver) ask(ctx context.Context, host string) ([]netip.Addr, error) {
 	if label := strings.TrimSuffix(host, "."); !strings.Contains(label, ".") {
 		if addrs, err := r.hosts.LookupNetIP(ctx, "ip", label); err == nil {

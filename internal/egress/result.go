@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Code is an error code of the specification, or empty. A status other than 2xx is not an error in
-// this sense.
+// Code is an error code of the specification, or empty. A status such as 500 has no code.
 type Code string
 
 // Error codes of attempts (specification, "Delivery attempt errors").
@@ -30,15 +29,13 @@ type Result struct {
 	// Detail explains Error to the account holder: the stage and the cause, in at most 200 bytes of
 	// printable text and without internal addresses.
 	Detail string
-	// Body is the start of the response body as received, at most Config.StoredBodyBytes. It may not
-	// be valid UTF-8.
+	// Body is the start of the response body, at most Config.StoredBodyBytes, possibly not UTF-8.
 	Body []byte
 	// RetryAfter is the wait that the receiver requested, at most 24 h, or 0.
 	RetryAfter time.Duration
 }
 
-// Delivered reports whether the attempt succeeded, with a 2xx response whose body arrived in time
-// or was too large.
+// Delivered reports whether the attempt succeeded: a 2xx status, and a complete or too large body.
 func (r Result) Delivered() bool {
 	return r.StatusCode >= 200 && r.StatusCode <= 299 && (r.Error == "" || r.Error == BodyTooLarge)
 }
@@ -52,8 +49,7 @@ type reply struct {
 	sendAgain  bool // after an error: the request may be sent again immediately (E2)
 }
 
-// errHeadersTooLarge ends a response whose headers, including interim responses, exceed
-// maxHeaderBytes.
+// errHeadersTooLarge ends a response whose headers, including interim ones, are too large.
 var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 
 var errForbidden = errors.New("the address is private or internal and not permitted by " +

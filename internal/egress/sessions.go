@@ -8,15 +8,13 @@ import (
 
 const (
 	maxTLSSessions = 4096
-	// A session contains the receiver's certificates and ticket. Sessions that exceed these sizes are
-	// not stored.
+	// Limits of a stored session, which contains the receiver's certificates and ticket.
 	maxSessionChainBytes  = 16 << 10
 	maxSessionTicketBytes = 4 << 10
 )
 
-// sessions caches TLS sessions by host and port, which makes reconnecting cheaper. crypto/tls uses
-// only the server name as the key, so receivers on different ports of a host would overwrite each
-// other's sessions.
+// sessions caches TLS sessions by host and port. crypto/tls uses only the server name as the key,
+// so receivers on different ports of a host would overwrite each other's sessions.
 type sessions struct {
 	byAddr *lru.Cache[string, *tls.ClientSessionState]
 }

@@ -30,8 +30,7 @@ const (
 	FaultDoesNotResolve FaultCode = "DNS"
 )
 
-// Fault is a problem with a URL or host that its author can fix. Detail is a sentence for the
-// author and contains no credentials.
+// Fault is a problem with a URL or host that its author can fix. Detail has no credentials.
 type Fault struct {
 	Code   FaultCode
 	Detail string

@@ -55,8 +55,7 @@ func (cfg *Config) answerBytes() int64 {
 const readChunkBytes = 4 << 10
 
 // readBody reads up to max bytes of a body and returns the first stored bytes. tooLarge reports
-// that the body is longer than max, or that far more bytes were sent than it contains. The rest is
-// not read.
+// that it is longer, or that far more bytes were sent than it contains. The rest is not read.
 func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err error) {
 	chunk := make([]byte, readChunkBytes)
 	for total := 0; ; {

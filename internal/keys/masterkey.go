@@ -29,8 +29,7 @@ func LoadSealer(path string) (*Sealer, error) {
 	return s, nil
 }
 
-// ParseSealer returns a sealer for the text of a master key file, for keys that are passed in a
-// variable.
+// ParseSealer returns a sealer for the text of a master key file, passed in a variable.
 func ParseSealer(text []byte) (*Sealer, error) {
 	r, err := parseRing(text)
 	if err != nil {
@@ -117,9 +116,8 @@ func readKeyFile(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, nil
 }
 
-// tooOpen reports whether more users than necessary can read or change a file. A process of another
-// user may read root's file through its group: Kubernetes mounts secrets this way (fsGroup), and
-// systemd its credentials.
+// tooOpen reports whether too many users can read or change a file. A process of another user may
+// read root's file through its group, as Kubernetes (fsGroup) and systemd provide secrets.
 func tooOpen(mode fs.FileMode, owner, self int) bool {
 	allowed := fs.FileMode(0o700)
 	if owner == 0 && self != 0 {
@@ -136,8 +134,7 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// LoadOrCreateSealer reads a master key file, or creates it with a new key if it doesn't exist. The
-// folder must exist.
+// LoadOrCreateSealer reads a master key file, or creates it in an existing folder.
 func LoadOrCreateSealer(path string) (*Sealer, error) {
 	s, err := LoadSealer(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +146,7 @@ func LoadOrCreateSealer(path string) (*Sealer, error) {
 	return LoadSealer(path)
 }
 
-// createMasterKey creates a file with a new keyset. If another process was faster, its file is
-// kept.
+// createMasterKey creates a file with a new keyset. The file of a faster process is kept.
 func createMasterKey(path string) (err error) {
 	text, err := newKeyset()
 	if err != nil {
@@ -253,8 +249,7 @@ func (p MasterKeyPlace) Keys() ([]MasterKey, error) {
 	return MasterKeys(text)
 }
 
-// Open returns the master key of a deployment with one process, and its text. It creates a missing
-// file.
+// Open returns the master key of a single process, and its text. It creates a missing file.
 func (p MasterKeyPlace) Open() (*Sealer, []byte, error) {
 	if _, set := p.FromVariable(); !set {
 		s, err := LoadOrCreateSealer(p.Path())
@@ -272,8 +267,7 @@ func (p MasterKeyPlace) Open() (*Sealer, []byte, error) {
 	return s, text, err
 }
 
-// OpenExisting returns the master key of a deployment with several processes, and its text. It
-// never creates one.
+// OpenExisting returns the master key that several processes share, and its text.
 func (p MasterKeyPlace) OpenExisting() (*Sealer, []byte, error) {
 	text, err := p.Text()
 	if err != nil {
@@ -412,10 +406,9 @@ func rewriteFile(
 	return keys, err
 }
 
-// changeFile atomically replaces the content of a file with the result of next, which reads the
-// current content. The new content is on disk when changeFile returns. Concurrent changes are
-// refused. If next fails, the file stays the same and changeFile returns the error. The file keeps
-// its owner and mode.
+// changeFile atomically replaces a file with the result of next, which reads the current content.
+// The new content is on disk when changeFile returns. Concurrent changes are refused, and an error
+// of next leaves the file as it is. The file keeps its owner and mode.
 func changeFile(path string, next func() (text []byte, err error)) error {
 	// The name of the new file serves as a lock.
 	temp := path + ".new"

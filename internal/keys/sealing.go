@@ -58,8 +58,7 @@ func newRing(h *keyset.Handle) (*ring, error) {
 	return r, nil
 }
 
-// Seal encrypts plaintext and binds it to associatedData, which is not secret and is needed to
-// decrypt it.
+// Seal encrypts plaintext and binds it to associatedData, which is not secret.
 func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 	sealed, err := s.current().aead.Encrypt(plaintext, []byte(associatedData))
 	if err != nil {
@@ -92,8 +91,7 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	return plaintext, nil
 }
 
-// Reseal encrypts a value with the newest key. If it already is, Reseal returns it unchanged. Its
-// errors are those of Open.
+// Reseal encrypts a value with the newest key, unless it already is. Its errors are those of Open.
 func (s *Sealer) Reseal(
 	sealed []byte, associatedData string,
 ) (resealed []byte, changed bool, err error) {

@@ -136,8 +136,7 @@ func encodeSigning(keys []SigningKey) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// SigningFileName is the name of the signing key file, which is in the same folder as the master
-// key file.
+// SigningFileName is the name of the signing key file in the folder of the master key file.
 const SigningFileName = "signing-keys"
 
 // SigningBeside returns the path of the signing key file in the folder of a master key file.
@@ -157,8 +156,7 @@ func CreateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningK
 	})
 }
 
-// RotateSigning adds a key that starts to sign at signsFrom, which must be at least LeastLead from
-// now.
+// RotateSigning adds a key that signs from signsFrom on, at least LeastLead from now.
 func RotateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
 	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
 		newest := keys[len(keys)-1]
@@ -179,8 +177,7 @@ func RotateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningK
 	})
 }
 
-// ReplaceSigning replaces all keys with a new one that signs immediately. Earlier signatures can't
-// be verified any more.
+// ReplaceSigning replaces all keys with a new one, which invalidates all earlier signatures.
 func ReplaceSigning(path string, s *Sealer, now time.Time) ([]SigningKey, error) {
 	return change(path, func([]SigningKey) ([]SigningKey, error) {
 		k, err := newSigningKey(s, now, now)
@@ -314,8 +311,8 @@ const (
 	cachedEndpointKeys = 4096
 )
 
-// SigningRing provides the signing keys of a running process. It is safe for concurrent use. A nil
-// SigningRing has no keys.
+// SigningRing provides a process's signing keys. It is safe for concurrent use. A nil ring is
+// empty.
 type SigningRing struct {
 	path   string
 	sealer *Sealer
@@ -375,8 +372,7 @@ func (r *SigningRing) read() error {
 	return err
 }
 
-// current returns the keys, and checks the file at most once per lookEvery. The caller must hold
-// mu.
+// current returns the keys, and checks the file now and then. The caller must hold mu.
 func (r *SigningRing) current() []SigningKey {
 	if time.Since(r.looked) >= lookEvery {
 		r.follow()
@@ -384,9 +380,8 @@ func (r *SigningRing) current() []SigningKey {
 	return r.keys
 }
 
-// follow reads the file. If that fails, the known keys stay in use and the error is logged once,
-// because this process doesn't sign with newer keys and couldn't be restarted. The caller must hold
-// mu.
+// follow reads the file. If that fails, it keeps the known keys and logs once, because this process
+// doesn't sign with newer keys and couldn't be restarted. The caller must hold mu.
 func (r *SigningRing) follow() {
 	err := r.read()
 	if errors.Is(err, fs.ErrNotExist) && r.info == nil {
@@ -420,8 +415,7 @@ func (r *SigningRing) Signs() bool {
 	return len(signersAt(r.current(), r.now())) > 0
 }
 
-// Signers returns the deployment's own private keys that sign receipts at the given time, newest
-// first.
+// Signers returns the private keys that sign receipts at the given time, newest first.
 func (r *SigningRing) Signers(nowMillis int64) ([]domain.Secret, error) {
 	return r.private(func(keys []SigningKey) []SigningKey {
 		return signersAt(keys, time.UnixMilli(nowMillis))

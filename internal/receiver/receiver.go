@@ -164,8 +164,7 @@ func (r *Receiver) Start() error {
 // Addr returns the address of a started receiver.
 func (r *Receiver) Addr() net.Addr { return r.listener.Addr() }
 
-// URL returns the webhook URL of a started receiver. If it listens on all addresses, the URL
-// contains the loopback address.
+// URL returns the webhook URL, with a loopback address if the receiver listens on all addresses.
 func (r *Receiver) URL() string {
 	addr := r.listener.Addr().(*net.TCPAddr)
 	host := addr.IP.String()
@@ -190,8 +189,7 @@ func (r *Receiver) Close(ctx context.Context) error {
 	return err
 }
 
-// handOn queues a webhook for OnWebhook and waits if the queue is full. It returns false if the
-// receiver has stopped.
+// handOn queues a webhook for OnWebhook, unless the receiver has stopped. It waits for room.
 func (r *Receiver) handOn(w Webhook) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -240,8 +238,7 @@ func (r *Receiver) handle(w http.ResponseWriter, req *http.Request) {
 	answer(w, v.status, v.webhook.Reason)
 }
 
-// judge follows the order of the specification: first the signature of the raw bytes, then the ID,
-// and last the content of the body.
+// judge follows the specification's order: the signature of the raw bytes, the ID, the content.
 func (r *Receiver) judge(header http.Header, body []byte) verdict {
 	id := header.Get("Webhook-Id")
 	signature := strings.Join(header.Values("Webhook-Signature"), ",")

@@ -32,8 +32,7 @@ type Policy struct {
 type Failure struct {
 	Err  error
 	Wait time.Duration // until the next attempt
-	// New is true for the first failure since the start or the last progress, and if the error differs
-	// from the previous one.
+	// New is true for the first failure since the last progress, or if the error is a different one.
 	New bool
 }
 
@@ -42,8 +41,7 @@ func Seeded(seed uint64) func() float64 {
 	return rand.New(rand.NewPCG(seed, 0)).Float64 // #nosec G404 -- waits are no secrets
 }
 
-// Warn returns a Policy.OnFailure that logs new failures as warnings and repeated ones for
-// debugging.
+// Warn returns an OnFailure that logs new failures as warnings and repeated ones as debug.
 func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	return func(f Failure) {
 		level := slog.LevelDebug

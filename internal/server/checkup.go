@@ -24,8 +24,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Checkup contains the flags of `lumenhook doctor`: those of a process of `lumenhook serve`, or the
-// data folder of `lumenhook run`.
+// Checkup contains the flags of `lumenhook doctor`, which include those of `lumenhook serve`.
 type Checkup struct {
 	Flags
 	only    []string
@@ -47,8 +46,7 @@ func (c *Checkup) Register(f *pflag.FlagSet) {
 	c.flags = f
 }
 
-// Config returns what to check. It returns an error for invalid flags of the command, or if there
-// is nothing to check.
+// Config returns what to check, or an error if the flags are invalid or there is nothing to check.
 func (c *Checkup) Config() (doctor.Config, error) {
 	var faults []error
 	if err := doctor.CheckNames(c.only); err != nil {
@@ -133,8 +131,7 @@ func (c *Checkup) askLedgers(cfg *doctor.Config) {
 	cfg.Quorum, cfg.Passphrase = c.source.Quorum, c.source.Passphrase
 }
 
-// secretFiles returns the secret files in the settings, which don't include certificates and
-// authorities.
+// secretFiles returns the secret files in the settings, without certificates and authorities.
 func (c *Checkup) secretFiles() (paths []string) {
 	c.flags.VisitAll(func(f *pflag.Flag) {
 		secret := strings.HasSuffix(f.Name, "-password-file") || strings.HasSuffix(f.Name, "-key-file") ||
@@ -191,8 +188,7 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	return err
 }
 
-// ofStopped checks the data folder and the machine of a `lumenhook run` that isn't running. Its
-// flags are not known.
+// ofStopped checks the folder and the machine of a `lumenhook run` that isn't running.
 func (c *Checkup) ofStopped(cfg *doctor.Config, why error) {
 	cfg.Away = fmt.Errorf("%w; or set the flags of lumenhook serve (--config, --kafka-brokers)",
 		why)
@@ -204,8 +200,7 @@ func (c *Checkup) ofStopped(cfg *doctor.Config, why error) {
 	cfg.Egress = c.node.Config().Egress
 }
 
-// egressOfRun returns the policy of `lumenhook run`. On the devnet, it allows receivers on this
-// machine.
+// egressOfRun returns the policy of `lumenhook run`, which on a devnet allows this machine.
 func (c *Checkup) egressOfRun(run runfile.File) (egress.Config, error) {
 	cfg := c.node.Config().Egress
 	ports, err := egress.ParsePorts(run.EgressPorts)

@@ -24,8 +24,7 @@ type server struct {
 	node    *node.Node
 }
 
-// Run starts the roles, and serves until ctx ends or a part fails. The flags must have been
-// checked.
+// Run runs the roles until ctx ends or a part fails. The flags must have been checked.
 func Run(ctx context.Context, flags *Flags) error {
 	node.Tune()
 	logger := flags.logger()
@@ -103,8 +102,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 	return err
 }
 
-// start checks the cluster and then starts the roles. The operators' address is available before
-// that.
+// start checks the cluster and starts the roles. The operators' address is available before.
 func (v *server) start(ctx context.Context) error {
 	if v.flags.node.MetricsListen != "" {
 		address, err := v.node.ServeOperations(v.flags.node.MetricsListen)

@@ -18,11 +18,9 @@ import (
 
 const (
 	supervisedFlag = "supervised"
-	// Unsupervised must be the last argument of a child, to override the flag, its variable and its
-	// setting in a file.
+	// Unsupervised must be the last argument of a child, to override the flag in all its forms.
 	Unsupervised = "--" + supervisedFlag + "=false"
-	// removalMax limits the time for removing a dead child from its groups, because its session
-	// expires soon anyway.
+	// removalMax limits the time for removing a dead child. Its session expires soon anyway.
 	removalMax = 5 * time.Second
 )
 
@@ -54,9 +52,8 @@ func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	return nil
 }
 
-// exitCode returns the child's exit code, except after a panic: Go then exits with 2, which in this
-// program means an invalid command line and prevents a restart. The child's command line has
-// already been checked.
+// exitCode returns the child's exit code, except for 2, with which Go exits after a panic: here it
+// means an invalid command line and prevents a restart, and the command line has been checked.
 func exitCode(child int) int {
 	if child == cli.ExitUsage {
 		return cli.ExitFailure
@@ -64,9 +61,8 @@ func exitCode(child int) int {
 	return child
 }
 
-// removeDead removes a dead child from its groups. This is as safe as waiting until its session
-// expires, because a process that takes over a partition fences the open transactions
-// (docs/decisions/fencing.md).
+// removeDead removes a dead child from its groups. This is as safe as an expired session, because
+// the process that takes over a partition fences open transactions (docs/decisions/fencing.md).
 func (s *Flags) removeDead(ctx context.Context, logger *slog.Logger) {
 	var roles []string
 	for _, role := range s.roles {
@@ -135,8 +131,7 @@ func attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// Clean reports whether the child exited successfully, or because of the SIGTERM that was sent to
-// it. Otherwise, it died.
+// Clean reports whether the child exited successfully, or because of a SIGTERM sent to it.
 func (e ChildEnd) Clean() bool {
 	return e.state.Success() || e.ordered && e.signal() == syscall.SIGTERM
 }

@@ -22,8 +22,7 @@ var meanings = map[string]string{
 	"txNO_ACCOUNT":           "the source account does not exist: fund it with friendbot first",
 }
 
-// inWords describes a result. It returns the codes of failures as Stellar's documentation spells
-// them, with explanations.
+// inWords returns the codes of failures as Stellar's documentation spells them, with explanations.
 func inWords(resultXDR string) string {
 	var result xdr.TransactionResult
 	if err := xdr.SafeUnmarshalBase64(resultXDR, &result); err != nil {

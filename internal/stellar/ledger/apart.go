@@ -103,9 +103,8 @@ func (c *choosing) size(p place) int {
 	return sizeBytes
 }
 
-// latest returns the last place that may come next: after it, there are not enough places for the
-// remaining transactions. It is usually the right one, because copies normally precede the
-// original.
+// latest returns the last place that may come next, so that enough places are left. It is usually
+// the right one, because copies normally precede the original.
 func (c *choosing) latest() int {
 	latest := len(c.places) - 1
 	for hash, last := range c.last {

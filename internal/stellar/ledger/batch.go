@@ -84,9 +84,8 @@ func ledgerSize(raw []byte) (sizeBytes int, err error) {
 	}
 }
 
-// followerOffset returns the offset of the next ledger if this one has an unknown form. The next
-// one contains this one's hash as its previous hash. If there is none, all bytes belong to this
-// ledger.
+// followerOffset returns the offset of the next ledger after one with an unknown form. The next
+// ledger contains this one's hash. If there is none, all bytes belong to this ledger.
 func followerOffset(raw []byte) (int, error) {
 	this, err := ReadHeader(raw)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 )
 
 // Names of events that change balances. Before CAP-67, mints and clawbacks name their admin first.
-// Since then, the amount may be in a map with a muxed ID. The event itself shows which form it has.
-// The meta's version doesn't, because no hash covers it and newer programs write older ledgers in
-// their own version.
+// Since then, the amount may be in a map with a muxed ID. Only the event itself shows its form: no
+// hash covers the meta's version, and newer programs write older ledgers in their own version.
 const (
 	eventTransfer = "transfer"
 	eventMint     = "mint"
@@ -28,16 +27,14 @@ const (
 // A code of 12 characters, a colon and a G address.
 const assetNameSizeBytesMax = 12 + 1 + 56
 
-// assetContract is an asset and its contract on this network. known is false if the name is not
-// that of an asset.
+// assetContract is an asset and its contract on this network. known is false for other names.
 type assetContract struct {
 	asset domain.Asset
 	id    xdr.ContractId
 	known bool
 }
 
-// balanceChange is a balance change according to an asset contract's event. Burns and clawbacks
-// have no to.
+// balanceChange is a change by an asset contract's event. Burns and clawbacks have no to.
 type balanceChange struct {
 	from, to xdr.ScAddress
 	minted   bool
@@ -228,8 +225,7 @@ func (c *balanceChange) readParties(topics xdr.ScVec) bool {
 	return true
 }
 
-// contractOf returns the contract of the asset with the given name, "native" or CODE:ISSUER
-// (SEP-11).
+// contractOf returns the contract of an asset, "native" or CODE:ISSUER (SEP-11).
 func (e *Extractor) contractOf(name string) assetContract {
 	if len(name) > assetNameSizeBytesMax {
 		return assetContract{}

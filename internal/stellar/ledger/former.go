@@ -89,8 +89,7 @@ func (s *formerSearch) from(i int, image []byte) bool {
 	return false
 }
 
-// appendForm appends a possible earlier form of an event to image. It overwrites the form appended
-// to the same image before.
+// appendForm appends a possible earlier form of an event to image, over any form tried before.
 func (s *formerSearch) appendForm(image []byte, e *rewritable, i int) []byte {
 	var f form
 	if i < len(e.forms) {

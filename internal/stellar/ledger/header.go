@@ -10,8 +10,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Forms of StellarValue.ext. CAP-88 adds the last two, which are the first two with a preceding
-// close time in milliseconds.
+// Forms of StellarValue.ext. CAP-88's last two prepend a close time in milliseconds.
 const (
 	valueSigned       = 1
 	valueEmptySet     = 2
@@ -26,8 +25,7 @@ const (
 	upgradesMax          = 6
 	upgradeSizeBytesMax  = 128
 
-	// headSizeBytesMax is more than a LedgerCloseMeta needs up to the end of its header, most of which
-	// can be upgrades.
+	// headSizeBytesMax is more than a LedgerCloseMeta's header needs, even with all upgrades.
 	headSizeBytesMax = 8 << 10
 )
 
@@ -55,8 +53,7 @@ func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
 	return append(out, raw[rest:]...), binary.BigEndian.Uint64(raw[at+4:]), nil
 }
 
-// valueFormOffset returns the offset of StellarValue.ext in a LedgerCloseMeta. At least its
-// discriminant is in raw.
+// valueFormOffset returns the offset of StellarValue.ext, whose discriminant is in raw.
 func valueFormOffset(raw []byte) (int, error) {
 	c := scanner{raw: raw}
 	switch version := c.uint32(); version {

@@ -9,8 +9,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// transaction holds the encoded parts of a transaction. They are complete unless fault or failed is
-// set.
+// transaction holds encoded parts, which are complete unless fault or failed is set.
 type transaction struct {
 	hash     xdr.Hash // outer hash of a fee bump
 	envelope xdr.TransactionEnvelopeView

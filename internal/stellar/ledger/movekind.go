@@ -10,8 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// operations explains balance changes by the operations of the current transaction and the payments
-// of the ledger.
+// operations explains balance changes by a transaction's operations and the ledger's payments.
 type operations struct {
 	payments []domain.Payment
 	places   map[uint64]int // index of an operation's first payment, by TOID; nil if not yet computed

@@ -91,8 +91,7 @@ func movesOf(
 	return m.moves, nil
 }
 
-// each calls do for the transactions in the order in which they were applied. It stops if watched
-// fails.
+// each calls do for the transactions in the order of application, until watched fails.
 func (m *moving) each(do func(*transaction)) {
 	for i := range m.transactions {
 		if m.failure != nil {
@@ -196,8 +195,7 @@ func (m *moving) wallet(key [hashSizeBytes]byte) string {
 	return wallet
 }
 
-// take processes a change of a watched wallet's balance, which contains the value before or after
-// it.
+// take processes a change of a watched wallet, which has the balance before or after it.
 func (m *moving) take(wallet string, c change, i int) {
 	before := m.before(c.balance)
 	switch c.kind {

@@ -11,8 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// names caches the names of accounts and assets in a ledger by their XDR, because most of them
-// occur repeatedly.
+// names caches the names of a ledger's accounts and assets by XDR, because most occur repeatedly.
 type names struct {
 	accounts map[[hashSizeBytes]byte]string // G addresses by public key
 	assets   map[string]domain.Asset
@@ -50,8 +49,7 @@ func (n names) asset(raw []byte) (asset domain.Asset, err error) {
 	return asset, err
 }
 
-// assetOf returns the code of an asset other than the native one. XDR pads codes with NUL. They
-// must consist of letters and digits.
+// assetOf returns the code of a non-native asset. XDR pads codes of letters and digits with NUL.
 func assetOf(raw []byte) (domain.Asset, error) {
 	code := bytes.TrimRight(raw[4:len(raw)-4-hashSizeBytes], "\x00")
 	for _, c := range code {

@@ -38,8 +38,7 @@ type reading struct {
 	payments  []domain.Payment
 }
 
-// paymentsOf appends the payments of a transaction to to. order is the position in which it was
-// applied, from 1.
+// paymentsOf appends the payments of the transaction that was applied as number order, from 1.
 func (e *Extractor) paymentsOf(
 	l Header, order int, tx *transaction, known names, to []domain.Payment,
 ) ([]domain.Payment, error) {
@@ -106,9 +105,8 @@ func readBody(view xdr.TransactionEnvelopeView) (b body, err error) {
 	return b, nil
 }
 
-// readCall reads the part before the arguments if the transaction is a single contract call. It
-// returns nil if it is not, or if that part has an unknown form as well. The rest of the envelope
-// may have any form.
+// readCall reads the part before the arguments of a transaction that is a single contract call. It
+// returns nil if it isn't, or if that part has an unknown form as well.
 func readCall(view xdr.TransactionEnvelopeView) *body {
 	if kind, err := view.Type(); err != nil || kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
 		return nil

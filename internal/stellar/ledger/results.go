@@ -25,8 +25,7 @@ func codeOf(result []byte) (code xdr.TransactionResultCode, ok bool) {
 	return xdr.TransactionResultCode(binary.BigEndian.Uint32(result[feeChargedSizeBytes:])), true
 }
 
-// succeeded reports whether a transaction succeeded. A fee bump succeeds with its inner
-// transaction.
+// succeeded reports whether a transaction, or a fee bump's inner one, succeeded.
 func succeeded(result xdr.TransactionResultView) (bool, error) {
 	switch code, ok := codeOf(result); {
 	case !ok:
@@ -99,8 +98,7 @@ func (r *results) amountOf(o *operation, i int) error {
 	return nil
 }
 
-// invoked is the start of a successful contract call's result. It is followed by the hash of its
-// events.
+// invoked is the start of a successful contract call's result, before the hash of its events.
 var invoked = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(
 	binary.BigEndian.AppendUint32(nil, uint32(xdr.OperationResultCodeOpInner)),
 	uint32(xdr.OperationTypeInvokeHostFunction)),

@@ -20,8 +20,7 @@ const (
 	protocolUnified   = 23
 )
 
-// Limits for events that may have been rewritten and for administrators. They are several times the
-// network's limits.
+// Limits for events that may have been rewritten, several times the network's own limits.
 const (
 	rewrittenSizeBytesMax = 128 << 10
 	administratorsMax     = 256
@@ -188,6 +187,5 @@ var transferTopic = func() []byte {
 	return encodedTopic(xdr.ScVal{Type: xdr.ScValTypeScvSymbol, Sym: &symbol})
 }()
 
-// encodedTopic encodes a value. It can't fail, because all values were created here or decoded
-// before.
+// encodedTopic can't fail, because all values were created here or decoded before.
 func encodedTopic(v xdr.ScVal) []byte { return must(v.MarshalBinary()) }

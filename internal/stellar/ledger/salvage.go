@@ -205,8 +205,7 @@ func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
 	return hash, 0, false
 }
 
-// signaturesSize returns the size of the signatures at the start of raw, or false if there can't be
-// any.
+// signaturesSize returns the size of the signatures at the start of raw, if there can be any.
 func signaturesSize(raw []byte) (sizeBytes int, ok bool) {
 	c := scanner{raw: raw}
 	for n := c.limited(signaturesMax); n > 0; n-- {
@@ -251,8 +250,7 @@ func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	return txs, nil
 }
 
-// places finds all hashes with which an applied transaction may begin. The first one is at a known
-// offset.
+// places finds all hashes with which a transaction may begin. The first is at a known offset.
 func (s *salvager) places() (places []place, err error) {
 	n := s.uint32()
 	if s.bad || int64(n) != int64(len(s.envelopes)) {

@@ -15,8 +15,7 @@ const (
 // listed is the minimum size of a list's element.
 const listed = 4
 
-// scanner steps through XDR. After an unexpected form or the end of the data, bad remains set and
-// all results are invalid.
+// scanner steps through XDR. After an unexpected form or the end, bad stays set.
 type scanner struct {
 	raw []byte
 	at  int

@@ -8,9 +8,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// An unknown form has no known end. If a hash covers the form, the right end is the one with which
-// the bytes match the hash. A source therefore can't hide a result or an event behind an unknown
-// form.
+// An unknown form has no known end. If a hash covers the form, it ends where the bytes match the
+// hash, so that a source can't hide a result or an event behind an unknown form.
 
 // Limits of the search for the end.
 const (
@@ -107,9 +106,9 @@ func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
 	return true, err == nil && len(refunds) == len(rest)
 }
 
-// provesUnknown searches for events and a return value that have the claimed hash, where at least
-// one of them has an unknown form. found reports whether their start is known. If not, a part that
-// no hash covers has an unknown form.
+// provesUnknown searches for events and a return value, some of an unknown form, that have the
+// claimed hash. found reports whether their start is known. If not, an unhashed part has an unknown
+// form.
 func (p *prover) provesUnknown(
 	claimed xdr.Hash, meta xdr.TransactionMetaView, operations int,
 ) (proved, found bool) {

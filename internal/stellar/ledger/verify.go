@@ -19,8 +19,7 @@ import (
 // and the result of a contract call contains the hash of its return value and events. Payments are
 // derived from these bytes only: docs/decisions/verified-ledgers.md.
 
-// ErrNotProved means that a ledger is damaged or forged. Another request or another source may
-// return the right one.
+// ErrNotProved means that a ledger is damaged or forged. Another response may be right.
 var ErrNotProved = errors.New("the ledger does not match its hashes")
 
 // Mismatch means that a part of a ledger doesn't have the hash that the ledger claims for it.
@@ -37,8 +36,7 @@ func (m *Mismatch) Error() string {
 		m.Claimed[:])
 }
 
-// protocolKnown is the newest protocol for which we have read real ledgers, so that all of its
-// forms are known.
+// protocolKnown is the newest protocol of which we have read real ledgers, so we know all forms.
 const protocolKnown = 26
 
 // errUnproved is the fault of a contract call if a newer form precedes its return value.
@@ -61,9 +59,8 @@ func Verify(raw Raw, passphrase string) (_ Raw, err error) {
 	return raw, nil
 }
 
-// effortMax limits the bytes that are hashed and searched to prove one ledger with rewritten events
-// or unknown forms, so that a malicious source can't block the process. A call's events in such
-// ledgers take at most 16 KiB.
+// effortMax limits the bytes hashed and searched to prove one ledger with rewritten events or
+// unknown forms, against malicious sources. A call's events in such ledgers take at most 16 KiB.
 const effortMax = 256 << 20
 
 type prover struct {
@@ -72,8 +69,7 @@ type prover struct {
 	leftBytes  int // remaining part of effortMax
 }
 
-// spend subtracts bytes to hash or search from the limit. It reports whether the limit is not
-// exceeded.
+// spend subtracts from the limit, and reports whether it is not exceeded.
 func (p *prover) spend(sizeBytes int) bool {
 	p.leftBytes -= sizeBytes
 	return p.leftBytes >= 0
@@ -144,8 +140,7 @@ func checkHeader(raw []byte) (h provedHeader, err error) {
 	return h, compare("the header", claimed, sha256.Sum256(raw[at:end]))
 }
 
-// headerOffset returns the offset of the header, which follows its hash. normalise has checked the
-// version.
+// headerOffset returns the header's offset, after its hash. normalise has checked the version.
 func headerOffset(raw []byte) int {
 	c := scanner{raw: raw}
 	if version := c.uint32(); version > 0 {
@@ -163,8 +158,7 @@ func compare(what string, claimed, computed xdr.Hash) error {
 	return nil
 }
 
-// checkSet checks the hash of the transaction set. It is zero if the network replaced the set with
-// an empty one (CAP-83).
+// checkSet checks the set's hash, which is zero if the network emptied the set (CAP-83).
 func (l located) checkSet() error {
 	var claimed xdr.Hash
 	var form xdr.StellarValueType
@@ -318,8 +312,7 @@ func returnValue(meta xdr.TransactionMetaView) []byte {
 	return nil
 }
 
-// setHash returns the hash of the transaction set. In the older form, the hash doesn't cover the
-// number of envelopes.
+// setHash returns the set's hash. In the older form, it doesn't cover the number of envelopes.
 func (l *located) setHash() xdr.Hash {
 	if l.generalized {
 		return sha256.Sum256(l.set)
@@ -330,9 +323,8 @@ func (l *located) setHash() xdr.Hash {
 	return xdr.Hash(digest.Sum(nil))
 }
 
-// knownResults returns the number of results before the first one whose end is unknown, and a
-// digest of them: the total number, followed by the results in the order in which they were
-// applied.
+// knownResults returns the number of results before the first unknown end, and a digest of them:
+// the total number, followed by the results in the order of application.
 func (l *located) knownResults() (count int, digest hash.Hash) {
 	digest = sha256.New()
 	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))

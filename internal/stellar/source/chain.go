@@ -14,8 +14,7 @@ import (
 
 const hashSizeMax = 64
 
-// chain identifies the last ledger that was returned, which the next one must follow. If the hash
-// is empty, any ledger is accepted.
+// chain identifies the ledger that the next one must follow, or any if the hash is empty.
 type chain struct {
 	sequence uint32
 	hash     string

@@ -48,8 +48,7 @@ type kept struct {
 	until    time.Time
 }
 
-// NewLookup returns a lookup that queries a server of the given kind and host. It logs failures
-// unless log is nil.
+// NewLookup returns a lookup at a server of a kind and host. A nil log discards failures.
 func NewLookup(ask AskWallet, log *slog.Logger, kind, host string) (*Lookup, error) {
 	cache, err := lru.New[string, kept](lookupsCached)
 	if err != nil {
@@ -61,8 +60,7 @@ func NewLookup(ask AskWallet, log *slog.Logger, kind, host string) (*Lookup, err
 	return &Lookup{Now: time.Now, ask: ask, log: log.With(kind, host), cache: cache}, nil
 }
 
-// Warnings returns the reasons why a wallet can't receive the given assets. It takes at most two
-// seconds.
+// Warnings returns, within two seconds, why a wallet can't receive the given assets.
 func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string {
 	question := wallet
 	for _, asset := range assets {

@@ -14,13 +14,11 @@ import (
 
 // Source is a source of ledgers. It is not safe for concurrent use.
 type Source interface {
-	// Check checks once whether the source serves the network. If it serves another one, the error is
-	// a domain.ErrWrongNetwork.
+	// Check checks once that the source serves the network; see domain.ErrWrongNetwork.
 	Check(ctx context.Context) error
 	// Latest queries the sequence of the newest ledger once.
 	Latest(ctx context.Context) (uint32, error)
-	// Continue sets the last ledger read. The next ledger must contain its hash as the previous one.
-	// An empty hash accepts any ledger.
+	// Continue sets the last ledger read, which the next one must follow. An empty hash accepts any.
 	Continue(sequence uint32, hash string)
 	// Next waits for a ledger, and returns it and the available ledgers after it. It fails only if
 	// waiting does not help (see IsPermanent).

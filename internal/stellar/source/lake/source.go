@@ -39,8 +39,7 @@ type Config struct {
 	FilesAhead   int           // number of files to prefetch, at most 64; default: 4
 }
 
-// Source reads a lake's ledgers in order. It is not safe for concurrent use. It prefetches files in
-// other goroutines.
+// Source reads a lake's ledgers in order, prefetching files. It is not safe for concurrent use.
 type Source struct {
 	config Config
 	poll   *source.Poll
@@ -57,8 +56,7 @@ type fetched struct {
 	err     error // for the part of the file after these ledgers
 }
 
-// has reports whether the result for a ledger is final: the file contains it, or was read
-// completely.
+// has reports whether the file contains a ledger, or was read completely without it.
 func (f fetched) has(sequence uint32) bool {
 	return f.err == nil || len(f.ledgers) > 0 && f.ledgers[len(f.ledgers)-1].Sequence >= sequence
 }
@@ -144,8 +142,7 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	return 0, fmt.Errorf("the lake %s has no ledger yet", s.config.Store)
 }
 
-// Report returns the newest ledger. It leaves out the oldest ledger and the close time because they
-// require reading files.
+// Report returns the newest ledger. Everything else would require reading files.
 func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	latest, err := s.Latest(ctx)
 	return source.Report{Latest: latest}, err
@@ -154,8 +151,7 @@ func (s *Source) Report(ctx context.Context) (source.Report, error) {
 // Continue sets the last ledger read, which the next one must follow.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
-// Next waits for a ledger, and returns it and those after it in the same file, at most 64. It fails
-// only if waiting does not help.
+// Next waits for a ledger, and returns it and those after it in the same file, at most 64.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
 }
@@ -212,8 +208,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, nil
 }
 
-// missing returns an error if a missing ledger can't appear any more, because files are exported in
-// order.
+// missing returns an error if a missing ledger can't appear, because files are exported in order.
 func (s *Source) missing(ctx context.Context, sequence uint32) error {
 	latest, err := s.Latest(ctx)
 	if err != nil || latest < sequence {

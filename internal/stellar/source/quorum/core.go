@@ -120,8 +120,7 @@ func (c *Core) Step(due uint32) (next Step) {
 }
 
 // start returns the requests to start. With a Need of 1, it queries the first available source, and
-// the next one if that is late or has had no new ledger for a while. Otherwise, it queries all
-// available sources.
+// the next one if that is late or idle. Otherwise, it queries all available sources.
 func (c *Core) start(due uint32) (ask []Look) {
 	now := c.config.Now()
 	for _, m := range c.members {
@@ -157,8 +156,7 @@ func (c *Core) wait() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// Take processes the result of a request. If there is neither a page nor an error, the source
-// doesn't have the ledger yet.
+// Take processes a response. Without ledgers and error, the source doesn't have the ledger yet.
 func (c *Core) Take(due uint32, of Look, page []ledger.Raw, err error) {
 	m := c.members[of.Member]
 	m.asking = false

@@ -136,9 +136,8 @@ func (c *Core) report(
 		"wait", wait)
 }
 
-// agrees records that a ledger of the source was accepted. An excluded source is only restored once
-// its whole page was accepted, because a correct ledger may be followed by a wrong one that the
-// others have not reported yet.
+// agrees records that a ledger of the source was accepted. An excluded source is only restored with
+// its whole page, because a wrong ledger may follow that the others have not reported yet.
 func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	m.counted = max(m.counted, sequence)
 	if m.reason == "" || sequence == page[len(page)-1].Sequence {
@@ -156,8 +155,7 @@ func (c *Core) restore(m *member, sequence uint32) {
 	m.reason = ""
 }
 
-// lagsFrom is the number of missing ledgers from which a source counts as lagging. Fewer may be
-// missing because requests take time.
+// lagsFrom is how many ledgers a lagging source lacks. Fewer may be missing during a request.
 const lagsFrom = 5
 
 // Standings returns the states of the sources as of the last change. It is safe for concurrent use.

@@ -53,8 +53,7 @@ type Config struct {
 	Jitter func() float64
 }
 
-// Source is a source.Source that combines several. It is not safe for concurrent use. It queries
-// sources in other goroutines.
+// Source is a source.Source that combines several. It is not safe for concurrent use.
 type Source struct {
 	*Core
 	answers  chan answer
@@ -84,9 +83,8 @@ func New(config Config) (*Source, error) {
 	return &Source{Core: core, answers: make(chan answer, n), requests: make([]request, n)}, nil
 }
 
-// Check checks all sources. If at least Need sources succeed, it only logs sources that don't
-// respond and, with a Need of 2 or more, sources that serve another network. It then waits at most
-// graceMax for slower ones.
+// Check checks all sources. If Need sources succeed, it waits at most graceMax for others, and only
+// logs those that don't respond or, with a Need of 2 or more, serve another network.
 func (s *Source) Check(ctx context.Context) error {
 	_, err := each(ctx, s, func(ctx context.Context, m *member) (struct{}, error) {
 		return struct{}{}, m.Source.Check(ctx)
@@ -125,8 +123,7 @@ func each[T any](
 			continue
 		}
 		open[i] = true
-		// The source isn't queried again until it responds. A late response is ignored, because the turn
-		// has changed.
+		// A late response is ignored, because the turn has changed.
 		turn := m.turn
 		m.turn++
 		m.asking, m.asked = true, s.config.Now()

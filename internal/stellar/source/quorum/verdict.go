@@ -31,8 +31,7 @@ func (c *Core) agreed(due uint32) (page []ledger.Raw) {
 	return page
 }
 
-// choose returns the ledger whose hash at least Need sources report. If that is true of two hashes,
-// it returns neither.
+// choose returns the ledger whose hash at least Need sources report, unless there are two.
 func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	votes, whole := map[string]int{}, map[string]ledger.Raw{}
 	for _, m := range c.members {
@@ -67,10 +66,9 @@ func (c *Core) logGiver(m *member, sequence uint32) {
 	}
 }
 
-// hopeless returns an error if no later response can decide: so many sources can't return the
-// ledger that fewer than Need are left. A fork is proved if Need sources report that the ledger
-// doesn't follow the previous one, and fewer than Need are left. A source that is waiting, silent
-// or unavailable counts as left.
+// hopeless returns an error if no later response can decide, because fewer than Need sources could
+// still return the ledger. A fork is proved if Need sources report it and fewer than Need are left.
+// A source that is waiting, silent or unavailable counts as left.
 func (c *Core) hopeless(due uint32) error {
 	var fork, lack error
 	forks, lacks := 0, 0

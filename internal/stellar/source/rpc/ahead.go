@@ -30,8 +30,7 @@ type fetch struct {
 	err    error
 }
 
-// fetch requests a page without waiting for it. The request outlives ctx, because it may be a
-// prefetch.
+// fetch requests a page without waiting for it. A prefetch outlives ctx.
 func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *fetch {
 	f := &fetch{first: first, limit: s.pageSize, done: make(chan struct{})}
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -122,8 +122,7 @@ func (c *client) exchange(
 	return err
 }
 
-// refusal returns an error for a response with an error status. It also records how long the server
-// must not be queried.
+// refusal returns an error for an error status, and records a Retry-After.
 func (c *client) refusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, refusalSizeBytesMax))
 	if err != nil {

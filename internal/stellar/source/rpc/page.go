@@ -28,9 +28,8 @@ type text []byte
 
 const pieceSizeBytes = 64 << 10
 
-// read reads the complete response. Nearly all of it is base64, which is decoded while it arrives.
-// Memory therefore only contains the decoded ledgers, and the JSON decoder doesn't have to read the
-// base64.
+// read reads the response. Its base64 is decoded while it arrives, so that memory only contains the
+// decoded ledgers, and the JSON decoder doesn't have to read the base64.
 func (l *ledgers) read(body io.Reader) error {
 	short, texts, err := takeOut(bufio.NewReaderSize(body, pieceSizeBytes))
 	if err != nil {
@@ -107,8 +106,7 @@ func endsBeforeText(short []byte) bool {
 // scratches are decoding buffers.
 var scratches sync.Pool
 
-// readText decodes a base64 string up to its closing quote. The slash is the only base64 character
-// that JSON may escape.
+// readText decodes a base64 string up to its closing quote. JSON may escape only the slash.
 func readText(in *bufio.Reader) (text, error) {
 	scratch, ok := scratches.Get().(*bytes.Buffer)
 	if !ok {

@@ -29,9 +29,8 @@ func NewTransactions(passphrase string, servers []Config) (*Transactions, error)
 	return &Transactions{servers, extractor}, nil
 }
 
-// Transaction returns the transaction with the given hash, with the payments in its ledger, which
-// is not checked against the ledgers around it. If no server knows the hash, it returns
-// domain.ErrNoTransaction.
+// Transaction returns a transaction with the payments in its ledger, which is not checked against
+// other ledgers. If no server knows the hash, it returns domain.ErrNoTransaction.
 func (t *Transactions) Transaction(
 	ctx context.Context, hash string,
 ) (found domain.Transaction, err error) {
