@@ -54,7 +54,6 @@ func (k FaultKind) spoils(method string) bool {
 	}
 }
 
-// hangTime is how long a request hangs before its connection is closed.
 const hangTime = 2 * time.Second
 
 // Fault spoils a number of responses, starting when the network closes a ledger.

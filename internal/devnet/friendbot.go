@@ -25,7 +25,6 @@ type friendbotAnswer struct {
 	ResultMetaXDR string `json:"result_meta_xdr"`
 }
 
-// friendbotProblem is an error in Horizon's format.
 type friendbotProblem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`

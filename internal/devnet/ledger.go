@@ -11,7 +11,6 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// closedLedger is a ledger to be written, with the entries that it changes.
 type closedLedger struct {
 	record       ledgerRecord
 	header       xdr.LedgerHeaderHistoryEntry

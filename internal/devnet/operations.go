@@ -33,7 +33,6 @@ var (
 	tooManyOwned = general(xdr.OperationResultCodeOpTooManySubentries)
 )
 
-// maxSubEntries is the network's limit of entries that belong to an account.
 const maxSubEntries = 1000
 
 func noCheck(xdr.AccountId, xdr.OperationBody) outcome { return outcome{} }

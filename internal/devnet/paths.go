@@ -15,7 +15,6 @@ const (
 	buysDemoOffer  = 2
 )
 
-// pathPayment holds the common fields of both kinds of path payments.
 type pathPayment struct {
 	strictSend    bool // the amount sent is fixed; otherwise, the amount received is
 	destination   xdr.AccountId

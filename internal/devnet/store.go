@@ -33,7 +33,6 @@ const (
 	storeFormat = 1
 )
 
-// maxTrimPerClose limits the work per ledger after RetentionLedgers was lowered.
 const maxTrimPerClose = 64
 
 type store struct{ db *pebble.DB }

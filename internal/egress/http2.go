@@ -83,7 +83,6 @@ func (c *Client) newHTTP2(
 	return h, nil
 }
 
-// exchange uses the reserved stream of the connection.
 func (h *http2Conn) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
@@ -157,7 +156,6 @@ func (h *http2Conn) request(ctx context.Context, t *target, req Request) *http.R
 	return r.WithContext(ctx)
 }
 
-// release frees the stream, and closes the connection if it can't be used again.
 func (h *http2Conn) release() {
 	h.lastUsed.Store(time.Now().UnixNano())
 	switch {
@@ -171,7 +169,6 @@ func (h *http2Conn) release() {
 	}
 }
 
-// retire closes the connection once it has no attempts in flight.
 func (h *http2Conn) retire() {
 	h.retired.Store(true)
 	if h.conn.InFlight() == 0 {

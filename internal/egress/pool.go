@@ -74,7 +74,6 @@ func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
 	return h1, nil
 }
 
-// put adds an idle connection. If the pool is full, it closes the longest idle one.
 func (p *pool) put(h *http1Conn) {
 	var surplus *http1Conn
 	p.mu.Lock()

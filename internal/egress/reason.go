@@ -28,7 +28,6 @@ const (
 	stageBody    = "read the response body"
 )
 
-// stageError is an error with its code and the stage in which it occurred.
 type stageError struct {
 	code  Code
 	stage string

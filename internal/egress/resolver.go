@@ -89,7 +89,6 @@ func (r *cachingResolver) lookup(ctx context.Context, host string) *lookup {
 	return l
 }
 
-// fresh reports whether the lookup is in progress or its answer has not expired.
 func (l *lookup) fresh() bool {
 	select {
 	case <-l.done:

@@ -46,7 +46,6 @@ func (m *meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answerBytes returns how many bytes may be read for one attempt.
 func (cfg *Config) answerBytes() int64 {
 	return framingFactor*int64(maxHeaderBytes+cfg.MaxBodyBytes) + handshakeBytes
 }

@@ -60,7 +60,6 @@ func parseRing(text []byte) (*ring, error) {
 	return newRing(h)
 }
 
-// fileStamp identifies a version of a file without reading it.
 type fileStamp struct {
 	sizeBytes int64
 	modified  time.Time
@@ -489,7 +488,6 @@ func keepOwner(file *os.File, path string) error {
 	return nil
 }
 
-// syncFolder makes changes of file names in a folder durable.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -19,7 +19,6 @@ var ErrUnknownKey = errors.New("it was encrypted with a key that is not in the m
 // ErrAltered means that a value was modified, or was encrypted for another purpose.
 var ErrAltered = errors.New("it was modified, or was encrypted for another purpose")
 
-// lookEvery is how often key files are checked for changes.
 const lookEvery = time.Second
 
 // Sealer encrypts and decrypts values. It is safe for concurrent use. If it was loaded from a file,

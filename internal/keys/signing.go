@@ -44,7 +44,6 @@ type SigningKey struct {
 	SignsFrom time.Time `json:"signsFrom"`
 }
 
-// signingFile is the content of the file, with the oldest key first.
 type signingFile struct {
 	Keys []SigningKey `json:"keys"`
 }
@@ -286,7 +285,6 @@ func change(path string, by func([]SigningKey) ([]SigningKey, error)) ([]Signing
 	})
 }
 
-// replace rewrites a file. by gets the current content, or nil if the file doesn't exist.
 func replace(
 	path string, by func(text []byte) ([]SigningKey, error),
 ) (keys []SigningKey, err error) {

@@ -111,7 +111,6 @@ func (c *Checkup) ofServe(cfg *doctor.Config) {
 	c.askLedgers(cfg)
 }
 
-// each returns the errors that were joined.
 func each(err error) []error {
 	several, are := err.(interface{ Unwrap() []error })
 	switch {

@@ -43,7 +43,6 @@ func (s *Flags) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(cli.Plain(os.Stderr), &options))
 }
 
-// assemble creates the node without connecting it.
 func (v *server) assemble(ctx context.Context) (err error) {
 	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
 		return err

@@ -61,7 +61,6 @@ func (s *salvager) tellApart(places []place, how demands, read func([]place) err
 	return c.err
 }
 
-// follow chooses a place and tries all continuations from there.
 func (c *choosing) follow(i int) (proved bool) {
 	p := c.places[i]
 	if c.looked++; c.taken[p.hash] || c.looked > choicesMax+len(c.places) || c.proofs > proofsMax {

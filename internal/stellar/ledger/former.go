@@ -47,7 +47,6 @@ func (s *scanner) encodedEvent() (e encodedEvent) {
 	return e
 }
 
-// formerSearch searches for the earlier forms of events that have the claimed hash.
 type formerSearch struct {
 	*prover
 	claimed        xdr.Hash

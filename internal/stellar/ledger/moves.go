@@ -105,7 +105,6 @@ func (m *moving) each(do func(*transaction)) {
 	}
 }
 
-// note records, once per transaction, that a part of it can't be read.
 func (m *moving) note(err error) {
 	if m.unread[m.step.order] {
 		return

@@ -84,7 +84,6 @@ func (s *scanner) limited(limit uint32) int {
 
 func (s *scanner) rest() []byte { return s.raw[s.at:] }
 
-// opaque reads variable-length data and its padding.
 func (s *scanner) opaque(sizeBytesMax uint32) []byte {
 	n := s.uint32()
 	if n > sizeBytesMax {
@@ -199,7 +198,6 @@ func (s *scanner) memo() (m memo) {
 	return m
 }
 
-// asset reads an asset and returns its bytes.
 func (s *scanner) asset() []byte {
 	from := s.at
 	switch xdr.AssetType(s.uint32()) {
@@ -236,7 +234,6 @@ type operation struct {
 	byResult bool // the amount is in the result
 }
 
-// stepOverBody skips the body of an operation whose kind has been read.
 func (s *scanner) stepOverBody() {
 	if !s.bad {
 		s.at -= 4

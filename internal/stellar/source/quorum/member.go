@@ -78,7 +78,6 @@ func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
 	return m.votes[at], true
 }
 
-// forget drops ledgers before due.
 func (m *member) forget(due uint32) {
 	for len(m.votes) > 0 && m.votes[0].Sequence < due {
 		m.votes = m.votes[1:]

@@ -199,7 +199,6 @@ func (s *Source) collect(ctx context.Context, open map[int]bool, failed []error)
 	}
 }
 
-// await cancels requests in flight and waits for them.
 func (s *Source) await(ctx context.Context) {
 	busy := 0
 	for i, m := range s.members {
@@ -270,7 +269,6 @@ func (s *Source) ask(ctx context.Context, look Look) {
 	}()
 }
 
-// answered records that a source can be queried again.
 func (s *Source) answered(member int) {
 	s.members[member].asking = false
 	if cut := s.requests[member].cut; cut != nil {

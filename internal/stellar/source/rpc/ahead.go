@@ -48,7 +48,6 @@ func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *f
 	return f
 }
 
-// drop cancels prefetching and restarts it with one page.
 func (s *Source) drop() {
 	for _, f := range s.ahead {
 		f.cancel()

@@ -32,7 +32,6 @@ const retryAfterMax = 10 * time.Minute
 
 var errTooLarge = errors.New("the response is too large")
 
-// transport keeps a connection per prefetched page.
 var transport = &http.Transport{
 	Proxy:               http.ProxyFromEnvironment,
 	ForceAttemptHTTP2:   true,

@@ -103,7 +103,6 @@ func endsBeforeText(short []byte) bool {
 	return colon && bytes.HasSuffix(bytes.TrimRight(named, space), []byte(`"metadataXdr"`))
 }
 
-// scratches are decoding buffers.
 var scratches sync.Pool
 
 // readText decodes a base64 string up to its closing quote. JSON may escape only the slash.
