@@ -110,8 +110,7 @@ func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
 	}
 }
 
-// MarshalHandled encodes the answer to a command for a task's store, with the aggregate that
-// handled the command and the time.
+// MarshalHandled encodes the answer to a command for a task's store, with aggregate and time.
 func MarshalHandled(aggregate string, atMillis int64, h domain.CommandHandled) []byte {
 	meta := &kafka.FactMeta{Aggregate: aggregate, AtMillis: atMillis}
 	return pack("CommandHandled", "", factOut(meta, h)).Value

@@ -52,8 +52,7 @@ func rangeIn(r *kafka.LedgerRange) domain.Range {
 	return domain.Range{From: r.GetFrom(), To: r.GetTo()}
 }
 
-// partsOut encodes a watch's open parts. A part usually has the same senders as its watch; they are
-// not written twice.
+// partsOut encodes a watch's open parts, omitting senders that are the same as the watch's.
 func partsOut(w domain.Watch) []*kafka.BackfillPart {
 	parts := mapped(w.Parts, partOut)
 	for _, p := range parts {

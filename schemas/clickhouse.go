@@ -10,9 +10,8 @@ import (
 //go:embed clickhouse/*.sql
 var clickhouseFiles embed.FS
 
-// Migration is a migration of the ClickHouse tables. ClickHouse has no transactions that span
-// statements, so each statement must be safe to repeat. Statements refer to the database by the
-// query parameter "database".
+// Migration is a migration of the ClickHouse tables. Each statement must be safe to repeat, because
+// there are no transactions. The query parameter "database" names the database.
 type Migration struct {
 	Version    uint32 // consecutive, from 1
 	Name       string // the file's name

@@ -8,8 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// Limits of the data in a dead letter. The complete record remains at its offset as long as its
-// topic retains it.
+// Limits of the data in a dead letter. The topic retains the complete record.
 const (
 	deadKeyBytes    = 1 << 10
 	deadValueBytes  = 4 << 10

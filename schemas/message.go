@@ -43,15 +43,13 @@ func (m Message) EachHeader(yield func(name, value string) bool) {
 		(m.Cause == "" || yield(HeaderCause, m.Cause))
 }
 
-// firstVersion is the schema version of all messages so far. If a message gets a second version,
-// the decoder converts old messages.
+// firstVersion is the schema version of all messages so far. Decoders will convert older ones.
 const firstVersion = "1"
 
 func pack(typ, cause string, m proto.Message) Message {
 	value, err := proto.Marshal(m)
 	if err != nil {
-		// Marshal fails only for strings that are not valid UTF-8. Callers check strings before storing
-		// them, so this is a bug.
+		// Marshal fails only for invalid UTF-8, which callers check before, so this is a bug.
 		panic(fmt.Sprintf("schemas: encoding %s: %v", typ, err))
 	}
 	return Message{Type: typ, Version: firstVersion, Cause: cause, Value: value}

@@ -39,10 +39,9 @@ const (
 	// TopicDeadLetters contains input records that could not be read, with their positions. It is
 	// empty unless another program or a newer version writes to the input topics.
 	TopicDeadLetters = "dead-letters"
-	// TopicKeyUses contains the time to the minute when each API key was last used, keyed by key ID,
-	// and the console sessions that were ended. Every process that authenticates requests writes to
-	// it. Data loss does little harm: an ended session might work again until 15 minutes after its
-	// last use.
+	// TopicKeyUses contains when each API key was last used, to the minute and keyed by key ID, and
+	// which console sessions were ended. Every process that authenticates requests writes to it. If it
+	// is lost, an ended session might work again until 15 minutes after its last use.
 	TopicKeyUses = "key-uses"
 	// TopicMails contains orders of mails about disabled endpoints, keyed by endpoint. An order
 	// expires after [domain.MailOrderFor].
@@ -59,8 +58,7 @@ const (
 	dayMillis    = 24 * hourMillis
 )
 
-// snapshotSegmentBytes is small so that deleted snapshots free disk space soon: only whole segments
-// are deleted.
+// snapshotSegmentBytes is small because only whole segments of old snapshots are deleted.
 const snapshotSegmentBytes = 16 << 20
 
 // Topics returns all topics. Keyed topics have the same number of partitions, so an endpoint's

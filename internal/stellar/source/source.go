@@ -25,8 +25,7 @@ type Source interface {
 	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
-// Looker is a source that can be queried without waiting, as required by package quorum. It is not
-// safe for concurrent use.
+// Looker is a source that can be queried without waiting. It is not safe for concurrent use.
 type Looker interface {
 	Source
 	// Look requests a ledger and the available ledgers after it once. If it returns neither ledgers
@@ -52,8 +51,7 @@ func IsPermanent(err error) bool {
 	return permanent
 }
 
-// Watched is a source that reports the states of its own sources. Standings is safe for concurrent
-// use.
+// Watched is a source that reports the states of its sources, even concurrently.
 type Watched interface {
 	Source
 	Standings() domain.SourceStandings
@@ -97,8 +95,7 @@ func ParseAddress(address, kind, name string) (*url.URL, error) {
 	return u, nil
 }
 
-// WithoutAddress removes the URL from an error of net/http, because it may contain a provider's
-// key.
+// WithoutAddress removes the URL, which may contain a provider's key, from a net/http error.
 func WithoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
