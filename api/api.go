@@ -15,6 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 // Limits of the server. A client has readTimeout to send its request, a turn comes within turnMax,
@@ -69,10 +70,10 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	TestWait       time.Duration // wait for a test's first attempt; 0: 13 s
 
-	Checks      []Check // conditions of /readyz in addition to the directory's
-	MaxRequests int     // concurrent requests; 0: 4096
-	// Answered, if set, is called for each request that was answered. route is its template, never
-	// the path.
+	Checks      []Check // conditions of /readyz, besides the directory's
+	MaxRequests int     // with a key, at once; 0: 4096
+	// Answered, if set, is called for each answered request. The route is its template,
+	// never the path.
 	Answered func(route, method string, status int, took time.Duration)
 }
 
@@ -100,16 +101,20 @@ func (c Config) validate() error {
 type API struct {
 	Config
 	router   *mux.Router
-	slots    chan struct{} // one per request in progress
-	parallel *parallel
+	parallel *ingress.Places[holder] // requests in progress
 	limits   *limits
+	lookups  *limits                 // of transactions in the network
+	looking  *ingress.Places[holder] // at the network
+	tests    *limits                 // of endpoints
 	warnings *warnings
 	usage    *keyUsage
-	unread   *unreadWrites // changes of deliveries
-	waiters  *waiters      // requests that wait for events
-	turns    *turns        // of reads and bulk operations
-	counting *waiters      // statements that wait for a ledger to count
-	// unreadFacts covers all changes that an object's history shows.
+	unread   *unreadWrites           // what concerns deliveries
+	turns    *ingress.Places[holder] // of reads and bulk operations
+	waiters  *ingress.Places[string] // for events, by account
+	counting *ingress.Places[string] // for a ledger of a statement to count
+	ending   context.Context         // ends all waits for events
+	endWaits context.CancelFunc
+	// unreadFacts are all that a history of an object shows.
 	unreadFacts *unreadWrites
 	// cursorKey is shared by all nodes, so that their cursors are interchangeable.
 	cursorKey [32]byte
@@ -125,18 +130,21 @@ func New(c Config) (*API, error) {
 	a := &API{
 		Config:   c,
 		router:   mux.NewRouter().SkipClean(true),
-		slots:    make(chan struct{}, c.MaxRequests),
-		parallel: newParallel(),
+		parallel: ingress.NewPlaces[holder](int64(c.MaxRequests)),
 		limits:   newLimits(c.RateLimit, c.Now),
+		lookups:  newLimits(lookupLimit, c.Now),
+		tests:    newLimits(testLimit, c.Now),
+		looking:  ingress.NewPlaces[holder](maxLooking),
 		warnings: newWarnings(),
 		usage:    newKeyUsage(),
 		unread:   newUnreadWrites(),
-		waiters:  newWaiters(),
-		turns:    newTurns(),
-		counting: newWaiters(),
+		turns:    ingress.NewPlaces[holder](maxRunningInAll),
+		waiters:  ingress.NewPlaces[string](maxWaiters),
+		counting: ingress.NewPlaces[string](maxWaiters),
 
 		unreadFacts: newUnreadWrites(),
 	}
+	a.ending, a.endWaits = context.WithCancel(context.Background())
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")
 	}

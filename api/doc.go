@@ -48,15 +48,14 @@
 //	events.go          events: reading, listing
 //	pull.go            pulling an endpoint's events by number
 //	receipts.go        receipts of attempts
-//	turns.go           an account runs a few reads at once; others wait
-//	quotas.go          quotas of accounts
-//	waiters.go         limits for requests that wait for events, and for statements that wait
-//	filters.go         filters of events by payment, also in a body
-//	replay.go          replaying failed deliveries of an endpoint
-//	resend.go          resending an event to its current endpoint
-//	resend_many.go     resending all events that match filters
-//	history.go         the state of an endpoint, a watch or a delivery after each fact
-//	explain.go         why a transaction has or lacks an event
+//	turns.go           an account runs a few reads at once, and its others wait
+//	quotas.go          how much an account may have
+//	filters.go         filters of lists of events by what was paid, also in a body
+//	replay.go          failed deliveries of an endpoint, queued again
+//	resend.go          events: sending them again, where they go now
+//	resend_many.go     the same of all that a filter selects
+//	history.go         what an endpoint, a watch or a delivery was after each fact
+//	explain.go         why a transaction has an event, or none
 //	statement.go       statements of a wallet, also as CSV
 //	statement_newest.go  waiting for a recorded ledger to count
 //	rates.go           attempts per minute

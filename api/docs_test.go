@@ -7,10 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -199,3 +201,30 @@ func TestTheReferenceLoadsFromHere(t *testing.T) {
 	}
 	wantProblem(t, w.call("GET", "/docs/other.js", "", ""), 404, "NOT_FOUND")
 }
+
+// TestStrangersGetNoCopyOfTheDocs: clients without a key may read slowly, so their answers must
+// not be in memory once for each.
+func TestStrangersGetNoCopyOfTheDocs(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{
+		"/docs/openapi.js", "/docs/redoc.js", "/v1/openapi.json", "/v1/openapi.yaml",
+	} {
+		const requests = 10
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			w.api.ServeHTTP(discard{}, httptest.NewRequest("GET", path, nil))
+		}
+		runtime.ReadMemStats(&after)
+		if size := (after.TotalAlloc - before.TotalAlloc) / requests; size > 100<<10 {
+			t.Errorf("GET %s takes %d bytes", path, size)
+		}
+	}
+}
+
+// discard is the writer of an answer that nobody looks at.
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) WriteHeader(int)             {}

@@ -369,6 +369,9 @@ func decodeTest(r *request) (body domain.TestEndpoint, err error) {
 
 func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 	body, err := decodeTest(r)
+	if err == nil {
+		err = a.tests.within(r.caller.holder(), "test an endpoint")
+	}
 	if err != nil {
 		return reply{}, err
 	}

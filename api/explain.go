@@ -26,7 +26,11 @@ const (
 	outcomeFailed        = "TRANSACTION_FAILED"
 	outcomeNotFound      = "TRANSACTION_NOT_FOUND"
 	outcomeUnknown       = "UNKNOWN"
-	explainedPaymentsMax = 100 // per transaction
+	explainedPaymentsMax = 100 // of one transaction
+
+	// A lookup in the network holds a whole ledger in memory.
+	maxLooking     = 4 // at a time
+	maxLookingEach = 2 // of an account
 )
 
 var transactionForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -196,6 +200,16 @@ func (e *explanation) askNetwork(ctx context.Context) error {
 	if e.api.Transactions == nil {
 		return nil
 	}
+	by := e.request.caller.holder()
+	if err := e.api.lookups.within(by, "look up a transaction in the network"); err != nil {
+		return err
+	}
+	leave, err := e.api.looking.Await(ctx, by, maxLookingEach)
+	if err != nil {
+		return problem.New(problem.CodeOverloaded, "This node looks up too many transactions at once. "+
+			"Repeat the request after the time in Retry-After.").RetryAfter(1).Because(err)
+	}
+	defer leave()
 	found, err := e.api.Transactions.Transaction(ctx, e.view.TxHash)
 	switch {
 	case errors.Is(err, domain.ErrNoTransaction):

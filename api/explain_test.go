@@ -4,8 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/client"
@@ -131,4 +136,81 @@ type silent struct{}
 
 func (silent) Transaction(context.Context, string) (domain.Transaction, error) {
 	return domain.Transaction{}, errors.New("it does not answer")
+}
+
+// TestLookupsInTheNetworkAreBounded: each may cost the operator three requests to a provider, and
+// holds a ledger in memory. An account gets 20 at once and one more each second, of which two run
+// at a time, and another account has its own.
+func TestLookupsInTheNetworkAreBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.newKey(account("a"), domain.Permissions()...)
+	b := w.newKey(account("b"), domain.Permissions()...)
+	ask := func(key string, n int) answer {
+		return w.call("GET", fmt.Sprintf("%s%064x", explained, n), key, "")
+	}
+	for n := range 20 {
+		wantStatus(t, ask(a, n), 200)
+	}
+	refused := ask(w.newKey(account("a"), domain.Permissions()...), 21)
+	wantProblem(t, refused, 429, "RATE_LIMITED")
+	if refused.Header.Get("Retry-After") != "1" {
+		t.Errorf("%v", refused.Header)
+	}
+	wantStatus(t, ask(b, 1), 200)
+	w.now = w.now.Add(time.Second)
+	wantStatus(t, ask(a, 22), 200)
+	wantProblem(t, ask(a, 23), 429, "RATE_LIMITED")
+}
+
+// looking finds no transaction, and counts those who ask at a time.
+type looking struct {
+	pass    chan struct{}
+	running atomic.Int32
+}
+
+func (l *looking) Transaction(context.Context, string) (domain.Transaction, error) {
+	l.running.Add(1)
+	defer l.running.Add(-1)
+	<-l.pass
+	return domain.Transaction{}, domain.ErrNoTransaction
+}
+
+// TestFewLookupsRunAtOnce: two of an account, and four of all.
+func TestFewLookupsRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &looking{pass: make(chan struct{})}
+		w := assemble(t, func(c *api.Config) { c.Transactions = l })
+		var all sync.WaitGroup
+		for i, most := range []int32{2, 4, 4} {
+			key := w.newKey(account(fmt.Sprint(i)), domain.PermissionRead)
+			for n := range 5 {
+				all.Go(func() {
+					path := fmt.Sprintf("%s%064x", explained, n)
+					if out := w.direct("GET", path, key, ""); out.Code != 200 {
+						t.Errorf("%d: %s", out.Code, out.Body)
+					}
+				})
+			}
+			synctest.Wait()
+			if running := l.running.Load(); running != most {
+				t.Errorf("%d lookups run at once, want %d", running, most)
+			}
+		}
+		close(l.pass)
+		all.Wait()
+	})
+}
+
+// TestTestsOfAnAccountAreBounded: the service stores and repeats one that fails for days, so an
+// account could fill the state. An account gets 100 at once, and five more each second.
+func TestTestsOfAnAccountAreBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(a)
+	for range 100 {
+		wantStatus(t, w.call("POST", "/v1/endpoints/"+e+"/test", a, ""), 200)
+	}
+	wantProblem(t, w.call("POST", "/v1/endpoints/"+e+"/test", a, ""), 429, "RATE_LIMITED")
+	b := w.newKey(account("b"), domain.Permissions()...)
+	wantStatus(t, w.call("POST", "/v1/endpoints/"+w.newEndpoint(b)+"/test", b, ""), 200)
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -37,6 +36,13 @@ const (
 	// Header names in net/http's canonical form. Any other form would be copied each time.
 	headerLimit       = "Ratelimit"
 	headerLimitPolicy = "Ratelimit-Policy"
+)
+
+// The limits of requests that cost more than others: a lookup makes up to three requests to a
+// provider, and the service stores and repeats a test that fails for days.
+var (
+	lookupLimit = RateLimit{PerSecond: 1, Burst: 20}
+	testLimit   = RateLimit{PerSecond: 5, Burst: 100}
 )
 
 func (l RateLimit) validate() error {
@@ -82,20 +88,11 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 // (draft-ietf-httpapi-ratelimit-headers): r is the number of requests left, and t the number of
 // seconds until the burst is full again.
 func (l *limits) take(h http.Header, by caller) error {
-	of, name, whose := by.holder(), limitOfKeys, "The API keys of your account"
+	name, whose := limitOfKeys, "The API keys of your account"
 	if by.byLink {
 		name, whose = limitOfLinks, "The portal links of your account"
 	}
-	limiter, known := l.byHolder.Get(of)
-	if !known {
-		limiter = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
-		if earlier, there, _ := l.byHolder.PeekOrAdd(of, limiter); there {
-			limiter = earlier
-		}
-	}
-	now := l.now()
-	allowed := limiter.AllowN(now, 1)
-	left := limiter.TokensAt(now)
+	allowed, left := l.count(by.holder())
 	full := int(math.Ceil((float64(l.burst) - left) / float64(l.perSecond)))
 	h.Set(headerLimitPolicy, name+l.policy)
 	h.Set(headerLimit, name+";r="+strconv.Itoa(max(0, int(left)))+";t="+
@@ -109,36 +106,28 @@ func (l *limits) take(h http.Header, by caller) error {
 			"after the time in Retry-After.", whose, l.perSecond, l.burst)).RetryAfter(max(1, wait))
 }
 
-// parallel counts the requests of each account in progress, from the check of the key until the
-// response is written, which a client may read slowly. Portal links count separately.
-type parallel struct {
-	mu       sync.Mutex
-	byHolder map[holder]int
-}
-
-func newParallel() *parallel { return &parallel{byHolder: make(map[holder]int)} }
-
-// enter counts a request until r.done is called.
-func (p *parallel) enter(r *request) error {
-	of := r.caller.holder()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.byHolder[of] >= maxParallel {
-		return problem.New(problem.CodeTooManyParallel, fmt.Sprintf("%d requests of your account are in "+
-			"progress at this node, which is the most. Send fewer at once, and repeat the request after "+
-			"the time in Retry-After.", maxParallel)).RetryAfter(parallelRetrySeconds)
-	}
-	p.byHolder[of]++
-	free := r.done
-	r.done = func() {
-		free()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.byHolder[of]--; p.byHolder[of] == 0 {
-			delete(p.byHolder, of)
+// count counts one request, if the limit allows it, and returns how many are left.
+func (l *limits) count(of holder) (allowed bool, left float64) {
+	limiter, known := l.byHolder.Get(of)
+	if !known {
+		limiter = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
+		if earlier, there, _ := l.byHolder.PeekOrAdd(of, limiter); there {
+			limiter = earlier
 		}
 	}
-	return nil
+	now := l.now()
+	allowed = limiter.AllowN(now, 1)
+	return allowed, limiter.TokensAt(now)
+}
+
+// within is count, and refuses a request that is not allowed.
+func (l *limits) within(of holder, what string) error {
+	if allowed, _ := l.count(of); allowed {
+		return nil
+	}
+	return problem.New(problem.CodeRateLimited, fmt.Sprintf("Your account may %s %d times a second, "+
+		"and %d times at once. Repeat the request after the time in Retry-After.",
+		what, l.perSecond, l.burst)).RetryAfter(1)
 }
 
 // newCache returns a cache that evicts the least recently used entry.

@@ -1,14 +1,13 @@
 package api
 
 import (
+	"bufio"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -125,37 +124,43 @@ func invalidCursor(at problem.Fault) *problem.Problem {
 	return p
 }
 
-// list returns a page of objects in the API's form. A page ends after pageBytesMax, even if there
-// are more objects. nextCursor then continues after the last object's position.
+// list answers with a page, each object in the form of the API, and encodes one object at a time. A
+// page ends after pageBytesMax, even if there are more objects: nextCursor then continues after its
+// last one, whose position positionOf returns.
 func list[T, V any](
 	a *API, r *request, q *decode.Query, page []T, next *readmodel.Position,
 	positionOf func(T) readmodel.Position, view func(T) (V, error),
 ) (reply, error) {
-	body := []byte(`{"data":[`)
-	for i, object := range page {
-		shown, err := view(object)
-		if err != nil {
-			return reply{}, err
+	return reply{stream: func(w *bufio.Writer) error {
+		before, written := `{"data":[`, 0
+		for i, object := range page {
+			shown, err := view(object)
+			if err != nil {
+				return err
+			}
+			text, err := marshal(shown)
+			if err != nil {
+				return fmt.Errorf("encoding an answer: %w", err)
+			}
+			if written += len(text); i > 0 && written > pageBytesMax {
+				next = pointer(positionOf(page[i-1]))
+				break
+			}
+			_, _ = w.WriteString(before) // it keeps its first error
+			_, _ = w.Write(text)
+			before = ","
 		}
-		text, err := marshal(shown)
-		if err != nil {
-			return reply{}, fmt.Errorf("encoding an answer: %w", err)
+		if len(page) == 0 {
+			_, _ = w.WriteString(before)
 		}
-		if i > 0 && len(body)+len(text) > pageBytesMax {
-			next = pointer(positionOf(page[i-1]))
-			break
+		_, _ = w.WriteString(`],"nextCursor":`)
+		var cursor *string
+		if next != nil {
+			cursor = pointer(a.cursorText(r, q, *next))
 		}
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, text...)
-	}
-	cursor := jsontext.Value("null")
-	if next != nil {
-		cursor = encoded(a.cursorText(r, q, *next))
-	}
-	body = append(append(body, `],"nextCursor":`...), cursor...)
-	return reply{body: append(body, '}')}, nil
+		_, _ = w.Write(append(encoded(cursor), '}'))
+		return nil
+	}}, nil
 }
 
 // cursorText returns the cursor for a position.

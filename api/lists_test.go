@@ -2,7 +2,10 @@ package api_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/strkey"
 
+	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
@@ -133,6 +137,66 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 		if len(seen) != want || pages < 3 {
 			t.Errorf("%s: %d objects on %d pages, want %d", path, len(seen), pages, want)
 		}
+	}
+}
+
+// unreadable is a directory that cannot read the use of one key.
+type unreadable struct {
+	api.Directory
+	key string
+}
+
+func (u *unreadable) KeyUsedAt(id string) (int64, error) {
+	if id == u.key {
+		return 0, errors.New("the disk is broken")
+	}
+	return u.Directory.KeyUsedAt(id)
+}
+
+// TestAListThatFailsIsCutOff: the API sends a list while it encodes it. A failure at the
+// beginning is a problem, and a later one ends the connection: no client takes the part for the
+// whole.
+func TestAListThatFailsIsCutOff(t *testing.T) {
+	u := &unreadable{}
+	w := newWorld(t, func(c *api.Config) { u.Directory, c.Directory = c.Directory, u })
+	key := w.newKey(account("a"), domain.Permissions()...)
+	made := wantStatus(t, w.call("GET", "/v1/api-keys", key, ""), 200)
+	if made.Header.Get("Content-Length") != fmt.Sprint(len(made.body)) {
+		t.Errorf("a short list has the header %v", made.Header)
+	}
+	for n := range 98 {
+		w.now = w.now.Add(time.Millisecond)
+		w.addKey(account("a"), domain.Key{
+			ID: domain.DeriveID(domain.KeyPrefix, fmt.Sprint(n)), CreatedAtMillis: w.now.UnixMilli(),
+			Name: strings.Repeat("€", 128), Permissions: domain.Permissions(),
+		})
+	}
+	whole := wantStatus(t, w.call("GET", "/v1/api-keys?limit=250", key, ""), 200)
+	if n := len(in(t, whole.body, "data").([]any)); n != 99 || len(whole.body) < 40<<10 {
+		t.Fatalf("%d keys in %d bytes", n, len(whole.body))
+	}
+	id := func(n int) string {
+		return in(t, whole.body, "data").([]any)[n].(map[string]any)["id"].(string)
+	}
+	u.key = id(0)
+	wantProblem(t, w.call("GET", "/v1/api-keys?limit=250", key, ""), 500, "INTERNAL")
+	u.key = id(98)
+	request, err := http.NewRequest("GET", w.server.URL+"/v1/api-keys?limit=250", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	part, err := io.ReadAll(response.Body)
+	if response.StatusCode != 200 || err == nil || len(part) == 0 {
+		t.Errorf("a list that fails got %d and %d bytes, %v", response.StatusCode, len(part), err)
+	}
+	if !strings.Contains(w.log.String(), "an answer was cut off") {
+		t.Error("the log does not say that an answer was cut off")
 	}
 }
 

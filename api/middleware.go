@@ -105,12 +105,12 @@ func (a *API) refuse(w http.ResponseWriter, r *request, p *problem.Problem) {
 	if p.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfterSeconds))
 	}
-	reply{
+	_ = reply{
 		status:      p.Status,
 		contentType: problem.ContentType,
 		replayed:    p.Replayed,
 		body:        p.JSON(),
-	}.write(w)
+	}.write(w.(*recorder)) // it has no stream that could fail
 }
 
 func (a *API) refusing(why func(http.ResponseWriter, *http.Request) *problem.Problem) http.Handler {

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"path"
 	"time"
@@ -80,6 +82,8 @@ func (a *API) getVectors(context.Context, *request) (reply, error) {
 	return reply{body: schemas.SignatureVectors}, nil
 }
 
+// getDocs shows openapi.yaml to people: the page, or a file that it loads. It copies no file:
+// strangers, who may read slowly, would fill the memory with copies.
 func (a *API) getDocs(_ context.Context, r *request) (reply, error) {
 	answer := reply{contentType: "text/html; charset=utf-8", policy: docsPolicy}
 	file := mux.Vars(r.http)["file"]
@@ -91,11 +95,17 @@ func (a *API) getDocs(_ context.Context, r *request) (reply, error) {
 	case ".css":
 		answer.contentType = "text/css; charset=utf-8"
 	}
-	var err error
-	if file == "openapi.js" {
-		answer.body = append([]byte("const openapi = "), schemas.OpenAPIJSON...)
-	} else {
-		answer.body, err = schemas.Docs.ReadFile(path.Join("docs", file))
+	answer.stream = func(w *bufio.Writer) error {
+		if file == "openapi.js" {
+			_, _ = w.WriteString("const openapi = ") // it keeps its first error
+			_, _ = w.Write(schemas.OpenAPIJSON)
+			return nil
+		}
+		f, err := schemas.Docs.Open(path.Join("docs", file))
+		if err == nil {
+			_, err = io.Copy(w, f)
+		}
+		return err
 	}
-	return answer, err
+	return answer, nil
 }

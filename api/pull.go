@@ -18,8 +18,13 @@ import (
 const (
 	waitMax    = 30 * time.Second
 	waitMargin = 7 * time.Second // for reading; with waitMax and turnMax less than writeTimeout
-	// maxSequence is the largest number that JSON represents exactly everywhere (RFC 8259, section
-	// 6).
+	// maxWaiters and maxAccountWaiters bound the requests that wait for events at one node, and
+	// separately the statements that wait for a ledger to count.
+	maxWaiters        = 256
+	maxAccountWaiters = 16
+	// waiterRetrySeconds is when a place may be free again.
+	waiterRetrySeconds = 5
+	// maxSequence is the largest number that JSON carries exactly everywhere (RFC 8259, section 6).
 	maxSequence = 1<<53 - 1
 )
 
@@ -83,13 +88,17 @@ func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.Nu
 	if err != nil || len(page.Events) > 0 || p.wait == 0 {
 		return page, err
 	}
-	if err := a.waiters.enter(r.caller.accountID); err != nil {
-		return page, err
+	leave, err := a.waiters.Take(r.caller.accountID, maxAccountWaiters)
+	if err != nil {
+		return page, problem.New(problem.CodeTooManyWaiting, fmt.Sprintf("%d requests of your account "+
+			"wait for events at this node, or %d of all accounts, which is the most. Repeat the request "+
+			"after the time in Retry-After, or without waitSeconds.", maxAccountWaiters, maxWaiters)).
+			RetryAfter(waiterRetrySeconds).Because(err)
 	}
-	defer a.waiters.leave(r.caller.accountID)
+	defer leave()
 	waiting, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
-	defer context.AfterFunc(a.waiters.ending, cancel)()
+	defer context.AfterFunc(a.ending, cancel)()
 	for len(page.Events) == 0 {
 		err := r.turn.aside(ctx, func() error {
 			return a.History.AwaitMore(waiting, r.subjectID, page.AsOf)
@@ -107,8 +116,12 @@ func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.Nu
 	return page, a.afterWait(ctx, r)
 }
 
-// afterWait checks a request that has waited against the current state of its key and its endpoint,
-// and reloads the endpoint's secrets.
+// EndWaits has requests that wait for events answer with what there is, and no other wait: for
+// http.Server.RegisterOnShutdown.
+func (a *API) EndWaits() { a.endWaits() }
+
+// afterWait holds a request that has waited against what is true now: its key, and the endpoint
+// with its secrets.
 func (a *API) afterWait(ctx context.Context, r *request) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err // nobody reads the response

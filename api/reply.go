@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"net/http"
@@ -22,10 +23,17 @@ type reply struct {
 	link        string // URL of the next page, if the body has no cursor
 	policy      string // Content-Security-Policy; empty: nothing is allowed
 	replayed    bool
-	view        any    // encoded as the body
-	body        []byte // used if there is no view
+	view        any    // is encoded as the body
+	body        []byte // if there is no view
+	// stream, if set, writes the body, so that a large one is never in memory as a whole.
+	stream func(*bufio.Writer) error
 }
 
+// streamBytes is how much of a stream write buffers. A client gets a problem if the stream fails
+// before that.
+const streamBytes = 32 << 10
+
+// encode writes the view into the body.
 func (answer *reply) encode() (err error) {
 	if answer.view == nil {
 		return nil
@@ -36,11 +44,11 @@ func (answer *reply) encode() (err error) {
 	return nil
 }
 
-func (answer reply) write(w http.ResponseWriter) {
+// write sends the answer. If its stream fails, the client may have a part.
+func (answer reply) write(w *recorder) error {
 	h := w.Header()
-	answer.status = cmp.Or(answer.status, http.StatusOK)
 	h.Set("Content-Type", cmp.Or(answer.contentType, "application/json"))
-	h.Set("Content-Length", strconv.Itoa(len(answer.body)))
+	answer.status = cmp.Or(answer.status, http.StatusOK)
 	for _, one := range [][2]string{
 		{"Location", answer.location}, {"Link", answer.link}, {headerETag, answer.etag},
 		{"Cache-Control", answer.caching}, {"Content-Security-Policy", answer.policy},
@@ -52,6 +60,18 @@ func (answer reply) write(w http.ResponseWriter) {
 	if answer.replayed {
 		h.Set(headerReplayed, "true")
 	}
+	if answer.stream != nil {
+		out := bufio.NewWriterSize(w, streamBytes)
+		if err := answer.stream(out); err != nil {
+			return err
+		}
+		if w.status == 0 { // all of it is in the buffer
+			h.Set("Content-Length", strconv.Itoa(out.Buffered()))
+		}
+		_ = out.Flush() // the client may be gone
+		return nil
+	}
+	h.Set("Content-Length", strconv.Itoa(len(answer.body)))
 	if len(answer.body) == 0 {
 		h.Del("Content-Type")
 	}
@@ -59,7 +79,8 @@ func (answer reply) write(w http.ResponseWriter) {
 		h.Del("Content-Length")
 	}
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(answer.body) // the client may be gone
+	_, _ = w.Write(answer.body) // the client may be gone: the error concerns nobody
+	return nil
 }
 
 // unlessZero returns nil for the zero value, which the API shows as null.

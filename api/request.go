@@ -14,11 +14,11 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-const overloadRetrySeconds = 1
-
+// request is a request in progress.
 type request struct {
 	http           *http.Request
 	id             string
@@ -69,18 +69,24 @@ func (a *API) answering(rt route) http.Handler {
 		if err == nil {
 			err = answer.encode()
 		}
-		if r.turn.held {
-			// Only tests use writers without deadlines.
+		if r.turn.leave != nil {
+			// Only writers of tests have no deadlines.
 			//nolint:forbidigo // the deadline is of this clock
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerMax))
 		}
+		out := w.(*recorder)
+		if err == nil {
+			err = answer.write(out)
+		}
 		switch {
+		case err != nil && out.status != 0:
+			a.Log.Error("an answer was cut off, as its rest could not be made", "route", r.route,
+				"requestId", r.id, "error", redact(err.Error()))
+			panic(http.ErrAbortHandler) // so that no client takes the part for the whole
 		case errors.Is(err, context.Canceled) && hr.Context().Err() != nil:
 			w.WriteHeader(statusClientGone) // for the log and the metrics; nobody reads it
 		case err != nil:
 			a.refuse(w, r, problem.Of(err))
-		default:
-			answer.write(w)
 		}
 	})
 }
@@ -88,20 +94,22 @@ func (a *API) answering(rt route) http.Handler {
 func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error) {
 	// Public routes serve monitoring, which matters most under overload.
 	if rt.permission != "" {
-		select {
-		case a.slots <- struct{}{}:
-			r.done = func() { <-a.slots }
-		default:
-			return reply{}, problem.New(problem.CodeOverloaded,
-				"This node is at its limit of concurrent requests. Repeat the request after the time in "+
-					"Retry-After.").RetryAfter(overloadRetrySeconds)
-		}
 		if err := a.authenticate(w.Header(), r, rt.permission); err != nil {
 			return reply{}, err
 		}
-		if err := a.parallel.enter(r); err != nil {
-			return reply{}, err
+		leave, err := a.parallel.Take(r.caller.holder(), maxParallel)
+		switch {
+		case errors.Is(err, ingress.ErrAllTaken):
+			return reply{}, problem.New(problem.CodeOverloaded,
+				"This node is at its limit of concurrent requests. Repeat the request after the time in "+
+					"Retry-After.").RetryAfter(parallelRetrySeconds)
+		case err != nil:
+			return reply{}, problem.New(problem.CodeTooManyParallel, fmt.Sprintf("%d requests of your "+
+				"account are in progress at this node, which is the most. Send fewer at once, and repeat "+
+				"the request after the time in Retry-After.", maxParallel)).
+				RetryAfter(parallelRetrySeconds)
 		}
+		r.done = leave
 	}
 	if rt.takes&keysOnly != 0 {
 		if err := refuseLink(r); err != nil {

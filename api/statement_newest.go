@@ -31,11 +31,16 @@ func (a *API) findStatement(
 			return view, f, readmodel.Statement{}, nil
 		}
 		s, err = a.History.Statement(ctx, f, asked.after, asked.limit)
-		if err != nil || s.Uncounted == 0 || waited || a.counting.take(f.AccountID) != "" {
+		if err != nil || s.Uncounted == 0 || waited {
 			return view, f, s, err
 		}
+		leave, full := a.counting.Take(f.AccountID, maxAccountWaiters)
+		if full != nil {
+			return view, f, s, nil
+		}
 		err = r.turn.aside(ctx, func() (err error) {
-			followed, err = a.awaitCounted(ctx, f.AccountID, followed, s.Uncounted)
+			defer leave()
+			followed, err = a.awaitCounted(ctx, followed, s.Uncounted)
 			return err
 		})
 		if err == nil {
@@ -47,12 +52,10 @@ func (a *API) findStatement(
 	}
 }
 
-// awaitCounted returns the follower's cursor once the ledger counts, or the current cursor after
-// countedMax. It frees the account's place among the waiting statements.
+// awaitCounted returns the follower's cursor once a ledger counts, or what it is after countedMax.
 func (a *API) awaitCounted(
-	ctx context.Context, accountID string, now Followed, ledger uint32,
+	ctx context.Context, now Followed, ledger uint32,
 ) (Followed, error) {
-	defer a.counting.leave(accountID)
 	bound := time.NewTimer(countedMax)
 	defer bound.Stop()
 	tick := time.NewTicker(countedPoll)

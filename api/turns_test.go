@@ -308,6 +308,68 @@ func TestSlowReadersLoseTheirTurns(t *testing.T) {
 	})
 }
 
+// TestUnreadPagesAreBounded: at most eight pages of an account are in memory, at the console too.
+// Browsers that do not read theirs lose their connections before others give up the wait.
+func TestUnreadPagesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := assemble(t)
+		for i := range 50 {
+			id := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i))
+			w.watches[id] = domain.Watch{ID: id, AccountID: account("a")}
+		}
+		handler := newConsole(t, w).Mount(w.api)
+		form := httptest.NewRecorder()
+		handler.ServeHTTP(form, httptest.NewRequest("GET", "/console/sign-in", nil))
+		fields := sheet{text: form.Body.String()}.form(t, "/console/sign-in")
+		fields.Set("key", w.newKey(account("a"), domain.PermissionRead))
+		post := httptest.NewRequest("POST", "/console/sign-in", strings.NewReader(fields.Encode()))
+		post.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		post.Header.Set("Cookie", form.Header().Get("Set-Cookie"))
+		signed := httptest.NewRecorder()
+		handler.ServeHTTP(signed, post)
+		cookie, _, _ := strings.Cut(signed.Header().Get("Set-Cookie"), ";")
+
+		listener := make(pipes)
+		server := api.NewServer(handler, slog.New(slog.DiscardHandler))
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		})
+		for range 8 {
+			client, conn := net.Pipe()
+			defer client.Close()
+			listener <- conn
+			_, err := fmt.Fprintf(client, "GET /console/watches HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n",
+				cookie)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		ninth := make(chan int, 1)
+		go func() {
+			request := httptest.NewRequest("GET", "/console/watches", nil)
+			request.Header.Set("Cookie", cookie)
+			out := httptest.NewRecorder()
+			handler.ServeHTTP(out, request)
+			ninth <- out.Code
+		}()
+		synctest.Wait()
+		if len(ninth) > 0 {
+			t.Error("the ninth page does not wait for the others to be read")
+		}
+		if status := <-ninth; status != 200 {
+			t.Errorf("the ninth page got %d", status)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	})
+}
+
 // TestRequestsInProgressAreBounded: an account has at most 256 requests in progress, and one more
 // is refused. Reads of all accounts are 64 at a time, whatever the number of accounts.
 func TestRequestsInProgressAreBounded(t *testing.T) {

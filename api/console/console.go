@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 // Path is the console's path. All its pages are at or below it. The portal uses domain.PortalPath
@@ -90,17 +91,22 @@ func (c Config) validate() error {
 // Console is an http.Handler for its path. It is safe for concurrent use.
 type Console struct {
 	Config
-	at       string
-	policy   string
-	mux      *http.ServeMux
-	sealed   cipher.AEAD
-	tokenKey [32]byte
-	pages    map[string]*template.Template
-	assets   map[string]asset
-	names    assetNames
-	links    *usedLinks
-	ended    *usedLinks // sessions that were signed out at this node
-	streams  *streams
+	at        string
+	policy    string
+	mux       *http.ServeMux
+	sealed    cipher.AEAD
+	tokenKey  [32]byte
+	templates map[string]*template.Template
+	assets    map[string]asset
+	names     assetNames
+	links     *usedLinks
+	ended     *usedLinks              // sessions that were signed out at this node
+	streams   *ingress.Places[string] // by account
+	// narrowStreams are those of links of one endpoint, by endpoint.
+	narrowStreams *ingress.Places[string]
+	pages, forms  *ingress.Places[string] // in progress, by account
+	ending        context.Context         // ends all streams
+	endStreams    context.CancelFunc
 }
 
 // asset is a file that pages use. Its name contains a hash of its contents, so that browsers can
@@ -135,8 +141,13 @@ func New(c Config) (*Console, error) {
 		assets:  make(map[string]asset),
 		links:   newUsedLinks(),
 		ended:   newUsedLinks(),
-		streams: newStreams(),
+		streams: ingress.NewPlaces[string](maxStreams),
+		pages:   ingress.NewPlaces[string](maxPages),
+		forms:   ingress.NewPlaces[string](maxPages),
+
+		narrowStreams: ingress.NewPlaces[string](maxStreams),
 	}
+	x.ending, x.endStreams = context.WithCancel(context.Background())
 	name := strings.TrimPrefix(x.at, "/")
 	x.tokenKey = c.DeriveKey(name + ": tokens of forms")
 	var err error
@@ -146,7 +157,7 @@ func New(c Config) (*Console, error) {
 	if err := x.readAssets(); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	if x.pages, err = readPages(x.at); err != nil {
+	if x.templates, err = readPages(x.at); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	x.mux = x.routes()
@@ -195,7 +206,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/events", x.listEvents)
 	get("/events/{id}", x.showEvent)
 	get("/events/{id}/history", x.showEventHistory)
-	mux.HandleFunc("GET "+x.at+"/events/{id}/receipt", x.downloadReceipt)
+	mux.Handle("GET "+x.at+"/events/{id}/receipt", x.serving(x.pages, x.downloadReceipt))
 	get("/watches", x.listWatches)
 	get("/watches/new", x.newWatch)
 	get("/watches/{id}", x.showWatch)
@@ -204,7 +215,8 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/watches/{id}/history", x.showWatchHistory)
 	get("/transactions/{hash}", x.showTransaction)
 	get("/wallets/{address}", x.showStatement)
-	mux.HandleFunc("GET "+x.at+"/wallets/{address}/statement.csv", x.downloadStatement)
+	mux.Handle("GET "+x.at+"/wallets/{address}/statement.csv",
+		x.serving(x.pages, x.downloadStatement))
 	for path, read := range map[string]func(*visit) error{
 		"/events/live": x.followEvents, "/events/{id}/live": x.followEvent,
 	} {

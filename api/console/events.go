@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -285,22 +284,19 @@ func (x *Console) resendEvent(v *visit) (string, error) {
 	return x.at + "/events/" + url.PathEscape(id) + "?done=resent", err
 }
 
-// downloadReceipt serves the receipt of an event's attempts as a file, byte for byte as the API
-// returns it. If there is none, it shows a page that explains why.
-func (x *Console) downloadReceipt(w http.ResponseWriter, r *http.Request) {
-	v := x.visiting(w, r)
-	if v == nil {
-		return
-	}
-	receipt, err := v.api.GetReceipt(r.Context(), r.PathValue("id"), client.ReceiptQuery{})
+// downloadReceipt answers with the receipt of an event's attempts, byte for byte from the API, as a
+// file; or with a page that says why there is no receipt.
+func (x *Console) downloadReceipt(v *visit) {
+	receipt, err := v.api.GetReceipt(v.r.Context(), v.r.PathValue("id"), client.ReceiptQuery{})
 	if err != nil {
 		v.answer(page{}, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Disposition", `attachment; filename="receipt-`+receipt.EventID+`.json"`)
+	hurry(v.w, answerMax)
+	v.w.Header().Set("Content-Type", "application/json")
+	v.w.Header().Set("Content-Disposition", `attachment; filename="receipt-`+receipt.EventID+`.json"`)
 	// #nosec G705 -- JSON as a file to keep, with nosniff: no browser shows it as a page
-	_, _ = w.Write(v.backend.last)
+	_, _ = v.w.Write(v.backend.last) // the browser may be gone: the error concerns nobody
 }
 
 type transactionView struct {

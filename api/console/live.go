@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -24,57 +23,22 @@ const (
 	maxEndpointStreams = 4
 )
 
-type streams struct {
-	ending context.Context // cancelled when the server stops
-	end    context.CancelFunc
-
-	mu  sync.Mutex
-	all int
-	of  map[reach]int // per account, and per endpoint for links to one
-}
-
-func newStreams() *streams {
-	s := &streams{of: make(map[reach]int)}
-	s.ending, s.end = context.WithCancel(context.Background())
-	return s
-}
-
-// enter reserves a stream, and reports whether there was room.
-func (s *streams) enter(by reach) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	account := reach{AccountID: by.AccountID}
-	if s.all >= maxStreams || s.of[account] >= maxAccountStreams ||
-		by != account && s.of[by] >= maxEndpointStreams {
-		return false
+// enter takes the places of a visit's stream.
+func (x *Console) enter(v *visit) (func(), error) {
+	leave, err := x.streams.Take(v.account, maxAccountStreams)
+	if err != nil || v.only == "" {
+		return leave, err
 	}
-	s.all++
-	s.of[account]++
-	if by != account {
-		s.of[by]++
+	leaveOwn, err := x.narrowStreams.Take(v.only, maxEndpointStreams)
+	if err != nil {
+		leave()
+		return nil, err
 	}
-	return true
+	return func() { leaveOwn(); leave() }, nil
 }
 
-func (s *streams) leave(by reach) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	account := reach{AccountID: by.AccountID}
-	s.fewer(account)
-	if by != account {
-		s.fewer(by)
-	}
-}
-
-func (s *streams) fewer(of reach) {
-	if s.of[of]--; s.of[of] == 0 {
-		delete(s.of, of)
-	}
-}
-
-// EndStreams ends all streams. It is for http.Server.RegisterOnShutdown.
-func (x *Console) EndStreams() { x.streams.end() }
+// EndStreams ends all streams of changes, for http.Server.RegisterOnShutdown.
+func (x *Console) EndStreams() { x.endStreams() }
 
 // shown returns a digest of the API's last response.
 func (v *visit) shown() string {
@@ -91,12 +55,12 @@ func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 		if v == nil {
 			return
 		}
-		by := reach{v.account, v.only}
-		if !x.streams.enter(by) {
-			w.WriteHeader(http.StatusNoContent) // a browser doesn't reconnect after this status
+		leave, err := x.enter(v)
+		if err != nil {
+			w.WriteHeader(http.StatusNoContent) // a browser does not come again after it
 			return
 		}
-		defer x.streams.leave(by)
+		defer leave()
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy must not buffer the stream
 		if v.say("retry: 1000\n\n") == nil {
@@ -109,7 +73,7 @@ func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamMax)
 	defer cancel()
-	defer context.AfterFunc(x.streams.ending, cancel)()
+	defer context.AfterFunc(x.ending, cancel)()
 	v.r = v.r.WithContext(ctx)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -117,8 +81,12 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	if last == "" {
 		last = v.r.URL.Query().Get("shown")
 	}
-	for x.Now().Unix() < v.session.EndsSec && read(v) == nil {
-		if now := v.shown(); now != last {
+	for x.Now().Unix() < v.session.EndsSec {
+		now, ok := x.look(v, read)
+		if !ok {
+			return
+		}
+		if now != last {
 			if v.say(fmt.Sprintf("id: %s\ndata: changed\n\n", now)) != nil {
 				return
 			}
@@ -132,6 +100,23 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	}
 }
 
+// look returns a digest of the API's answer now, unless the session has ended. It counts as a page
+// while it reads, and keeps no answer.
+func (x *Console) look(v *visit, read func(*visit) error) (digest string, ok bool) {
+	leave, err := x.pages.Await(v.r.Context(), v.account, maxAccountPages)
+	if err != nil {
+		return "", false
+	}
+	defer leave()
+	if ended, err := x.hasEnded(v.session); ended || err != nil || read(v) != nil {
+		return "", false
+	}
+	digest = v.shown()
+	v.backend.last = nil
+	return digest, true
+}
+
+// say writes a part of a stream and flushes it.
 func (v *visit) say(text string) error {
 	// #nosec G705 -- constants and hexadecimal digits, and no HTML
 	if _, err := v.w.Write([]byte(text)); err != nil {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"html/template"
@@ -17,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
@@ -156,19 +158,53 @@ func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	http.Redirect(w, r, Path+"/sign-in?"+query.Encode(), http.StatusSeeOther)
 }
 
-func (x *Console) showing(show pageHandler) http.Handler {
+const (
+	// maxPages and maxAccountPages bound the pages that a node makes at once, and separately the
+	// forms that it handles. Each keeps its place until the browser has read it, for answerMax at
+	// most: places bound the memory of pages, and turns that of the API's answers in them.
+	maxPages        = 32
+	maxAccountPages = 8
+	// pageWaitMax bounds the wait for a place.
+	pageWaitMax = 6 * time.Second
+	answerMax   = 5 * time.Second
+	downloadMax = time.Minute // for one page of a download, until the next
+)
+
+// serving returns the handler of a signed-in user's requests.
+func (x *Console) serving(places *ingress.Places[string], do func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
 		if v == nil {
 			return
 		}
-		p, err := show(v)
-		v.answer(p, err)
+		ctx, cancel := context.WithTimeout(r.Context(), pageWaitMax)
+		defer cancel()
+		leave, err := places.Await(ctx, v.account, maxAccountPages)
+		if err != nil {
+			v.answer(page{}, &client.Problem{
+				Status: http.StatusTooManyRequests,
+				Code:   problem.CodeRateLimited,
+				Detail: "Too many pages of your account are open at this moment. Try again.",
+			})
+			return
+		}
+		defer leave()
+		do(v)
 	})
 }
 
-// acting returns the handler of a posted form. It acts once, even if the form is submitted several
-// times.
+// hurry closes the connection of a browser that reads its answer too slowly.
+func hurry(w http.ResponseWriter, within time.Duration) {
+	// Only writers of tests have no deadlines.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
+}
+
+// showing returns the handler of a page.
+func (x *Console) showing(show pageHandler) http.Handler {
+	return x.serving(x.pages, func(v *visit) { v.answer(show(v)) })
+}
+
+// acting returns the handler of a posted form, which acts once however often the form is sent.
 func (x *Console) acting(act postHandler) http.Handler {
 	return x.filling(func(v *visit) (string, *page, error) {
 		to, err := act(v)
@@ -178,13 +214,9 @@ func (x *Console) acting(act postHandler) http.Handler {
 
 // filling is like acting, for a form with fields, which may be shown again with its errors.
 func (x *Console) filling(act formHandler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := x.visiting(w, r)
-		if v == nil {
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxFilledBytes)
-		if !x.posted(r, v.session) {
+	return x.serving(x.forms, func(v *visit) {
+		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxFilledBytes)
+		if !x.posted(v.r, v.session) {
 			v.answer(page{}, &client.Problem{
 				Status: http.StatusForbidden,
 				Code:   "FORM_NOT_OURS",
@@ -202,7 +234,7 @@ func (x *Console) filling(act formHandler) http.Handler {
 			v.answer(*shown, nil)
 			return
 		}
-		http.Redirect(w, r, to, http.StatusSeeOther)
+		http.Redirect(v.w, v.r, to, http.StatusSeeOther)
 	})
 }
 
@@ -325,11 +357,12 @@ func (x *Console) write(
 ) {
 	f.Assets = x.names
 	var out bytes.Buffer
-	if err := x.pages[name].ExecuteTemplate(&out, "frame", f); err != nil {
+	if err := x.templates[name].ExecuteTemplate(&out, "frame", f); err != nil {
 		x.fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	hurry(w, answerMax)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, shown(out.String()))

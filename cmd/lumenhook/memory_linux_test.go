@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,8 +91,9 @@ func peakOf(t *testing.T, pid int) (bytes int) {
 
 // TestParallelListsStayInTheirMemory: an account with 600 watches of 1,000 senders each asks for
 // 100 answers at once, again and again, of every kind of read that the API has, and reads some of
-// them slowly. The service stays within a cgroup of 1 GiB, with the embedded ClickHouse, and
-// answers its other clients.
+// them slowly. It also asks for the console's pages and streams, for events to come, through an
+// assistant, and in SQL. The service stays within a cgroup of 1 GiB, with the embedded ClickHouse,
+// and answers its other clients.
 func TestParallelListsStayInTheirMemory(t *testing.T) {
 	const limitBytes = 1 << 30
 	s := &testService{t: t, dir: t.TempDir()}
@@ -99,7 +103,7 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 	} else {
 		s.group = filepath.Join(group.dir, group.procs)
 	}
-	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes/2)) // as node.Tune sets it in such a container
+	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes*3/8)) // as run sets it in such a container
 	s.start("--no-demo", "--balance-moves")
 	var endpoint struct{ ID string }
 	s.cli(&endpoint, "endpoints", "create", "--url", "https://127.0.0.1:8443/nobody")
@@ -187,6 +191,10 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 			t.Errorf("no %s was answered", read)
 		}
 	}
+	s.attackConsole(at.Host, one.ID)
+	s.attackWaits(endpoint.ID)
+	s.attackMCP()
+	s.attackSQL()
 	if status, answer, err := s.tryCall("GET", "/v1/endpoints", nil); status != http.StatusOK {
 		t.Errorf("after that a list is answered %d, %v: %s", status, err, answer)
 	}
@@ -199,6 +207,160 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 		t.Logf("its cgroup had %d MiB at most", group.peakBytes(t)>>20)
 	}
 	s.interrupt()
+}
+
+// attackConsole asks for 100 pages and 100 streams of the console at once, reads 300 pages not at
+// all, and downloads the API's reference without a key and without reading it.
+func (s *testService) attackConsole(host, watchID string) {
+	browser := s.signIn()
+	base, _ := url.Parse(s.file.APIURL)
+	cookie := browser.Jar.Cookies(base)[0]
+	for _, path := range []string{
+		"/console/watches/" + watchID + "/edit", "/docs/redoc.js", "/docs/openapi.js",
+	} {
+		for range 300 { // these read nothing
+			conn, err := net.Dial("tcp", host)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nCookie: %s\r\n\r\n", path, cookie)
+		}
+	}
+	var work sync.WaitGroup
+	var pages, streams atomic.Int64
+	get := func(path string) int {
+		response, err := browser.Get(s.file.APIURL + path)
+		if err != nil {
+			s.t.Errorf("%s: %v", path, err)
+			return 0
+		}
+		defer response.Body.Close()
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			s.t.Errorf("%s: %v", path, err)
+		}
+		return response.StatusCode
+	}
+	for range 100 {
+		work.Go(func() {
+			if get("/console/events/live") == http.StatusOK {
+				streams.Add(1)
+			}
+		})
+	}
+	for range 100 {
+		work.Go(func() {
+			for _, path := range []string{
+				"/console/watches", "/console/watches/" + watchID, "/console/watches/" + watchID + "/edit",
+				"/console/watches/" + watchID + "/history",
+			} {
+				switch status := get(path); status {
+				case http.StatusOK:
+					pages.Add(1)
+				case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+				default:
+					s.t.Errorf("%s was answered %d", path, status)
+				}
+			}
+		})
+	}
+	work.Wait()
+	s.t.Logf("%d pages of the console and %d streams", pages.Load(), streams.Load())
+	if pages.Load() == 0 || streams.Load() == 0 {
+		s.t.Errorf("%d pages of the console and %d streams", pages.Load(), streams.Load())
+	}
+}
+
+var signInToken = regexp.MustCompile(`name="token" value="([^"]+)"`)
+
+// signIn returns a browser with a session of the console.
+func (s *testService) signIn() *http.Client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	at := s.file.APIURL + "/console/sign-in"
+	page, err := browser.Get(at)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := io.ReadAll(page.Body)
+	if found := signInToken.FindSubmatch(text); err == nil && found != nil {
+		page, err = browser.PostForm(at, url.Values{
+			"token": {html.UnescapeString(string(found[1]))}, "key": {s.file.APIKey},
+		})
+	}
+	if err != nil || page.Request.URL.Path != "/console" || page.StatusCode != http.StatusOK {
+		s.t.Fatalf("signing in led to %v, %v\n%s", page, err, text)
+	}
+	return browser
+}
+
+// attackWaits has 100 requests wait for an endpoint's next event.
+func (s *testService) attackWaits(endpointID string) {
+	var work sync.WaitGroup
+	for range 100 {
+		work.Go(func() {
+			status, answer, err := s.tryCall("GET", "/v1/endpoints/"+endpointID+"/events?waitSeconds=3", nil)
+			if status != http.StatusOK && status != http.StatusTooManyRequests {
+				s.t.Errorf("a request that waits was answered %d, %v: %s", status, err, answer)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// attackMCP calls the tools of an assistant 100 times at once.
+func (s *testService) attackMCP() {
+	a := askAssistant(s.t.(*testing.T), "--data-dir", s.dir)
+	var work sync.WaitGroup
+	for range 100 {
+		work.Go(func() {
+			for _, tool := range []string{"list_watches", "list_events", "list_endpoints"} {
+				if said, isError := a.ask(tool, map[string]any{"limit": 100}); isError &&
+					!regexp.MustCompile("429|503|at most 65536").MatchString(said) {
+					s.t.Errorf("%s: %s", tool, said)
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+// attackSQL runs 20 statements at once that need more memory than there is. ClickHouse refuses
+// or answers each.
+func (s *testService) attackSQL() {
+	var work sync.WaitGroup
+	for range 20 {
+		work.Go(func() {
+			request, err := http.NewRequest("POST", s.file.ClickHouse.HTTP,
+				strings.NewReader("SELECT length(groupArray(number)) FROM numbers(300000000)"))
+			if err != nil {
+				s.t.Error(err)
+				return
+			}
+			login := s.file.ClickHouse.Reader
+			request.SetBasicAuth(login.User, login.Password)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				s.t.Errorf("a statement was not answered: %v", err)
+				return
+			}
+			defer response.Body.Close()
+			if answer, err := io.ReadAll(response.Body); err != nil ||
+				response.StatusCode != http.StatusOK && !regexp.MustCompile(
+					"MEMORY_LIMIT|TOO_MANY_SIMULTANEOUS_QUERIES").Match(answer) {
+				s.t.Errorf("a statement was answered %d, %v: %s", response.StatusCode, err, answer)
+			}
+		})
+	}
+	work.Wait()
+	out, stderr, err := s.command("sql", "--format", "csv", "SELECT count() FROM deliveries")
+	if err != nil {
+		s.t.Errorf("after that a statement is answered %s, %v: %s", out, err, stderr)
+	}
 }
 
 // tryCall is call for requests that may be refused, from any goroutine.

@@ -20,6 +20,9 @@
 //     and no request is cut off. If no connection is waiting, the new one is closed.
 //   - Accept only returns an error when the listener is closed. It retries after other errors.
 //
+// Places bound what runs at once for one holder and for all, whatever it is: requests, waits,
+// streams, refusals.
+//
 // Invariants of web pages:
 //
 //   - A request whose Host is a name that isn't the server's is rejected with 421. An IP address
@@ -35,4 +38,5 @@
 //
 //	listener.go   connections
 //	guard.go      web pages
+//	places.go     how much of each account runs at once
 package ingress

@@ -31,21 +31,16 @@ const (
 
 type authLimiter struct {
 	mu       sync.Mutex
-	guessers *simplelru.LRU[netip.Prefix, *guesser]
-	waiting  int
-}
-
-type guesser struct {
-	refusals *rate.Limiter // in debt for refusals beyond the free ones
-	waiting  int
+	refusals *simplelru.LRU[netip.Prefix, *rate.Limiter] // in debt for those beyond the free ones
+	waiting  *ingress.Places[netip.Prefix]
 }
 
 func newAuthLimiter() *authLimiter {
-	guessers, err := simplelru.NewLRU[netip.Prefix, *guesser](maxGuessers, nil)
+	refusals, err := simplelru.NewLRU[netip.Prefix, *rate.Limiter](maxGuessers, nil)
 	if err != nil {
 		panic("api: " + err.Error()) // cannot happen: the size is positive
 	}
-	return &authLimiter{guessers: guessers}
+	return &authLimiter{refusals: refusals, waiting: ingress.NewPlaces[netip.Prefix](maxWaiting)}
 }
 
 // refused counts a refusal and returns how long its response must wait. The caller must call done
@@ -55,30 +50,20 @@ func (l *authLimiter) refused(
 ) (wait time.Duration, done func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one, known := l.guessers.Get(client)
+	one, known := l.refusals.Get(client)
 	if !known {
-		one = &guesser{refusals: rate.NewLimiter(rate.Every(refusalEvery), freeRefusals)}
-		l.guessers.Add(client, one)
+		one = rate.NewLimiter(rate.Every(refusalEvery), freeRefusals)
+		l.refusals.Add(client, one)
 	}
-	if one.refusals.TokensAt(now) > -freeRefusals { // the debt is bounded
-		one.refusals.ReserveN(now, 1)
+	if one.TokensAt(now) > -freeRefusals { // bounds the debt
+		one.ReserveN(now, 1)
 	}
-	beyond := int(math.Ceil(-one.refusals.TokensAt(now)))
+	beyond := int(math.Ceil(-one.TokensAt(now)))
 	if beyond <= 0 {
 		return 0, func() {}, true
 	}
-	if l.waiting >= maxWaiting || one.waiting >= maxWaitingEach {
-		return 0, nil, false
-	}
-	l.waiting++
-	one.waiting++
-	done = func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.waiting--
-		one.waiting--
-	}
-	return min(firstWait<<min(beyond-1, 10), longestWait), done, true
+	done, err := l.waiting.Take(client, maxWaitingEach)
+	return min(firstWait<<min(beyond-1, 10), longestWait), done, err == nil
 }
 
 // wrap delays 401 responses to clients that have received too many.

@@ -20,7 +20,7 @@ func TestHeapOf(t *testing.T) {
 		{"-1", "nothing", math.MaxInt64},
 		{"", "", math.MaxInt64},
 	} {
-		if got := heapOf(c.container, c.machine); got != c.want {
+		if got := heapOf(c.container, c.machine, 4); got != c.want {
 			t.Errorf("%q and %q: %d, want %d", c.container, c.machine, got, c.want)
 		}
 	}

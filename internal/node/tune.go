@@ -16,10 +16,11 @@ import (
 // places, the kernel shares the processors by waiting time.
 const leastProcs = 4
 
-// Tune configures the Go runtime for a serving process: how often it collects garbage and how many
-// goroutines run concurrently. GOGC, GOMEMLIMIT and GOMAXPROCS take precedence.
-func Tune() {
-	collectSeldom()
+// Tune sets Go's runtime for a process that serves: how often it collects garbage, and how many
+// goroutines run at a time. Its heap may grow to an eighth of the memory times eighths. GOGC,
+// GOMEMLIMIT and GOMAXPROCS take precedence.
+func Tune(eighths int64) {
+	collectSeldom(eighths)
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
@@ -53,9 +54,10 @@ const (
 	machineFile   = "/proc/meminfo"
 )
 
-// collectSeldom makes the process collect garbage less often, at the cost of memory. It collects
-// more often again when the heap reaches half of the container's limit or of the machine's memory.
-func collectSeldom() {
+// collectSeldom makes a process that serves collect its garbage less often, for more memory, and
+// more often again when its heap takes its part of the limit of its container, or of the machine's
+// memory.
+func collectSeldom(eighths int64) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectPercent)
 	}
@@ -64,20 +66,20 @@ func collectSeldom() {
 	}
 	container, _ := os.ReadFile(containerFile) // missing on systems other than Linux
 	machine, _ := os.ReadFile(machineFile)
-	debug.SetMemoryLimit(heapOf(string(container), string(machine)))
+	debug.SetMemoryLimit(heapOf(string(container), string(machine), eighths))
 }
 
-// heapOf returns the heap limit for the contents of the two files: half of the memory. The rest is
-// for Pebble's caches, which are outside the heap, for other processes, and for the kernel.
-func heapOf(container, machine string) int64 {
+// heapOf returns the heap's limit by the content of those files. The rest is for Pebble's caches,
+// which are outside the heap, for other processes, and for the kernel.
+func heapOf(container, machine string, eighths int64) int64 {
 	most := int64(math.MaxInt64)
 	limit, err := strconv.ParseInt(strings.TrimSpace(container), 10, 64)
 	if err == nil && limit > 0 { // "max" means no limit
-		most = limit / 2
+		most = limit / 8 * eighths
 	}
 	var kib int64
 	if _, err := fmt.Sscanf(machine, "MemTotal: %d kB", &kib); err == nil && kib > 0 {
-		most = min(most, kib<<10/2)
+		most = min(most, kib<<10/8*eighths)
 	}
 	return most
 }

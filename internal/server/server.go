@@ -26,7 +26,7 @@ type server struct {
 
 // Run runs the roles until ctx ends or a part fails. The flags must have been checked.
 func Run(ctx context.Context, flags *Flags) error {
-	node.Tune()
+	node.Tune(4)
 	logger := flags.logger()
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
 	return node.Run(ctx, logger, say, func(ctx context.Context, stack *node.Stack) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/devnet"
@@ -143,6 +144,8 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 		// Its merges come in bursts of several threads, which would delay deliveries. At 10 it gets
 		// so little next to four threads of the service that the history falls behind.
 		Niceness: 7,
+		// As much as the heap of this process, by which node.Tune takes a container into account.
+		MaxMemoryBytes: clickhouse.MemoryWithin(debug.SetMemoryLimit(-1)),
 	})
 	if err != nil {
 		return nil, err

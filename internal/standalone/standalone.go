@@ -66,7 +66,7 @@ type service struct {
 // Run starts everything, reports that on out, and serves until ctx ends or a part fails.
 // The flags must have been checked.
 func Run(ctx context.Context, flags *Flags, out io.Writer) error {
-	node.Tune()
+	node.Tune(3) // ClickHouse needs as much
 	shown := newLineQueue(out)
 	defer shown.Close()
 	logger := slog.New(slog.NewTextHandler(os.Stderr,

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -131,7 +132,8 @@ func applyAccount(batch *store.Batch, id string, rec kafka.Record) (change, erro
 		c.hashes = append(c.hashes, string(k.Hash))
 		err = errors.Join(err, batch.Set(hashKey(k.Hash), []byte(id)))
 	}
-	return c, errors.Join(err, setQuotas(batch, id, after.Quotas))
+	return c, errors.Join(err,
+		recount(batch, id, func(_, quotas *domain.Counts) { *quotas = after.Quotas }))
 }
 
 func applyEndpoint(batch *store.Batch, id string, rec kafka.Record) (change, error) {
@@ -185,38 +187,28 @@ func stored(c domain.Counts, rowBytes int) domain.Counts {
 }
 
 func count(batch *store.Batch, accountID string, added, taken domain.Counts) error {
-	if added == taken {
-		return nil
-	}
-	value, err := batch.Get(countsKey(accountID))
+	return recount(batch, accountID, func(used, _ *domain.Counts) { *used = used.Plus(added, taken) })
+}
+
+// recount changes what an account has and may have. Both are in one short entry: a request that
+// checks them does not read the account's row with all its keys.
+func recount(batch *store.Batch, accountID string, change func(used, quotas *domain.Counts)) error {
+	before, err := batch.Get(countsKey(accountID))
 	if err != nil {
 		return err
 	}
-	used, quotas := countsOf(value)
-	return batch.Set(countsKey(accountID), packCounts(used.Plus(added, taken), quotas))
-}
-
-// setQuotas stores an account's quotas with its usage, so that checking both does not read the
-// account's row with all its keys.
-func setQuotas(batch *store.Batch, accountID string, quotas domain.Counts) error {
-	value, err := batch.Get(countsKey(accountID))
-	if err != nil {
-		return err
-	}
-	used, before := countsOf(value)
-	if quotas == before {
-		return nil
-	}
-	return batch.Set(countsKey(accountID), packCounts(used, quotas))
-}
-
-func packCounts(used, quotas domain.Counts) (value []byte) {
+	used, quotas := countsOf(before)
+	change(&used, &quotas)
+	var after []byte
 	for _, c := range []*domain.Counts{&used, &quotas} {
 		for _, q := range domain.QuotaList() {
-			value = binary.BigEndian.AppendUint64(value, *q.Of(c))
+			after = binary.BigEndian.AppendUint64(after, *q.Of(c))
 		}
 	}
-	return value
+	if bytes.Equal(before, after) {
+		return nil
+	}
+	return batch.Set(countsKey(accountID), after)
 }
 
 func countsOf(value []byte) (used, quotas domain.Counts) {

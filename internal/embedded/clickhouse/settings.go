@@ -41,7 +41,7 @@ type Config struct {
 	// connections.
 	Niceness int
 
-	MaxMemoryBytes int64         // of the server; default 1.5 GiB
+	MaxMemoryBytes int64         // of the server; default 1.5 GiB; see MemoryWithin
 	HealthInterval time.Duration // between pings; default 1 s
 	HangAfter      time.Duration // time without a response before the child is restarted; default 15 s
 	StartMax       time.Duration // for a child to accept connections; default 60 s
@@ -58,6 +58,12 @@ const (
 	// codeAuthenticationFailed is ClickHouse's error code for a rejected login.
 	codeAuthenticationFailed = 516
 )
+
+// MemoryWithin returns a MaxMemoryBytes that is at most the default, and at most a limit if the
+// server can work with that.
+func MemoryWithin(limitBytes int64) int64 {
+	return max(minMaxMemoryBytes, min(defaultMaxMemoryBytes, limitBytes))
+}
 
 var (
 	databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)

@@ -44,7 +44,8 @@ const (
 	readerTimeSeconds    = 60  // of a query that sets no limit itself
 	readerTimeMaxSeconds = 610 // ten minutes, plus the margin that clients add to their own limit
 	readerMemoryMaxBytes = 1 << 30
-	readerQueriesMax     = 16 // a dashboard runs the queries of all its panels at once
+	ownMemoryBytes       = 384 << 20 // of the server itself, and of the service's queries
+	readerQueriesMax     = 16        // a dashboard runs the queries of all its panels at once
 )
 
 // serveQuery creates the database, opens the ports, and reads standard input to its end. Nothing is
@@ -100,7 +101,7 @@ var usersConfig = parseXML("users", `<clickhouse>
       <readonly>1</readonly>
       <cancel_http_readonly_queries_on_client_close>1</cancel_http_readonly_queries_on_client_close>
       <max_concurrent_queries_for_user>{{.QueriesMax}}</max_concurrent_queries_for_user>
-      <max_memory_usage_for_user>{{.MemoryMax}}</max_memory_usage_for_user>
+      <max_memory_usage_for_user>{{.MemoryForAll}}</max_memory_usage_for_user>
       <max_memory_usage>{{.MemoryMax}}</max_memory_usage>
       <max_execution_time>{{.Time}}</max_execution_time>
       <constraints>
@@ -144,7 +145,9 @@ type userConfig struct {
 
 type usersValues struct {
 	MemoryMax, Time, TimeMax, QueriesMax, LocalQueries int
-	Users                                              []userConfig
+
+	MemoryForAll int64 // of all queries of the reader together
+	Users        []userConfig
 }
 
 func usersOf(cfg Config) usersValues {
@@ -159,6 +162,7 @@ func usersOf(cfg Config) usersValues {
 	}, cfg.Grants...)
 	return usersValues{
 		MemoryMax:    readerMemoryMaxBytes,
+		MemoryForAll: min(readerMemoryMaxBytes, cfg.MaxMemoryBytes-ownMemoryBytes),
 		Time:         readerTimeSeconds,
 		TimeMax:      readerTimeMaxSeconds,
 		QueriesMax:   readerQueriesMax,
