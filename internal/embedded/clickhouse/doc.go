@@ -21,9 +21,10 @@
 //     internal ports of the server behind them.
 //   - No client of these two ports can make the server exit, no matter what it sends or how it
 //     disconnects (gateway.go).
-//   - Without one of the two passwords, no statement can be executed on either port, at any time.
-//     With them, one database can be filled or read, and nothing else can be read or written. An
-//     engine that doesn't enforce this is stopped.
+//   - Without a password, no statement can be executed on either port, at any time. With one of our
+//     two passwords, a client can fill or read one database, and nothing else. An engine that
+//     doesn't enforce this is stopped. The operator can add users in users.d of the data folder.
+//     They log in over HTTP only.
 //   - On Linux with Landlock, the child can only open its data, programs and libraries, and cannot
 //     make connections.
 //   - The addresses and the database of an Engine never change, not even in a restart.

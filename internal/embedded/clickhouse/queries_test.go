@@ -2,9 +2,12 @@ package clickhouse_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,7 +15,9 @@ import (
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // endlessQuery never ends and sends nothing.
@@ -165,6 +170,68 @@ func TestComposeBoundsAReaderAlike(t *testing.T) {
 		if !strings.Contains(string(text), limit) {
 			t.Errorf("reader.xml lacks %s", limit)
 		}
+	}
+}
+
+// The user of one account sees its rows and no others, in tables and in views.
+func TestAnAccountsReaderSeesItsRowsOnly(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../deploy/compose/clickhouse/account.xml")
+	must(t, err)
+	hash := sha256.Sum256([]byte("secret"))
+	users := strings.NewReplacer("acc_…", "acc_a", "HASH", hex.EncodeToString(hash[:]),
+		"<networks><ip>::/0</ip></networks>", "<networks><ip>127.0.0.0/8</ip></networks>")
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "users.d"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "users.d", "shop.xml"),
+		[]byte(users.Replace(string(text))), 0o600))
+	s := &strict{t: t, Engine: clickhousetest.StartWith(t,
+		clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir})}
+	for _, m := range schemas.ClickHouseMigrations() {
+		for _, statement := range m.Statements {
+			s.must(s.Service(), strings.ReplaceAll(statement, "{database:Identifier}", "lumenhook"))
+		}
+	}
+	for _, who := range []string{"a", "b"} {
+		for _, row := range []string{
+			"endpoints (endpoint_id, account_id, status) VALUES ('ep_?', 'acc_?', 'active')",
+			"watches (watch_id, account_id, endpoint_id, wallet_address) " +
+				"VALUES ('wat_?', 'acc_?', 'ep_?', 'G?')",
+			"payments (payment_id, to_address) VALUES ('?', 'G?')",
+			"events (event_id, account_id, endpoint_id, watch_id, ledger_closed_at) " +
+				"VALUES ('evt_?', 'acc_?', 'ep_?', 'wat_?', now())",
+			"deliveries (event_id, account_id, endpoint_id) VALUES ('evt_?', 'acc_?', 'ep_?')",
+			"attempts (event_id, endpoint_id, number, state) VALUES ('evt_?', 'ep_?', 1, 'DELIVERED')",
+			"attempts (event_id, endpoint_id, number, state) VALUES ('evt_?', 'ep_?', 2, 'FAILED')",
+			"endpoint_changes (endpoint_id) VALUES ('ep_?')",
+		} {
+			s.must(s.Service(), "INSERT INTO lumenhook."+strings.ReplaceAll(row, "?", who))
+		}
+	}
+	shop := clickhouse.Login{User: "shop", Password: "secret"}
+	grants := regexp.MustCompile(`SELECT ON lumenhook\.(\w+)<`)
+	granted := grants.FindAllStringSubmatch(string(text), -1)
+	if len(granted) != 14 {
+		t.Errorf("there are %d tables and views", len(granted))
+	}
+	for _, table := range granted {
+		name, column := table[1], "endpoint_id"
+		switch name {
+		case "payments":
+			column = "to_address"
+		case "payments_per_watch":
+			column = "watch_id"
+		case "retry_ladder":
+			column = "attempts"
+		}
+		seen := s.must(shop, "SELECT DISTINCT "+column+" FROM lumenhook."+name)
+		all := s.must(s.Reader(), "SELECT DISTINCT "+column+" FROM lumenhook."+name)
+		if seen == "" || seen == all || strings.Contains(seen, "_b") || strings.Contains(seen, "Gb") {
+			t.Errorf("%s: the account sees %q of %q", name, seen, all)
+		}
+	}
+	if code, answer := s.ask(shop, "SELECT * FROM lumenhook.facts"); code != codeAccessDenied {
+		t.Errorf("facts is answered %d: %s", code, answer)
 	}
 }
 
