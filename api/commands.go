@@ -106,7 +106,11 @@ func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 }
 
 func writesRefused(err error) *problem.Problem {
-	return problem.New(problem.CodeWritesRefused,
+	why := ""
+	if errors.Is(err, ErrDiskFull) {
+		why = "The server's disk is almost full. "
+	}
+	return problem.New(problem.CodeWritesRefused, why+
 		"The request was not accepted and has no effect. Repeat it after the time in Retry-After.").
 		RetryAfter(writeRetrySeconds).Because(err)
 }

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -280,6 +281,13 @@ func TestFailuresBehindTheAPI(t *testing.T) {
 	w.submitErr = api.ErrWritesRefused
 	wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`), 503,
 		"WRITES_REFUSED")
+	w.submitErr = fmt.Errorf("%w: 3 MiB free", api.ErrDiskFull)
+	full := w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`)
+	wantProblem(t, full, 503, "WRITES_REFUSED")
+	if text := string(full.body); !strings.Contains(text, "disk is almost full") ||
+		strings.Contains(text, "3 MiB") {
+		t.Errorf("a full disk: %s", text)
+	}
 	w.submitErr = errors.New("pipe " + w.secretSeed() + " broke")
 	wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"url":"https://a.example"}`), 500, "INTERNAL")
 	if text := w.log.String(); !strings.Contains(text, "pipe [secret] broke") ||

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
@@ -17,6 +18,8 @@ var (
 	// ErrWritesRefused means that a command was not submitted and never takes effect, because no
 	// broker is reachable or the disk is full.
 	ErrWritesRefused = errors.New("no command is taken now")
+	// ErrDiskFull is an ErrWritesRefused whose reason the client may know.
+	ErrDiskFull = fmt.Errorf("%w: the disk is full", ErrWritesRefused)
 )
 
 // Commands submits commands to the engine.

@@ -164,6 +164,7 @@ func cluster(prefix string) []string {
 // anyPortsAsVariables has a run listen at free ports.
 func anyPortsAsVariables() (env []string) {
 	args := anyPorts("")
+	env = append(env, cli.Variable("log-format")+"=text")
 	for i, arg := range args {
 		if strings.HasSuffix(arg, "-listen") {
 			env = append(env, cli.Variable(strings.TrimPrefix(arg, "--"))+"="+args[i+1])

@@ -94,7 +94,7 @@ type testService struct {
 }
 
 func anyPorts(dir string, more ...string) []string {
-	args := []string{"run", "--data-dir", dir}
+	args := []string{"run", "--data-dir", dir, "--log-format", "text"}
 	for _, flag := range []string{
 		"api", "kafka", "stellar", "receiver", "metrics", "clickhouse-native",
 		"clickhouse-http",
@@ -102,6 +102,61 @@ func anyPorts(dir string, more ...string) []string {
 		args = append(args, "--"+flag+"-listen", "127.0.0.1:0")
 	}
 	return append(args, more...)
+}
+
+// TestAServiceLogsJSON: where the output is no terminal, run logs JSON on stderr. It has no secret
+// and no memo, and the level applies to every line.
+func TestAServiceLogsJSON(t *testing.T) {
+	t.Parallel()
+	stdout, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close()
+	s := &testService{t: t, dir: t.TempDir(), stdout: stdout}
+	flags := []string{
+		"--log-format", "auto", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--demo-interval", "200ms",
+	}
+	s.start(flags...)
+	s.eventually("payments are logged", func() bool {
+		return strings.Count(s.output.String(), `"msg":"delivered evt_`) > 2
+	})
+	s.interrupt()
+	text := s.output.String()
+	for line := range strings.Lines(text) {
+		var entry struct {
+			Time       time.Time
+			Level, Msg string
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time.IsZero() ||
+			entry.Level == "" || entry.Msg == "" {
+			t.Errorf("%v: %q", err, line)
+		}
+	}
+	for _, never := range []string{s.file.APIKey, "order-1", "whsec_", "/console/sign-in"} {
+		if strings.Contains(text, never) {
+			t.Errorf("the log has %q:\n%s", never, text)
+		}
+	}
+	for _, want := range []string{`"msg":"ready"`, `"msg":"observed ledger `, `"msg":"stopped"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log lacks %s:\n%s", want, text)
+		}
+	}
+	for _, format := range []string{"json", "text"} {
+		s.start(append(flags, "--log-level", "error", "--log-format", format)...)
+		s.eventually("a payment is delivered", func() bool {
+			return s.call("GET", "/v1/events?state=DELIVERED", nil, nil) == 200
+		})
+		s.interrupt()
+		if text := s.output.String(); text != "" {
+			t.Errorf("%s, at the level error:\n%s", format, text)
+		}
+	}
+	if about, err := stdout.Stat(); err != nil || about.Size() > 0 {
+		t.Errorf("stdout has something, or %v", err)
+	}
 }
 
 // start runs the program until it has written run.json.

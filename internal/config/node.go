@@ -66,6 +66,9 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 			Into(&s.LogLevel, parseLevel)).Of("debug", "info", "warn", "error"))
 }
 
+// ChoosesLogLevel reports whether the level is not the default.
+func (s *Node) ChoosesLogLevel() bool { return s.flags.Changed("log-level") }
+
 func (s *Node) registerAPI(f *pflag.FlagSet) {
 	at := &s.Set.API.Server
 	s.flags.Group(f, "API", "api",

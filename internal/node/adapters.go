@@ -64,7 +64,7 @@ type submitter struct {
 
 func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
 	if err := s.disk.Check(); err != nil {
-		return domain.Result{}, fmt.Errorf("%w: %w", api.ErrWritesRefused, err)
+		return domain.Result{}, fmt.Errorf("%w: %w", api.ErrDiskFull, err)
 	}
 	result, err := s.client.Submit(ctx, c)
 	var unanswered commands.ErrNotConfirmed

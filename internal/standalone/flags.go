@@ -28,6 +28,7 @@ type Flags struct {
 	noDemo           bool
 	demoInterval     time.Duration
 	ledgerInterval   time.Duration
+	logFormat        string
 	own              config.Flags
 	node             config.Node
 	source           config.Ledgers // without a network: the service follows its own
@@ -40,7 +41,10 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	cli.RegisterConfig(f)
 	s.own.Group(f, "", "",
 		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder for all data and secrets",
-			config.Into(&s.dataDir, absolute)))
+			config.Into(&s.dataDir, absolute)),
+		config.Value("log-format", &s.logFormat, "auto", "output format: text, json, or auto for text "+
+			"on a terminal and json elsewhere; only text includes payments' memos, and json's default "+
+			"--log-level is info", checkLogFormat).Of("auto", "text", "json"))
 	s.own.Group(f, "Kafka", "",
 		config.Value("kafka-listen", &s.kafkaListen, "127.0.0.1:9092",
 			"address for the embedded Kafka broker to listen on", cli.CheckAddress),
@@ -65,7 +69,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.holdFile, "fault-hold-file", "",
 		"for tests: file with the name of a broker request to hold")
 	_ = f.MarkHidden("fault-hold-file")
-	cli.Brief(f, "config", "data-dir", "network", "stellar-rpc-url", "start", "no-demo", "api-listen",
+	cli.Brief(f, "config", "data-dir", "network", "stellar-rpc-url", "no-demo", "api-listen",
 		"metrics-listen", "egress-ports", "egress-allow", "log-level")
 }
 
@@ -81,6 +85,13 @@ func (s *Flags) registerNetwork(f *pflag.FlagSet) {
 			"reset, frozen, ahead, form, unauthorized, quota and hang",
 			config.Into(&s.faults, devnet.ParseFaults)))
 	_ = f.MarkHidden("stellar-faults")
+}
+
+func checkLogFormat(text string) error {
+	if !slices.Contains([]string{"auto", "text", "json"}, text) {
+		return errors.New("must be auto, text or json")
+	}
+	return nil
 }
 
 func absolute(dir string) (string, error) {

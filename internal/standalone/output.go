@@ -3,6 +3,7 @@ package standalone
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -13,14 +14,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// narrator prints what happens, in one line each with the time of day.
+// narrator prints events, one line each with the time of day, or logs them at level info.
 type narrator struct {
 	mu  sync.Mutex
 	out io.Writer
+	log *slog.Logger // nil: lines go to out
 }
 
 // Say writes a line. It may be called from any goroutine.
 func (p *narrator) Say(format string, args ...any) {
+	if p.log != nil {
+		p.log.Info(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.out, time.Now().Format("15:04:05.000")+"  "+format+"\n", args...)
@@ -30,7 +36,7 @@ func (p *narrator) Say(format string, args ...any) {
 func (p *narrator) ledger(l follower.LedgerSummary) {
 	for _, pay := range l.Observed {
 		memo := ""
-		if pay.Memo.Type != domain.MemoNone {
+		if pay.Memo.Type != domain.MemoNone && p.log == nil {
 			memo = fmt.Sprintf(" memo %s %q", pay.Memo.Type, pay.Memo.String())
 		}
 		p.Say("observed   ledger %d: %s %s from %s to %s%s", pay.Ledger, trimAmount(pay.AmountStroops),
@@ -102,6 +108,10 @@ func trimAmount(stroops int64) string {
 
 // mail prints a mail that was written to a file.
 func (p *narrator) mail(m mailer.Mail, path string) {
+	if p.log != nil {
+		p.Say("mail in %s", path)
+		return
+	}
 	text := strings.ReplaceAll(strings.TrimSpace(m.Text), "\n", "\n  ")
 	p.Say("mail       to %s, in %s\n\n  Subject: %s\n\n  %s", m.To, path, m.Subject, text)
 }

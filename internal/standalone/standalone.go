@@ -37,7 +37,7 @@ const (
 type service struct {
 	*node.Stack
 	flags    *Flags
-	terminal io.Writer
+	terminal io.Writer // for progress; nil: it goes to a log
 	out      *narrator
 	dir      *runfile.Folder
 	logins   runfile.Logins
@@ -67,14 +67,31 @@ type service struct {
 // The flags must have been checked.
 func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	node.Tune(3) // ClickHouse needs as much
+	person := cli.IsTerminal(out)
+	level, chosen := &slog.HandlerOptions{Level: flags.node.LogLevel}, flags.node.ChoosesLogLevel()
+	asJSON := flags.logFormat == "json" || flags.logFormat == "auto" && !person
+	switch {
+	case asJSON:
+		out = cli.Plain(os.Stderr)
+	case chosen && flags.node.LogLevel > slog.LevelInfo:
+		out = io.Discard
+	}
 	shown := newLineQueue(out)
 	defer shown.Close()
-	logger := slog.New(slog.NewTextHandler(os.Stderr,
-		&slog.HandlerOptions{Level: flags.node.LogLevel}))
+	logger := slog.New(slog.NewTextHandler(os.Stderr, level))
 	told := &narrator{out: shown}
+	if asJSON {
+		if !chosen {
+			level.Level = slog.LevelInfo
+		}
+		logger = slog.New(slog.NewJSONHandler(shown, level))
+		told.log = logger
+	}
 	start := func(ctx context.Context, stack *node.Stack) error {
-		v := &service{Stack: stack, flags: flags, terminal: shown, out: told}
-		v.person = cli.IsTerminal(out)
+		v := &service{Stack: stack, flags: flags, out: told}
+		if told.log == nil {
+			v.terminal, v.person = shown, person
+		}
 		return v.start(ctx)
 	}
 	return node.Run(ctx, logger, told.Say, start)

@@ -101,7 +101,7 @@ func (c settledConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-var errLost = errors.New("broker: an earlier write failed")
+var errLost = errors.New("the embedded broker could not write to its disk, and so it stops")
 
 // Close stops accepting connections.
 func (d *door) Close() error {
@@ -110,6 +110,9 @@ func (d *door) Close() error {
 }
 
 func (d *door) dial(ctx context.Context) (net.Conn, error) {
+	if d.lost.Load() { // a connection would end at once, which looks like missing TLS
+		return nil, d.refused(errLost)
+	}
 	client, server := pipe(d.Addr())
 	select {
 	case d.within <- server:

@@ -375,6 +375,10 @@ func TestABrokerWhoseDiskFailsAnswersNothing(t *testing.T) {
 	if err := <-failed; !errors.Is(err, broken) {
 		t.Errorf("failed by %v", err)
 	}
+	if _, err := b.Dial(t.Context(), "tcp", b.Addr()); err == nil ||
+		!strings.Contains(err.Error(), "could not write to its disk") {
+		t.Errorf("a client learns %v", err)
+	}
 	b.Close()
 	if _, err := os.Stat(filepath.Join(dir, "closed-in-order")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("closed in order: %v", err)

@@ -148,7 +148,8 @@ func (l *lab) ownName(kind string) string {
 // startRun starts `lumenhook run`, and returns when its history answers queries.
 func (l *lab) startRun(dir string, args ...string) *service {
 	l.Helper()
-	args = append([]string{"run", "--data-dir", dir, "--no-demo", "--egress-ports", "1-65535",
+	args = append([]string{"run", "--data-dir", dir, "--log-format", "text", "--no-demo",
+		"--egress-ports", "1-65535",
 		"--egress-ca", l.roots}, args...)
 	for _, part := range []string{
 		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",

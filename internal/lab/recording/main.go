@@ -92,7 +92,7 @@ func blocksOf(page pages.Page) (blocks []string) {
 
 // startService starts the service and waits until it is ready. It runs until stop is called.
 func startService(ctx context.Context, home string) (stop func() error, err error) {
-	args := []string{"run", "--no-demo"}
+	args := []string{"run", "--log-format", "text", "--no-demo"}
 	parts := []string{"api", "kafka", "stellar", "metrics", "clickhouse-native", "clickhouse-http"}
 	for _, part := range parts {
 		args = append(args, "--"+part+"-listen", "127.0.0.1:0")

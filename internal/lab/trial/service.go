@@ -99,7 +99,7 @@ func newService(w *world, bin, name string, args ...string) (*service, error) {
 	}
 	s.output = &output{file: file}
 	s.args = []string{
-		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
+		"run", "--data-dir", s.dir, "--log-format", "text", "--no-demo", "--egress-ports", "1-65535",
 		"--retry-schedule", retrySchedule,
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
 		"--fault-hold-file", s.holdFile(),
