@@ -106,6 +106,9 @@ func TestAskingARunningService(t *testing.T) {
 	if out := s.must("sql", "SHOW CREATE TABLE attempts"); !strings.Contains(out, "\n    `event_id`") {
 		t.Errorf("a table's definition is\n%s", out)
 	}
+	if out := s.must("sql", "KILL QUERY WHERE query_id = 'of nobody'"); out != "\n\n(0 rows)\n" {
+		t.Errorf("stopping no query says %q", out)
+	}
 	s.refused("read-only", "sql", "DROP TABLE events")
 	s.refused("read-only", "sql", "INSERT INTO events (event_id) VALUES ('evt_x')")
 	s.refused("read-only", "sql", "SELECT 1 SETTINGS readonly = 0")

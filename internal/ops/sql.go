@@ -254,7 +254,8 @@ var SQLFormats = map[string]SQLFormat{
 const cellMaxRunes = 80 // of a table; other formats print all
 
 // aboutSchema matches statements whose answers are never cut.
-var aboutSchema = regexp.MustCompile(`(?i)^[\s;]*(DESC|DESCRIBE|SHOW|EXPLAIN)\b`)
+var aboutSchema = regexp.MustCompile(
+	`(?i)^[\s;]*(DESC|DESCRIBE|SHOW|EXPLAIN|SELECT name, (type, )?comment FROM system)\b`)
 
 // writeSchema prints a table, or, if a value has several lines, the values alone.
 func writeSchema(w io.Writer, a history.Answer) error {
@@ -272,6 +273,9 @@ func writeVertical(w io.Writer, a history.Answer) error {
 	for n, row := range a.Rows {
 		fmt.Fprintf(&text, "Row %d:\n", n+1)
 		for i, v := range row {
+			if v == nil {
+				v = "NULL"
+			}
 			lines := strings.Split(textOf(v), "\n")
 			for n, line := range lines {
 				lines[n] = cell(line, math.MaxInt)

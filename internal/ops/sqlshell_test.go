@@ -88,6 +88,7 @@ func TestASchemaIsNeverCut(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for statement, whole := range map[string]bool{
 		"DESCRIBE attempts": true, " show create table attempts": true, "SELECT 1": false,
+		shortcut(`\d attempts`): true, shortcut(`\t`): true,
 	} {
 		if aboutSchema.MatchString(statement) != whole {
 			t.Errorf("%q is about the schema: %t", statement, !whole)
@@ -99,6 +100,11 @@ func TestASchemaIsNeverCut(t *testing.T) {
 	})
 	if err != nil || !strings.Contains(out.String(), long) {
 		t.Errorf("a long comment is %q, %v", &out, err)
+	}
+	out.Reset()
+	err = writeVertical(&out, history.Answer{Columns: []string{"a", "b"}, Rows: [][]any{{nil, 1}}})
+	if err != nil || out.String() != "Row 1:\na: NULL\nb: 1\n\n" {
+		t.Errorf("a row is %q, %v", &out, err)
 	}
 	out.Reset()
 	err = writeSchema(&out, history.Answer{

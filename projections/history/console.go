@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -60,12 +62,17 @@ func OpenConsole(ctx context.Context, cfg ConsoleConfig) (*Console, error) {
 // Close closes all connections.
 func (c *Console) Close() error { return errors.Join(c.conn.Close(), c.db.Close()) }
 
+var killQuery = regexp.MustCompile(`(?i)^\s*KILL\b`)
+
 // Query executes a single statement.
 func (c *Console) Query(ctx context.Context, statement string) (Answer, error) {
 	var a Answer
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TimeMax)
 	defer cancel()
 	rows, err := c.conn.Query(ctx, strings.TrimRight(strings.TrimSpace(statement), "; \n"))
+	if errors.Is(err, io.EOF) && killQuery.MatchString(statement) {
+		return a, nil // no query matched, and the answer has not even columns
+	}
 	if err != nil {
 		return a, consoleFault(err)
 	}
