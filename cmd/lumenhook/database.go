@@ -122,7 +122,10 @@ func newRebuild() *cobra.Command {
 the old ones. The command copies rows from the live tables if the topics no longer
 have their facts. The service can read and write during the rebuild. If a rebuild is
 interrupted, run the command again with the same tables to resume it. If it fails,
-the live tables don't change.`,
+the live tables don't change.
+
+Queries that still read the old tables continue. The command prints each one with its
+id. To stop one, use KILL QUERY.`,
 		Example: `  # Rebuild a single table, for example after verify-projection reports it
   lumenhook rebuild --table attempts
 
