@@ -121,8 +121,8 @@ func (s *Node) registerDelivery(f *pflag.FlagSet) {
 func (s *Node) registerEgress(f *pflag.FlagSet) {
 	to := &s.Set.Egress
 	s.flags.Group(f, "Egress", "api, engine",
-		Value("egress-ports", &s.egressPorts, "443,8443", "ports to allow in endpoint URLs; can "+
-			"include ranges, such as 443,9000-9100", Into(&to.Policy.Ports, egress.ParsePorts)),
+		Value("egress-ports", &s.egressPorts, "443,8443", "ports to allow in endpoint URLs (1 to "+
+			"65535); can include ranges, such as 443,9000-9100", Into(&to.Policy.Ports, egress.ParsePorts)),
 		Value("egress-ca", new(string), "", "PEM file with additional certificate authorities to trust",
 			Into(&to.RootCAs, readRoots)),
 		Value("egress-allow", new([]string), nil, "private address ranges to allow for receivers, "+
