@@ -27,7 +27,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim mutants trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells test-package lint lint-units lint-openapi vuln fuzz race nightly sim mutants trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ test-shells: ## test completion in a real zsh and fish, installed as `lumenhook 
 	$(GO) vet -tags shells ./cmd/lumenhook
 	$(GO) test -tags shells -count 1 -run ShellsComplete -timeout 10m ./cmd/lumenhook
 
+test-package: ## test the .deb in its own namespaces: install, run in the unit's sandbox, upgrade, remove; needs root, Debian and systemd-analyze
+	cd deploy/check && $(GO) vet -tags package . && $(GO) test -tags package -count 1 -run 'ThePackage|OneMachine' -timeout 10m .
+
 lint: ## run vet, golangci-lint (.golangci.yml), Vale (docs/.vale) and govulncheck
 	@$(LAB) run ./weigh
 	@$(MAKE) --no-print-directory format
@@ -158,10 +161,13 @@ weigh: ## count lines, packages, files, commands, flags and dependencies by area
 
 # systemd-analyze needs the unit's program to exist; deploy/check checks its command line.
 # systemd only warns about unknown settings. Here they are errors.
-lint-units: ## check the systemd units with systemd-analyze (Debian: systemd)
-	@dir=$$(mktemp -d) && sed "s#/usr/local/bin/lumenhook#$$(command -v env)#" deploy/systemd/lumenhook@.service > "$$dir/lumenhook@.service" \
-		&& said=$$(systemd-analyze verify "$$dir/lumenhook@.service" 2>&1); ended=$$?; rm -r "$$dir"; \
-		case "$$ended $$said" in "0 "*lumenhook@*) ended=1 ;; esac; test -z "$$said" || echo "$$said"; exit $$ended
+lint-units: ## check the systemd units and their exposure with systemd-analyze; needs systemd-analyze (Debian: systemd)
+	@dir=$$(mktemp -d) && for unit in lumenhook@.service lumenhook.service lumenhook-backup.service lumenhook-backup.timer; do \
+			sed -E "s#/usr/(local/)?bin/lumenhook#$$(command -v env)#" deploy/systemd/$$unit > "$$dir/$$unit"; done \
+		&& said=$$(SYSTEMD_UNIT_PATH="$$dir:" systemd-analyze verify "$$dir"/* 2>&1); ended=$$?; rm -r "$$dir"; \
+		case "$$ended $$said" in "0 "*lumenhook*) ended=1 ;; esac; test -z "$$said" || echo "$$said"; exit $$ended
+	@systemd-analyze security --offline=true --threshold=20 deploy/systemd/lumenhook.service > /dev/null
+	@systemd-analyze security --offline=true --threshold=30 deploy/systemd/lumenhook-backup.service > /dev/null
 
 lint-openapi: ## check openapi.yaml with Redocly; needs the network the first time
 	npx --yes @redocly/cli@2.77.0 lint schemas/openapi.yaml

@@ -24,7 +24,13 @@ const root = "../.."
 // built is the program, as the image has it.
 var built string
 
+// confine, if set, may turn this process into a confined program, and then does not return.
+var confine func()
+
 func TestMain(m *testing.M) {
+	if confine != nil {
+		confine()
+	}
 	code := func() int {
 		dir, err := os.MkdirTemp("", "lumenhook-check-")
 		if err != nil {

@@ -44,15 +44,7 @@ func filled(t *testing.T, text string) string {
 }
 
 func TestTheRelease(t *testing.T) {
-	file, err := os.Open(filepath.Join(root, ".goreleaser.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	recipe, err := config.LoadReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recipe := theRecipe(t)
 	command, err := buildCommand()
 	if err != nil {
 		t.Fatal(err)
@@ -99,13 +91,22 @@ func TestTheRelease(t *testing.T) {
 	if !slices.Contains(recipe.Before.Hooks, "make shell-files") {
 		t.Errorf("before it builds, it runs %q", recipe.Before.Hooks)
 	}
-	if out, err := exec.Command("make", "-C", root, "shell-files").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	makeShellFiles(t)
+	if len(recipe.NFPMs) != 1 || !slices.Equal(recipe.NFPMs[0].IDs, []string{"engine"}) ||
+		!slices.Equal(recipe.NFPMs[0].Formats, []string{"deb", "rpm"}) {
+		t.Errorf("the packages are %+v", recipe.NFPMs)
 	}
 	archived(t, recipe, platforms)
 	if recipe.Checksum.Algorithm != "sha256" || len(recipe.SBOMs) != 1 ||
 		recipe.SBOMs[0].Artifacts != "archive" || recipe.SBOMs[0].Cmd != "syft" {
 		t.Fatalf("checksums %+v, lists of contents %+v", recipe.Checksum, recipe.SBOMs)
+	}
+}
+
+func makeShellFiles(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("make", "-C", root, "shell-files").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

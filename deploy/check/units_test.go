@@ -125,6 +125,16 @@ func TestUnitsAreConfined(t *testing.T) {
 			t.Errorf("%s is %q, not %q", name, got, want)
 		}
 	}
+	run := unitFile(t, "../systemd/lumenhook.service")
+	for _, name := range []string{
+		"User", "NoNewPrivileges", "ProtectSystem", "CapabilityBoundingSet", "KillSignal", "Restart",
+		"RestartPreventExitStatus", "KillMode", "OOMPolicy", "LimitCORE", "LimitNOFILE",
+		"StateDirectoryMode", "RestrictAddressFamilies",
+	} {
+		if got, want := run["Service."+name], service["Service."+name]; !slices.Equal(got, want) {
+			t.Errorf("%s of lumenhook.service is %q, and of the roles %q", name, got, want)
+		}
+	}
 	users, err := os.ReadFile("../systemd/lumenhook.sysusers")
 	if err != nil || !strings.Contains(string(users), "\nu "+service["Service.User"][0]+" ") {
 		t.Errorf("nobody makes the unit's user (%v)", err)
