@@ -110,8 +110,8 @@ type API struct {
 	usage    *keyUsage
 	unread   *unreadWrites           // what concerns deliveries
 	turns    *ingress.Places[holder] // of reads and bulk operations
-	waiters  *ingress.Places[string] // for events, by account
-	counting *ingress.Places[string] // for a ledger of a statement to count
+	waiters  *ingress.Places[holder] // for events
+	counting *ingress.Places[holder] // for a ledger of a statement to count
 	ending   context.Context         // ends all waits for events
 	endWaits context.CancelFunc
 	// unreadFacts are all that a history of an object shows.
@@ -139,8 +139,8 @@ func New(c Config) (*API, error) {
 		usage:    newKeyUsage(),
 		unread:   newUnreadWrites(),
 		turns:    ingress.NewPlaces[holder](maxRunningInAll),
-		waiters:  ingress.NewPlaces[string](maxWaiters),
-		counting: ingress.NewPlaces[string](maxWaiters),
+		waiters:  ingress.NewPlaces[holder](maxWaiters),
+		counting: ingress.NewPlaces[holder](maxWaiters),
 
 		unreadFacts: newUnreadWrites(),
 	}

@@ -61,10 +61,10 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	if !r.watch.AwaitsFollower() && !a.mayRepeatChange(r) {
-		if err := a.withinQuota(r, domain.Counts{Backfills: 1}, domain.Counts{}); err != nil {
-			return reply{}, err
-		}
+	err := a.withinQuota(r, r.watch.AwaitsFollower() || a.mayRepeatChange(r),
+		domain.Counts{Backfills: 1}, domain.Counts{})
+	if err != nil {
+		return reply{}, err
 	}
 	body.WatchID, body.OfEndpointID = r.subjectID, r.caller.endpointID
 	result, err := a.submit(ctx, r, body)

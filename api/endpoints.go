@@ -52,11 +52,9 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	if create.Headers, err = a.sealHeaders(id, *body.headers, nil); err != nil {
 		return reply{}, err
 	}
-	if !repeated {
-		made := domain.Endpoint{ID: id, EndpointSettings: create.EndpointSettings}
-		if err := a.withinQuota(r, endpointCounts(made), domain.Counts{}); err != nil {
-			return reply{}, err
-		}
+	made := domain.Endpoint{ID: id, EndpointSettings: create.EndpointSettings}
+	if err := a.withinQuota(r, repeated, endpointCounts(made), domain.Counts{}); err != nil {
+		return reply{}, err
 	}
 	answer, shown, err := a.askEndpoint(ctx, r, create)
 	if err != nil {
@@ -219,11 +217,9 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	if r.missing != "" || unjudged {
 		update.IfRevision = decode.NoRevision // must be a retry, or have no effect
 	}
-	if !a.mayRepeatChange(r) {
-		then := endpointCounts(r.endpoint.With(update.Change))
-		if err := a.withinQuota(r, then, endpointCounts(r.endpoint)); err != nil {
-			return reply{}, err
-		}
+	then := endpointCounts(r.endpoint.With(update.Change))
+	if err := a.withinQuota(r, a.mayRepeatChange(r), then, endpointCounts(r.endpoint)); err != nil {
+		return reply{}, err
 	}
 	answer, shown, err := a.askEndpoint(ctx, r, update)
 	if err != nil {

@@ -88,7 +88,7 @@ func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.Nu
 	if err != nil || len(page.Events) > 0 || p.wait == 0 {
 		return page, err
 	}
-	leave, err := a.waiters.Take(r.caller.accountID, maxAccountWaiters)
+	leave, err := a.waiters.Take(r.caller.holder(), maxAccountWaiters)
 	if err != nil {
 		return page, problem.New(problem.CodeTooManyWaiting, fmt.Sprintf("%d requests of your account "+
 			"wait for events at this node, or %d of all accounts, which is the most. Repeat the request "+

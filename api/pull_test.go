@@ -391,3 +391,32 @@ func TestFewRequestsWait(t *testing.T) {
 		<-ended
 	}
 }
+
+// TestPortalLinksUseNoPlaceOfTheKeys: links that wait for events leave an account's keys the places
+// that they have themselves.
+func TestPortalLinksUseNoPlaceOfTheKeys(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	link := w.credential(k, `{"permissions":["operate"]}`)
+	ended := make(chan int, 17)
+	wait := func(credential string) {
+		go func() {
+			out := httptest.NewRecorder()
+			w.api.ServeHTTP(out, pullRequest(e, credential))
+			ended <- out.Code
+		}()
+	}
+	for range 16 {
+		wait(link)
+	}
+	testkit.Eventually(t, "the links wait", func() bool { return w.waiters() == 16 })
+	wait(k)
+	testkit.Eventually(t, "the key waits", func() bool { return w.waiters() == 17 || len(ended) > 0 })
+	w.api.EndWaits()
+	for range 17 {
+		if status := <-ended; status != 200 {
+			t.Errorf("one that waited got %d", status)
+		}
+	}
+}

@@ -13,7 +13,10 @@ import (
 // withinQuota refuses a write that would exceed one of the account's quotas. It counts the objects
 // that this node has read, so concurrent requests together may exceed a quota
 // (docs/decisions/quotas.md).
-func (a *API) withinQuota(r *request, added, taken domain.Counts) error {
+func (a *API) withinQuota(r *request, repeated bool, added, taken domain.Counts) error {
+	if repeated {
+		return nil // it adds nothing
+	}
 	used, quotas, err := a.Directory.Counts(r.caller.accountID)
 	if err != nil {
 		return fmt.Errorf("counting what an account has: %w", err)

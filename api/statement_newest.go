@@ -34,7 +34,7 @@ func (a *API) findStatement(
 		if err != nil || s.Uncounted == 0 || waited {
 			return view, f, s, err
 		}
-		leave, full := a.counting.Take(f.AccountID, maxAccountWaiters)
+		leave, full := a.counting.Take(r.caller.holder(), maxAccountWaiters)
 		if full != nil {
 			return view, f, s, nil
 		}

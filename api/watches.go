@@ -28,10 +28,8 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	watch.ID, watch.AccountID = id, r.caller.accountID
-	if !repeated {
-		if err := a.withinQuota(r, watchCounts(watch), domain.Counts{}); err != nil {
-			return reply{}, err
-		}
+	if err := a.withinQuota(r, repeated, watchCounts(watch), domain.Counts{}); err != nil {
+		return reply{}, err
 	}
 	answer, made, warnings, err := a.askWatch(ctx, r, domain.CreateWatch{Watch: watch},
 		func() []string {
@@ -135,11 +133,9 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		IfRevision: r.watchRevision(),
 		Change:     patch.WatchChange,
 	}
-	if !a.mayRepeatChange(r) {
-		then := watchCounts(r.watch.With(patch.WatchChange))
-		if err := a.withinQuota(r, then, watchCounts(r.watch)); err != nil {
-			return reply{}, err
-		}
+	then := watchCounts(r.watch.With(patch.WatchChange))
+	if err := a.withinQuota(r, a.mayRepeatChange(r), then, watchCounts(r.watch)); err != nil {
+		return reply{}, err
 	}
 	if patch.completed && update.IfRevision == 0 {
 		update.IfRevision = r.watch.Revision // the revision that the rule was merged into

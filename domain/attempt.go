@@ -57,7 +57,7 @@ type AttemptResult struct {
 	StatusCode     int // 0 if no status arrived
 	Error          AttemptError
 	ErrorDetail    string // stage and cause of Error, at most 200 bytes, without internal addresses
-	ResponseBody   []byte // the first 1 KiB, as sent
+	ResponseBody   []byte // the first 1 KiB, without header values of the endpoint
 	// The wait that the receiver requested, or 0. It is not stored in facts.
 	RetryAfterMillis int64
 	// SHA-256 hashes of the request's body and of its Webhook-Signature, computed even if nothing was

@@ -1,10 +1,12 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -38,6 +40,7 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 		switch {
 		case err == nil:
 			made := outcome(result)
+			made.ResponseBody = withoutValues(made.ResponseBody, a.Headers)
 			made.BodySHA256, made.SignatureSHA256 = hashOf(request.Body), hashOf(signature)
 			done(made)
 		case d.ctx.Err() == nil:
@@ -70,6 +73,26 @@ func (d *Dispatcher) request(a domain.Attempt) (r Request, signature string) {
 func hashOf[T []byte | string](sent T) []byte {
 	sum := sha256.Sum256([]byte(sent))
 	return sum[:]
+}
+
+// withoutValues masks the words of header values in a response. Header values are write-only, but a
+// receiver that echoes its request would show them to everyone who can read the history.
+func withoutValues(body []byte, headers []domain.SentHeader) []byte {
+	const secretBytesMin = 8 // shorter words are no secrets, and appear by chance
+	mask := func(n int) []byte { return bytes.Repeat([]byte("*"), n) }
+	for _, h := range headers {
+		for word := range strings.FieldsSeq(string(h.Value)) {
+			if len(word) >= secretBytesMin {
+				body = bytes.ReplaceAll(body, []byte(word), mask(len(word)))
+			}
+			for n := len(word) - 1; n >= secretBytesMin; n-- { // the stored part may end in the word
+				if rest, cut := bytes.CutSuffix(body, []byte(word[:n])); cut {
+					body = append(bytes.Clone(rest), mask(n)...)
+				}
+			}
+		}
+	}
+	return body
 }
 
 func outcome(r Result) domain.AttemptResult {

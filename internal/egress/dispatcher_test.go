@@ -134,3 +134,28 @@ func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestAnEchoShowsNoHeaderValue: a receiver may answer with the headers that it got, and everyone who
+// may read the history reads the answer.
+func TestAnEchoShowsNoHeaderValue(t *testing.T) {
+	h := newRecorder()
+	d := NewDispatcher(t.Context(), h, time.Now)
+	echoing := attempt
+	echoing.Headers = []domain.SentHeader{
+		{Name: "Authorization", Value: "Bearer till-secret"}, {Name: "X-Till", Value: "7"},
+	}
+	for body, want := range map[string]string{
+		"":       "",
+		"7 paid": "7 paid",
+		`{"a":"Bearer till-secret","b":"till-secret"}`: `{"a":"Bearer ***********","b":"***********"}`,
+		"cut off: Bearer till-sec":                     "cut off: Bearer ********",
+	} {
+		h.answers <- Result{Body: []byte(body)}
+		got := make(chan domain.AttemptResult, 1)
+		d.Dispatch(echoing, func(made domain.AttemptResult) { got <- made })
+		<-h.requests
+		if made := <-got; string(made.ResponseBody) != want {
+			t.Errorf("%s is kept as %s", body, made.ResponseBody)
+		}
+	}
+}
