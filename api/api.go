@@ -94,7 +94,7 @@ func (c Config) validate() error {
 		missing = append(missing,
 			fmt.Errorf("api: Config.MaxRequests is %d: use 0 or a positive number", c.MaxRequests))
 	}
-	return errors.Join(append(missing, c.RateLimit.validate())...)
+	return errors.Join(missing...)
 }
 
 // API is the HTTP handler of the REST API. It is safe for concurrent use.

@@ -45,14 +45,6 @@ var (
 	testLimit   = RateLimit{PerSecond: 5, Burst: 100}
 )
 
-func (l RateLimit) validate() error {
-	if l.PerSecond < 0 || l.Burst < 0 || l.PerSecond > 1_000_000 || l.Burst > 10_000_000 {
-		return fmt.Errorf("api: Config.RateLimit is %d a second with bursts of %d: use 0 to 1000000 "+
-			"and 0 to 10000000", l.PerSecond, l.Burst)
-	}
-	return nil
-}
-
 // limits counts the requests of each account. All keys of an account share one count, so more keys
 // don't help. Its portal links share another count, so that visitors don't use up the limit of the
 // account's own programs.

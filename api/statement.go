@@ -1,9 +1,8 @@
 package api
 
 import (
-	"bytes"
+	"bufio"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"net/url"
@@ -90,7 +89,7 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 		}))
 	}
 	if asked.csv {
-		return statementCSV(view, r, q)
+		return statementCSV(view, r, q), nil
 	}
 	return reply{view: view}, nil
 }
@@ -346,40 +345,13 @@ func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	return slices.Clip(reasons)
 }
 
-// statementColumns are the columns of a statement as CSV (RFC 4180).
-var statementColumns = []string{
-	"ledger", "ledgerClosedAt", "txHash", "operation", "asset", "kind", "before", "change", "after",
-	"unexplained", "payments", "eventIds", "notTaken",
-}
-
 // statementCSV returns the moves of a page as CSV. The Link header contains the next page (RFC
 // 8288).
-func statementCSV(v client.Statement, r *request, q *decode.Query) (reply, error) {
-	var body bytes.Buffer
-	w := csv.NewWriter(&body)
-	_ = w.Write(statementColumns) // writes to memory
-	for _, m := range v.Data {
-		operation := ""
-		if m.Operation != nil {
-			operation = strconv.Itoa(*m.Operation)
-		}
-		var payments, events, notTaken []string
-		for _, p := range m.Payments {
-			payments = append(payments, p.ID)
-			events = append(events, p.EventIDs...)
-			for _, n := range p.NotTaken {
-				notTaken = append(notTaken, n.WatchID+"="+strings.Join(n.Reasons, "+"))
-			}
-		}
-		_ = w.Write([]string{
-			strconv.FormatUint(uint64(m.Ledger), 10),
-			domain.FormatMillis(m.LedgerClosedAt.UnixMilli()), m.TxHash, operation, m.Asset, m.Kind,
-			m.Before, m.Change, m.After, m.Unexplained, strings.Join(payments, " "),
-			strings.Join(events, " "), strings.Join(notTaken, " "),
-		})
+func statementCSV(v client.Statement, r *request, q *decode.Query) reply {
+	answer := reply{
+		contentType: "text/csv; charset=utf-8",
+		stream:      func(w *bufio.Writer) error { return v.WriteCSV(w) },
 	}
-	w.Flush()
-	answer := reply{contentType: "text/csv; charset=utf-8", body: body.Bytes()}
 	if v.NextCursor != nil {
 		next := url.Values{"cursor": {*v.NextCursor}}
 		for _, name := range q.Names() {
@@ -389,5 +361,5 @@ func statementCSV(v client.Statement, r *request, q *decode.Query) (reply, error
 		}
 		answer.link = "</v1/wallets/" + r.subjectID + "/statement?" + next.Encode() + `>; rel="next"`
 	}
-	return answer, w.Error()
+	return answer
 }

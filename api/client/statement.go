@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/csv"
+	"io"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -85,4 +88,47 @@ func (c *Client) GetStatement(
 	ctx context.Context, wallet string, f StatementFilter, p Page,
 ) (Statement, error) {
 	return read[Statement](ctx, c, id("/v1/wallets", wallet, "statement"), f, p)
+}
+
+// EventIDs are the events of a move's payments.
+func (m BalanceMove) EventIDs() (all []string) {
+	for _, p := range m.Payments {
+		all = append(all, p.EventIDs...)
+	}
+	return all
+}
+
+// NotTaken lists the watches that did not accept a payment, as watch=REASON+REASON.
+func (m BalanceMove) NotTaken() (all []string) {
+	for _, p := range m.Payments {
+		for _, n := range p.NotTaken {
+			all = append(all, n.WatchID+"="+strings.Join(n.Reasons, "+"))
+		}
+	}
+	return all
+}
+
+// WriteCSV writes the moves as CSV (RFC 4180).
+func (s Statement) WriteCSV(w io.Writer) error {
+	rows := [][]string{{
+		"ledger", "ledgerClosedAt", "txHash", "operation", "asset", "kind", "before", "change", "after",
+		"unexplained", "payments", "eventIds", "notTaken",
+	}}
+	for _, m := range s.Data {
+		var operation string
+		if m.Operation != nil {
+			operation = strconv.Itoa(*m.Operation)
+		}
+		var payments []string
+		for _, p := range m.Payments {
+			payments = append(payments, p.ID)
+		}
+		rows = append(rows, []string{
+			strconv.FormatUint(uint64(m.Ledger), 10),
+			m.LedgerClosedAt.UTC().Format("2006-01-02T15:04:05.000Z"), m.TxHash, operation, m.Asset, m.Kind,
+			m.Before, m.Change, m.After, m.Unexplained, strings.Join(payments, " "),
+			strings.Join(m.EventIDs(), " "), strings.Join(m.NotTaken(), " "),
+		})
+	}
+	return csv.NewWriter(w).WriteAll(rows)
 }

@@ -57,7 +57,7 @@ watch.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), note)
 			}
 			if out := cmd.OutOrStdout(); asCSV {
-				err = apicli.WriteStatement(cli.Exact(out), read)
+				err = read.WriteCSV(cli.Exact(out))
 			} else {
 				err = a.Print(out, read, func(w io.Writer) { apicli.ShowStatement(w, read, filter) })
 			}

@@ -2,12 +2,10 @@ package apicli
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,53 +80,10 @@ func ShowStatement(w io.Writer, read client.Statement, f client.StatementFilter)
 		if gap == nothingUnexplained {
 			gap = ""
 		}
-		events := slices.Concat(eventsOf(m), notTakenOf(m))
+		events := slices.Concat(m.EventIDs(), m.NotTaken())
 		cli.Row(w, m.Ledger, m.LedgerClosedAt, m.Asset, m.Kind, m.Change, m.After, gap, m.TxHash,
 			strings.Join(events, " "))
 	}
-}
-
-func eventsOf(m client.BalanceMove) (all []string) {
-	for _, p := range m.Payments {
-		all = append(all, p.EventIDs...)
-	}
-	return all
-}
-
-// notTakenOf lists the watches that did not accept a payment, as watch=REASON+REASON.
-func notTakenOf(m client.BalanceMove) (all []string) {
-	for _, p := range m.Payments {
-		for _, n := range p.NotTaken {
-			all = append(all, n.WatchID+"="+strings.Join(n.Reasons, "+"))
-		}
-	}
-	return all
-}
-
-// WriteStatement writes the moves as CSV, with the API's columns.
-func WriteStatement(out io.Writer, s client.Statement) error {
-	w := csv.NewWriter(out)
-	rows := [][]string{{
-		"ledger", "ledgerClosedAt", "txHash", "operation", "asset", "kind", "before", "change", "after",
-		"unexplained", "payments", "eventIds", "notTaken",
-	}}
-	for _, m := range s.Data {
-		var operation string
-		if m.Operation != nil {
-			operation = strconv.Itoa(*m.Operation)
-		}
-		var payments []string
-		for _, p := range m.Payments {
-			payments = append(payments, p.ID)
-		}
-		rows = append(rows, []string{
-			strconv.FormatUint(uint64(m.Ledger), 10),
-			m.LedgerClosedAt.UTC().Format("2006-01-02T15:04:05.000Z"), m.TxHash, operation, m.Asset, m.Kind,
-			m.Before, m.Change, m.After, m.Unexplained, strings.Join(payments, " "),
-			strings.Join(eventsOf(m), " "), strings.Join(notTakenOf(m), " "),
-		})
-	}
-	return w.WriteAll(rows)
 }
 
 // Unexplained returns an error that lists the statement's incomplete balances, or nil if there are
