@@ -135,8 +135,8 @@ func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 	})
 }
 
-// TestAnEchoShowsNoHeaderValue: a receiver may answer with the headers that it got, and everyone who
-// may read the history reads the answer.
+// TestAnEchoShowsNoHeaderValue: a receiver may answer with the headers that it got, and everyone
+// who may read the history reads the answer.
 func TestAnEchoShowsNoHeaderValue(t *testing.T) {
 	h := newRecorder()
 	d := NewDispatcher(t.Context(), h, time.Now)
