@@ -146,10 +146,18 @@ func (e *Engine) openPorts() error {
 		return err
 	}
 	e.ports = []*gatewayPort{
-		serveGateway(native, e.inner.nativeAddr(), nativeHandshake(e.cfg.allows, e.HTTPURL())),
-		serveGateway(http, e.inner.httpAddr(), httpHandshake(e.cfg.allows)),
+		serveGateway(native, e.inner.nativeAddr(), nativeHandshake(e.cfg.allows, e.HTTPURL()),
+			nil),
+		serveGateway(http, e.inner.httpAddr(), httpHandshake(e.cfg.allows), e.killQueries),
 	}
 	return nil
+}
+
+// killQueries stops the query of a reader that has closed its HTTP connection. The server itself
+// only notices that when the query reads its next rows, which may take minutes in a join.
+func (e *Engine) killQueries(port int) {
+	_, _ = e.statement(context.Background(), e.cfg.Service, // without an answer, the server is down
+		fmt.Sprintf("KILL QUERY WHERE port = %d AND user != '%s' ASYNC", port, e.cfg.Service.User))
 }
 
 func (e *Engine) closePorts() {

@@ -49,6 +49,7 @@ type gatewayPort struct {
 	listener  *ingress.Listener
 	server    string
 	handshake handshake
+	left      func(port int) // called when a client has left, with the port that the server sees
 	work      sync.WaitGroup
 
 	mu       sync.Mutex
@@ -58,7 +59,9 @@ type gatewayPort struct {
 
 // serveGateway relays the connections of a TCP listener to a server's address until drain. It takes
 // ownership of the listener.
-func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
+func serveGateway(
+	l net.Listener, server string, first handshake, left func(port int),
+) *gatewayPort {
 	p := &gatewayPort{
 		listener: ingress.Listen(l, ingress.Config{
 			Max:           connectionsMax,
@@ -67,6 +70,7 @@ func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
 		}),
 		server:    server,
 		handshake: first,
+		left:      left,
 		open:      make(map[*net.TCPConn]*net.TCPConn),
 	}
 	p.work.Go(p.accept)
@@ -140,6 +144,9 @@ func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
 			_, _ = io.Copy(server, client)
 		}
 		_ = server.CloseWrite()
+		if p.left != nil {
+			p.left(server.LocalAddr().(*net.TCPAddr).Port)
+		}
 	})
 	_, _ = io.Copy(client, server)
 	// Even if the client has disconnected, the server's response is read to its end, because closing

@@ -23,6 +23,10 @@ import (
 // endlessQuery never ends and sends nothing.
 const endlessQuery = "SELECT count() FROM numbers(1000000000000000) WHERE sipHash64(number) = 1"
 
+// endlessJoin reads its first rows and then computes for minutes.
+const endlessJoin = "SELECT count() FROM numbers(1000000000000000) AS a " +
+	"CROSS JOIN numbers(1000000) AS b WHERE sipHash64(a.number, b.number) = 1"
+
 // running returns how many endless queries a user sees.
 func (s *strict) running(who clickhouse.Login) string {
 	s.t.Helper()
@@ -39,10 +43,10 @@ func (s *strict) awaitRunning(want string) {
 
 // beginHTTP starts an endless query over HTTP, whose client disconnects when ctx ends. It returns a
 // channel that delivers the response's status code, or 0 if there was none.
-func (s *strict) beginHTTP(ctx context.Context) chan int {
+func (s *strict) beginHTTP(ctx context.Context, query string) chan int {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.HTTPURL(),
-		strings.NewReader(endlessQuery))
+		strings.NewReader(query))
 	must(s.t, err)
 	req.SetBasicAuth(s.Reader().User, s.Reader().Password)
 	answered := make(chan int, 1)
@@ -65,7 +69,7 @@ func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	s := startStrict(t)
 	pid := s.PID()
 	ctx, leave := context.WithCancel(t.Context())
-	first, second := s.beginHTTP(ctx), s.beginHTTP(ctx)
+	first, second := s.beginHTTP(ctx, endlessQuery), s.beginHTTP(ctx, endlessJoin)
 	s.awaitRunning("2")
 	leave()
 	<-first
@@ -73,9 +77,11 @@ func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	s.awaitRunning("0")
 
 	// A killed client closes its connection and cancels nothing.
-	socket := s.beginNative()
-	s.awaitRunning("1")
-	must(t, socket.Close())
+	sockets := []net.Conn{s.beginNative(endlessQuery), s.beginNative(endlessJoin)}
+	s.awaitRunning("2")
+	for _, socket := range sockets {
+		must(t, socket.Close())
+	}
 	s.awaitRunning("0")
 	if s.PID() != pid {
 		t.Errorf("process %d has become %d", pid, s.PID())
@@ -89,7 +95,7 @@ func TestQueriesAreStoppedByTheirUser(t *testing.T) {
 	s := startStrict(t)
 	pid := s.PID()
 	users := "SELECT DISTINCT user FROM system.processes ORDER BY user FORMAT TSV"
-	answered := s.beginHTTP(t.Context())
+	answered := s.beginHTTP(t.Context(), endlessQuery)
 	s.awaitRunning("1")
 	if seen := s.must(s.Reader(), users); seen != s.Reader().User+"\n" {
 		t.Errorf("a reader sees queries of %q", seen)
@@ -101,7 +107,7 @@ func TestQueriesAreStoppedByTheirUser(t *testing.T) {
 	if code := <-answered; code == http.StatusOK {
 		t.Error("a query that was stopped has an answer")
 	}
-	answered = s.beginHTTP(t.Context())
+	answered = s.beginHTTP(t.Context(), endlessQuery)
 	s.awaitRunning("1")
 	s.ask(s.Service(), "KILL QUERY WHERE user != 'lumenhook' SYNC")
 	<-answered
@@ -137,7 +143,7 @@ func TestAReadersQueriesAreBounded(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	for range 16 {
-		s.beginHTTP(ctx)
+		s.beginHTTP(ctx, endlessQuery)
 	}
 	s.awaitRunning("16")
 	if code, answer := s.ask(s.Reader(), "SELECT 1"); code != tooMany {
@@ -236,7 +242,7 @@ func TestAnAccountsReaderSeesItsRowsOnly(t *testing.T) {
 }
 
 // beginNative starts an endless query over the native protocol, and returns its socket.
-func (s *strict) beginNative() net.Conn {
+func (s *strict) beginNative(query string) net.Conn {
 	s.t.Helper()
 	opts, err := driver.ParseDSN(s.ReaderDSN())
 	must(s.t, err)
@@ -250,7 +256,7 @@ func (s *strict) beginNative() net.Conn {
 	must(s.t, err)
 	go func() {
 		defer conn.Close()
-		_ = conn.Exec(context.WithoutCancel(s.t.Context()), endlessQuery)
+		_ = conn.Exec(context.WithoutCancel(s.t.Context()), query)
 	}()
 	return <-sockets
 }

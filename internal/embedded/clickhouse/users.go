@@ -75,10 +75,11 @@ func serveStatements(database string) []string {
 // nor the reader may use a source (file, url, s3, remote, executable and the like) or create a
 // dictionary, a function, a user or a backup. The disk of a table is the server's own. The reader's
 // few changeable settings are those with which clients bound their own queries. A reader's query
-// stops when its client leaves: over HTTP because of a setting, over the native protocol always.
+// stops when its client leaves: over the native protocol always, over HTTP because of a setting and
+// of the gateway, which sees it sooner.
 //
-// The reader sees its own queries in system.processes, so it can stop them. The service sees its
-// own and the reader's. Neither sees the serving query, whose end would be the server's.
+// The reader sees its own queries in system.processes, so it can stop them. The service sees those
+// of all users. Neither sees the serving query, whose end would be the server's.
 //
 // The profiler's signals are disabled, because the process is also a Go program.
 var usersConfig = parseXML("users", `<clickhouse>
@@ -177,7 +178,7 @@ func usersOf(cfg Config) usersValues {
 			},
 			{
 				cfg.Service.User, cfg.Service.hash(), "default", "default", service,
-				"user IN ('" + cfg.Service.User + "', '" + cfg.Reader.User + "')",
+				"user NOT IN ('', '" + localUser + "')", // the serving query has no user
 			},
 			{
 				cfg.Reader.User, cfg.Reader.hash(), "reader", "default",
