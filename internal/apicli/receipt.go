@@ -21,6 +21,7 @@ import (
 
 const (
 	keysTimeout  = 15 * time.Second
+	redirectsMax = 10
 	keysMaxBytes = 1 << 20
 )
 
@@ -44,7 +45,7 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{CheckRedirect: keepHTTPS}).Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +58,14 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 		err = fmt.Errorf("the response is larger than %d bytes", keysMaxBytes)
 	}
 	return text, err
+}
+
+// keepHTTPS refuses redirects from HTTPS to HTTP, where anyone could replace the keys.
+func keepHTTPS(next *http.Request, via []*http.Request) error {
+	if len(via) >= redirectsMax || via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
+		return fmt.Errorf("redirects to %s", next.URL.Redacted())
+	}
+	return nil
 }
 
 // SaveReceipt writes a receipt to a new file. It never overwrites a file, which may be evidence.

@@ -215,6 +215,9 @@ func FollowBackfill(
 ) (client.Watch, error) {
 	tick := time.NewTicker(backfillInterval)
 	defer tick.Stop()
+	if w.Backfill == nil {
+		return w, errors.New("the response has no backfill; is the service older than this command?")
+	}
 	asked := *w.Backfill
 	for told := ""; ; {
 		b := w.Backfill

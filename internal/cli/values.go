@@ -87,7 +87,8 @@ func Faults(faults []error) error {
 	return errors.Join(faults...)
 }
 
-// ReadInput reads at most most bytes from a file, or from standard input if file is "-".
+// ReadInput reads at most most bytes from a file, or from standard input if file is "-". If stdin is
+// nil, "-" is an error.
 func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
@@ -96,6 +97,9 @@ func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
 		}
 		defer f.Close()
 		stdin = f
+	}
+	if stdin == nil {
+		return nil, errors.New("this command doesn't read standard input")
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, most+1))
 	if err == nil && int64(len(data)) > most {

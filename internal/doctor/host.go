@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lumenhook/lumenhook/internal/node"
 )
 
 const (
@@ -162,28 +162,23 @@ func (cfg *Config) limits(_ context.Context, f *findings) {
 	} else {
 		f.ok("the process can open %d files and connections", files.Max)
 	}
-	limit, what := memoryLimit("/sys/fs/cgroup/memory.max")
+	limit, what := memoryLimit()
 	switch {
 	case limit == 0:
 		f.ok("its memory is not limited")
 	case limit < leastMemory:
 		f.add(Warning, "increase it to "+bytes(leastMemory)+" or more", "%s limits its memory to "+
-			"%s", what,
-			bytes(limit))
+			"%s", what, bytes(uint64(limit))) // #nosec G115 -- not negative
 	default:
-		f.ok("%s limits its memory to %s", what, bytes(limit))
+		f.ok("%s limits its memory to %s", what, bytes(uint64(limit))) // #nosec G115 -- not negative
 	}
 }
 
 // memoryLimit returns the lowest memory limit and its name. 0 means no limit.
-func memoryLimit(cgroup string) (limit uint64, what string) {
-	if text, err := os.ReadFile(cgroup); err == nil { // a file of the kernel
-		// The value "max" fails to parse, and means no limit.
-		limit, _ = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-		what = "its control group"
-	}
+func memoryLimit() (limit int64, what string) {
+	limit, what = node.GroupMemory(), "its control group"
 	const unlimited = 1 << 62
-	soft := uint64(max(0, debug.SetMemoryLimit(-1))) // a negative value only reads the limit
+	soft := debug.SetMemoryLimit(-1) // a negative value only reads the limit
 	if soft < unlimited && (limit == 0 || soft < limit) {
 		return soft, "GOMEMLIMIT"
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -44,9 +43,13 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 			made.BodySHA256, made.SignatureSHA256 = hashOf(request.Body), hashOf(signature)
 			done(made)
 		case d.ctx.Err() == nil:
-			// Only an invalid header gets here, and ours are valid.
-			panic(fmt.Sprintf("dispatcher: attempt %d of %s could not be made: %v",
-				a.Number, a.EventID, err))
+			// A header that the API would have rejected. The endpoint's deliveries fail; other endpoints
+			// are not affected.
+			done(domain.AttemptResult{
+				SentAtMillis: d.now().UnixMilli(),
+				Error:        domain.AttemptConnRefused,
+				ErrorDetail:  err.Error(),
+			})
 		}
 	}()
 }

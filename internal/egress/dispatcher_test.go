@@ -122,6 +122,27 @@ func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	}
 }
 
+// TestAMalformedHeaderFailsItsAttemptOnly: a command that the API did not check may contain a header
+// that the client refuses. The attempt fails, and the engine goes on.
+func TestAMalformedHeaderFailsItsAttemptOnly(t *testing.T) {
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"Host", "user-agent", "a(b"} {
+		bad := attempt
+		bad.Headers = []domain.SentHeader{{Name: name, Value: domain.Secret("x")}}
+		told := make(chan domain.AttemptResult, 1)
+		NewDispatcher(t.Context(), c, time.Now).Dispatch(bad,
+			func(r domain.AttemptResult) { told <- r })
+		if got := <-told; got.Error != domain.AttemptConnRefused || got.ErrorDetail == "" ||
+			got.SentAtMillis == 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestWhatIsBrokenOffIsNoOutcome: an attempt that our own stop cancels says nothing about
 // its receiver, and is made again.
 func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {

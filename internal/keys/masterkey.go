@@ -455,7 +455,10 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 	if err := errors.Join(err, f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
 }
 
 // keepOwner gives a new file the owner of the file at path, which it is going to replace, or, if

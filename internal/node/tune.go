@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -48,14 +49,16 @@ func procs(processors, used int) int {
 // and the deliveries during that time were the slowest 1%.
 const collectPercent = 300
 
-// Linux files with the container's memory limit (cgroups version 2) and the machine's memory.
+// Linux files with the control group of this process, the control groups' limits (cgroups version
+// 2), and the machine's memory.
 const (
-	containerFile = "/sys/fs/cgroup/memory.max"
-	machineFile   = "/proc/meminfo"
+	groupFile   = "/proc/self/cgroup"
+	groupsDir   = "/sys/fs/cgroup"
+	machineFile = "/proc/meminfo"
 )
 
-// collectSeldom makes a process that serves collect its garbage less often, for more memory, and
-// more often again when its heap takes its part of the limit of its container, or of the machine's
+// collectSeldom makes the process collect garbage less often, at the cost of memory. It collects
+// more often again when the heap reaches its share of the control group's limit or of the machine's
 // memory.
 func collectSeldom(eighths int64) {
 	if os.Getenv("GOGC") == "" {
@@ -64,18 +67,37 @@ func collectSeldom(eighths int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	container, _ := os.ReadFile(containerFile) // missing on systems other than Linux
-	machine, _ := os.ReadFile(machineFile)
-	debug.SetMemoryLimit(heapOf(string(container), string(machine), eighths))
+	machine, _ := os.ReadFile(machineFile) // missing on systems other than Linux
+	debug.SetMemoryLimit(heapOf(GroupMemory(), string(machine), eighths))
 }
 
-// heapOf returns the heap's limit by the content of those files. The rest is for Pebble's caches,
-// which are outside the heap, for other processes, and for the kernel.
-func heapOf(container, machine string, eighths int64) int64 {
+// GroupMemory returns the memory limit of this process's control group in bytes, or 0 for no limit.
+// It is the lowest limit of the group and its parents: a container's, or MemoryMax= of a unit.
+func GroupMemory() int64 { return groupMemory(groupFile, groupsDir) }
+
+func groupMemory(file, root string) (lowest int64) {
+	text, _ := os.ReadFile(file) // missing on systems other than Linux
+	_, group, _ := strings.Cut(string(text), "0::")
+	group, _, _ = strings.Cut(group, "\n")
+	for dir := path.Join("/", group); ; dir = path.Dir(dir) {
+		text, _ := os.ReadFile(path.Join(root, dir, "memory.max"))
+		// "max" fails to parse, and means no limit.
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && limit > 0 && (lowest == 0 || limit < lowest) {
+			lowest = limit
+		}
+		if dir == "/" {
+			return lowest
+		}
+	}
+}
+
+// heapOf returns the heap limit for a group's limit and the contents of machineFile. The rest is for Pebble's caches, which are outside the heap, for other processes, and for
+// the kernel.
+func heapOf(group int64, machine string, eighths int64) int64 {
 	most := int64(math.MaxInt64)
-	limit, err := strconv.ParseInt(strings.TrimSpace(container), 10, 64)
-	if err == nil && limit > 0 { // "max" means no limit
-		most = limit / 8 * eighths
+	if group > 0 {
+		most = group / 8 * eighths
 	}
 	var kib int64
 	if _, err := fmt.Sscanf(machine, "MemTotal: %d kB", &kib); err == nil && kib > 0 {

@@ -158,7 +158,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.membership.Store(membership)
-	err = e.retention.Run(ctx)
+	if err = e.retention.Run(ctx); err != nil && ctx.Err() == nil {
+		e.cfg.Logger.Error("retention has stopped, so old records are not deleted", "error", err)
+	}
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx),
 		e.cfg.DrainTimeout+10*time.Second)

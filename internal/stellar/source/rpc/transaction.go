@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,11 +38,15 @@ func (t *Transactions) Transaction(
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	for _, server := range t.servers {
-		if found, err = t.find(ctx, server, hash); err == nil {
-			break
+		found, failed := t.find(ctx, server, hash)
+		if failed == nil {
+			return found, nil
+		}
+		if err == nil || !errors.Is(failed, domain.ErrNoTransaction) {
+			err = failed // a server that didn't respond may know the hash
 		}
 	}
-	return found, err
+	return domain.Transaction{}, err
 }
 
 func (t *Transactions) find(
