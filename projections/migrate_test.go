@@ -26,7 +26,7 @@ AS SELECT region, count() AS attempts FROM {database:Identifier}.attempts FINAL 
 
 // TestAHistoryIsUpgraded from this version of its schema to the next, by a migration that is
 // interrupted before it is recorded, and then repeated. Rows and progress stay, and this version
-// of the program refuses the database afterwards.
+// of the program rejects the database afterwards.
 func TestAHistoryIsUpgraded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -110,10 +110,10 @@ func (f *refold) restartedTables(ctx context.Context) (names []string, err error
 		func(name string) bool { return slices.Contains(current, name) }), nil
 }
 
-// copyOlder copies the rows of records that the topics no longer have. Only some of the facts of a
-// delivery, or of a span of attempts, may be missing, so all rows of these tables are copied:
-// folding the rest again only adds to them. The same holds for tables that were restarted, whose
-// rows are all copied.
+// copyOlder copies the rows of records that the topics no longer have. For deliveries and spans of
+// attempts, some facts may still be there, so all rows of these tables are copied; folding the
+// remaining facts again only adds to them. All rows of restarted tables are copied for the same
+// reason.
 func (f *refold) copyOlder(ctx context.Context, restarted []string) error {
 	for _, name := range f.Tables {
 		if slices.Contains(restarted, name) {
@@ -230,7 +230,7 @@ const (
 // exchange replaces the live tables with the new ones, in reverse order of writing. So a table that
 // is read first is never ahead of the tables that it refers to (P3).
 func (f *refold) exchange(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx) // from here on finishing is quicker than undoing
+	ctx = context.WithoutCancel(ctx) // from here on, finishing is quicker than undoing
 	began := f.Now()
 	for _, name := range slices.Backward(f.Tables) {
 		if err := f.DB.releaseMerges(ctx, name+rebuildSuffix); err != nil {

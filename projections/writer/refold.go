@@ -37,8 +37,8 @@ type RefoldConfig struct {
 	Cluster kafka.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
-	Tables  []string // all when empty
-	// Report, if set, is called with the progress at the beginning and after each block.
+	Tables  []string // empty means all tables
+	// Report, if set, is called with the progress at the start and after each block.
 	Report func(RefoldProgress)
 }
 
@@ -64,12 +64,12 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 // refold fills tables next to the live ones.
 type refold struct {
 	RefoldConfig
-	suffix  string // of the tables' names
+	suffix  string // of the table names
 	ends    *kafka.Ends
 	extents map[string]extent
 	layout  layout
 	turn    *turn
-	partial []string // the tables with rows whose facts the topics may lack
+	partial []string // tables with rows whose facts the topics may lack
 
 	mu   sync.Mutex
 	next map[topicPartition]int64

@@ -39,7 +39,7 @@ type Doubled struct {
 
 // Verification is the result of a comparison.
 type Verification struct {
-	Rows          map[string]uint64 // compared, by table
+	Rows          map[string]uint64 // rows compared, by table
 	Former        map[string]uint64 // not compared, because the topics lack their facts
 	LeftOut       map[string]int    // invalid records that are in no table, by topic
 	Differences   []Difference

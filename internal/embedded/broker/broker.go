@@ -48,7 +48,7 @@ type Config struct {
 	Logger *slog.Logger
 	// AddToSnapshot, if set, adds files to a snapshot's folder (snapshot.go).
 	AddToSnapshot func(dir string) error
-	// HoldFile is for tests: the file that names requests to hold (holds.go). Empty: none.
+	// HoldFile is the file that names requests to hold (holds.go). It is for tests.
 	HoldFile string
 
 	// For tests.
@@ -64,7 +64,7 @@ type Broker struct {
 	addr    string
 	dir     string
 	more    func(dir string) error // AddToSnapshot
-	login   []kgo.Opt              // of our own clients
+	login   []kgo.Opt              // for our own clients
 	log     *logger
 	inOrder bool // the data folder was closed cleanly
 	ends    ends // recorded ends of partitions; used in hooks only

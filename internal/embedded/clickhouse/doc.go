@@ -1,7 +1,7 @@
-// Package clickhouse runs a real ClickHouse server as a supervised child of this program. It hides
-// where the server comes from (a clickhouse binary on PATH, or libchdb, installed once through npm
-// or from a file, and loaded without cgo into a re-executed copy of our own binary), how it is
-// started, monitored, restarted and stopped, and how an orphaned one is ended.
+// Package clickhouse runs a real ClickHouse server as a supervised child process. It hides where
+// the server comes from: a clickhouse binary on PATH, or libchdb, which is installed once (with npm
+// or from a file) and loaded, without cgo, into a re-executed copy of our own binary. It also hides
+// how the server is started, monitored, restarted and stopped, and how an orphaned one is ended.
 //
 // The package isn't used if a DSN is configured. Otherwise, call Find (a binary on PATH, or else
 // the library, which is installed if it is missing), then Start, and connect clickhouse-go to
@@ -35,10 +35,10 @@
 //     projections detects.
 //   - A table definition that cannot be loaded is moved aside and doesn't affect other tables.
 //
-// File map: find.go (binary or library; what can be missing, with the fix), install.go, npm.go,
-// archive.go and progress.go (the library in the user's cache), settings.go (addresses, the
-// server's configuration file), users.go (users and their rights), child.go and library.go (inside
-// the child), confine*.go (the files and ports that it may reach), gateway.go and native.go (the
-// proxy between clients and the server), spawn.go (one child's life, seen from the parent),
-// engine.go (Start, Stop, supervision), stale.go and process_*.go (a child left behind).
+// File map: find.go (binary or library; what may be missing, and how to fix it), install.go,
+// npm.go, archive.go and progress.go (the library in the user's cache), settings.go (addresses, the
+// server's configuration file), users.go (users and their privileges), child.go and library.go
+// (inside the child), confine*.go (files and ports that the child can access), gateway.go and
+// native.go (the proxy between clients and the server), spawn.go (a child's life as seen by the
+// parent), engine.go (Start, Stop, supervision), stale.go and process_*.go (an orphaned child).
 package clickhouse

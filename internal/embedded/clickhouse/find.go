@@ -96,10 +96,10 @@ var (
 	ErrDataDirInUse        = errors.New("the ClickHouse data folder is in use by another process")
 )
 
-// fromFile is the fix for a machine that cannot install the engine through npm.
+// fromFile is the fix for a machine that cannot install the engine with npm.
 const fromFile = "install it from a file (lumenhook install-clickhouse --help)"
 
-// otherWays ends every message about an engine that cannot be installed.
+// otherWays ends error messages about an engine that cannot be installed.
 const otherWays = "put a clickhouse binary on PATH, or pass --clickhouse-dsn"
 
 // PortTakenError means that an address in the Config is in use. The caller may choose another one.

@@ -37,10 +37,9 @@ type Options struct {
 	InstalledOnly bool // return ErrNotInstalled instead of downloading
 	// Default: LUMENHOOK_CACHE_DIR, or else "lumenhook" in the user's cache folder.
 	CacheDir string
-	// Ensure installs from this archive of the npm package (`npm pack`); "": through npm
-	Archive  string
-	Progress io.Writer    // nil for none; a terminal gets one moving line, anything else plain lines
-	Logger   *slog.Logger // nil discards
+	Archive  string       // an archive of the npm package (`npm pack`) that Ensure installs instead
+	Progress io.Writer    // may be nil; a terminal gets one updating line, anything else plain lines
+	Logger   *slog.Logger // may be nil
 }
 
 // Locate returns the path of the installed, verified library. It never downloads: if the library is
@@ -53,8 +52,8 @@ func Locate(opts Options) (string, error) {
 	return in.locate()
 }
 
-// Ensure is Locate, and installs the library when it is missing: from opts.Archive, or through npm.
-// Concurrent calls, of other processes too, install it once.
+// Ensure is like Locate, but installs the library if it is missing: from opts.Archive, or with npm.
+// Concurrent calls install it once, even from several processes.
 func Ensure(ctx context.Context, opts Options) (string, error) {
 	in, err := newInstaller(opts)
 	if err != nil {
@@ -65,8 +64,8 @@ func Ensure(ctx context.Context, opts Options) (string, error) {
 
 type installer struct {
 	pin      deploy.Engine
-	root     string // holds one folder per engine, and their locks
-	archive  string // "": through npm
+	root     string // contains one folder per engine and the lock files
+	archive  string // empty means with npm
 	progress io.Writer
 	log      *slog.Logger
 }
@@ -296,7 +295,7 @@ func (in *installer) verify(dir string) error {
 		return err
 	}
 	if err := writeFileAtomic(recordPath, b, 0o644); err != nil {
-		// A cache that cannot be written costs a hash at every start, no more.
+		// An unwritable cache only costs a hash at every start.
 		in.log.Warn("the check of the ClickHouse engine cannot be recorded; every start repeats it",
 			"err", err)
 	}
@@ -316,7 +315,7 @@ func fileSHA256(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// writeFileAtomic replaces path by rename, so that a reader never sees a part.
+// writeFileAtomic replaces path by renaming, so that readers never see a partial file.
 func writeFileAtomic(path string, b []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {

@@ -228,23 +228,23 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// serverConfig is rewritten at every start. Its sizes suit a small machine:
-//   - caches are capped far below the defaults, which assume a dedicated machine;
-//   - with two merge threads, the defaults that delay merges until eight are free would keep large
-//     parts from ever merging, so these are lowered;
-//   - parts are merged when together they are ten times the largest of them, instead of five times,
-//     so that a row is merged a third less often until its part has a given size;
-//   - rights are granted by name: also for sources, table engines and system tables, which
-//     ClickHouse otherwise grants to everyone (users.go);
-//   - ClickHouse deletes a dropped table's files once no query reads them, not 8 minutes later;
-//   - tables are loaded without their broken parts, however many there are: the projector rebuilds
-//     these from the topics;
-//   - the macro lets us check that our child answers on our port;
-//   - HTTP requests without a user are answered with a hint: as the local user they would be
-//     refused anyway, with 500 and a message about sessions. The user is given in headers: a rule
-//     cannot see parameters, and a password in an address would end up in logs. The challenge has a
-//     scheme that browsers do not know: a browser that stored the password would send it for the
-//     pages of other sites too.
+// serverConfig is rewritten at every start. It is tuned for a small machine:
+//   - Caches are far smaller than the defaults, which assume a dedicated machine.
+//   - By default, large merges wait until eight threads are free, which would never happen with two
+//     merge threads. So these limits are lowered.
+//   - Parts are merged when together they are ten times as large as the largest of them, instead of
+//     five times. This merges a row a third less often until its part has a given size.
+//   - Privileges are granted explicitly, even for sources, table engines and system tables, which
+//     ClickHouse otherwise grants to everyone (users.go).
+//   - ClickHouse deletes a dropped table's files once no query reads them, not 8 minutes later.
+//   - Tables are loaded without their broken parts, however many there are, because the projector
+//     rebuilds those from the topics.
+//   - The macro is used to check that it is our child that responds on the port.
+//   - HTTP requests without a user get a hint. As the local user, they would be rejected anyway,
+//     with a 500 and a message about sessions. The user must be in headers, because a rule cannot
+//     see parameters, and passwords in URLs end up in logs. The challenge uses a scheme that
+//     browsers don't know: a browser that stored the password would also send it when other sites'
+//     pages make requests.
 var serverConfig = parseXML("config", `<clickhouse>
   <path>{{x .Path}}</path>
   <tmp_path>{{x .Path}}tmp/</tmp_path>
