@@ -113,7 +113,12 @@ func (b *Backup) list(
 		if err != nil {
 			return nil, err
 		}
-		topics, devnet, size, release = s.Dir, "", s.Size, s.Close // the snapshot has the devnet
+		topics, devnet, size = s.Dir, "", s.Size // the snapshot has the devnet
+		release = func() error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			return running.WithAdmin(ctx, s.Remove)
+		}
 	} else {
 		if _, err := os.Stat(topics); err != nil {
 			return nil, stopped // it never ran
@@ -151,7 +156,9 @@ func (b *Backup) add(at, as string, size func(name string, has int64) int64) err
 		}
 		name, _ := filepath.Rel(at, path)
 		f := backedUpFile{Name: filepath.Join(as, name), from: path, Bytes: size(name, about.Size())}
-		b.Files, b.Bytes = append(b.Files, f), b.Bytes+f.Bytes
+		if f.Bytes >= 0 {
+			b.Files, b.Bytes = append(b.Files, f), b.Bytes+f.Bytes
+		}
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,8 @@ import (
 // and records their sizes. It copies all other files.
 //
 // A client requests a snapshot with AlterReplicaLogDirs. The directory is the name of a new folder
-// in the data folder. The client removes it, and so does the next start.
+// in the data folder. A request without topics removes it again, and so does the next start. The
+// client therefore only needs read access to the folder.
 const sizesFile = "sizes.json"
 
 var snapshotFolder = regexp.MustCompile(`^snapshot-\d+$`)
@@ -32,7 +34,8 @@ type Snapshot struct {
 	sizes map[string]int64 // of files that may have grown since, by their names in Dir
 }
 
-// Size returns how much of a file belongs to the snapshot. The file's name is relative to Dir.
+// Size returns how much of a file belongs to the snapshot, and -1 if none of it does. The file's
+// name is relative to Dir.
 func (s *Snapshot) Size(name string, has int64) int64 {
 	if size, known := s.sizes[name]; known {
 		return size
@@ -40,27 +43,32 @@ func (s *Snapshot) Size(name string, has int64) int64 {
 	return has
 }
 
-// Close removes the snapshot's files.
-func (s *Snapshot) Close() error { return os.RemoveAll(s.Dir) }
+// Remove has the broker remove the snapshot's files.
+func (s *Snapshot) Remove(ctx context.Context, admin *kadm.Client) error {
+	return request(ctx, admin, filepath.Base(s.Dir), kadm.TopicsSet{})
+}
+
+func request(ctx context.Context, admin *kadm.Client, name string, topics kadm.TopicsSet) error {
+	var moved kadm.AlterReplicaLogDirsReq
+	moved.Add(name, topics)
+	answers, err := admin.AlterBrokerReplicaLogDirs(ctx, 0, moved)
+	answers.Each(func(r kadm.AlterReplicaLogDirsResponse) { err = errors.Join(err, r.Err) })
+	return err
+}
 
 // TakeSnapshot requests a snapshot from the broker of a data folder.
 func TakeSnapshot(ctx context.Context, admin *kadm.Client, dir string) (*Snapshot, error) {
-	name := fmt.Sprint("snapshot-", os.Getpid())
-	var moved kadm.AlterReplicaLogDirsReq
-	moved.Add(name, kadm.TopicsSet{"all": {0: {}}})
-	answers, err := admin.AlterBrokerReplicaLogDirs(ctx, 0, moved)
-	answers.Each(func(r kadm.AlterReplicaLogDirsResponse) { err = errors.Join(err, r.Err) })
-	if err != nil {
+	name := fmt.Sprint("snapshot-", rand.Uint32()) // #nosec G404 -- only unique
+	if err := request(ctx, admin, name, kadm.TopicsSet{"all": {0: {}}}); err != nil {
 		return nil, fmt.Errorf("taking a snapshot of the topics (the service's log says why): %w", err)
 	}
 	s := &Snapshot{Dir: filepath.Join(dir, name)}
-	sizes := filepath.Join(s.Dir, sizesFile)
-	text, err := os.ReadFile(sizes)
+	text, err := os.ReadFile(filepath.Join(s.Dir, sizesFile))
 	if err == nil {
-		err = errors.Join(json.Unmarshal(text, &s.sizes), os.Remove(sizes))
+		err = json.Unmarshal(text, &s.sizes)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, s.Remove(ctx, admin))
 	}
 	return s, nil
 }
@@ -73,9 +81,12 @@ func (b *Broker) answerSnapshot(r kmsg.Request) kmsg.Response {
 	}
 	to := filepath.Join(b.dir, req.Dirs[0].Dir)
 	var err error
-	if b.disk == nil {
+	switch {
+	case len(req.Dirs[0].Topics) == 0:
+		err = os.RemoveAll(to)
+	case b.disk == nil:
 		err = b.takeSnapshot(to)
-	} else {
+	default:
 		b.disk.alone(func() { err = b.takeSnapshot(to) })
 	}
 	taken := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
@@ -91,7 +102,7 @@ func (b *Broker) answerSnapshot(r kmsg.Request) kmsg.Response {
 }
 
 func (b *Broker) takeSnapshot(to string) error {
-	sizes := make(map[string]int64)
+	sizes := map[string]int64{sizesFile: -1}
 	err := filepath.WalkDir(b.dir, func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(b.dir, path)
 		ext := filepath.Ext(name)

@@ -33,6 +33,9 @@ func restored(t *testing.T, s *broker.Snapshot) string {
 			return err
 		}
 		size := s.Size(name, int64(len(content)))
+		if size < 0 {
+			return nil
+		}
 		return os.WriteFile(filepath.Join(to, name), content[:size], 0o600)
 	})
 	if err != nil {
@@ -79,7 +82,7 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := start(t, restored(t, s))
-		if err := s.Close(); err != nil {
+		if err := s.Remove(t.Context(), admin); err != nil {
 			t.Fatal(err)
 		}
 		one, two := committedOf(t, copied, topic), committedOf(t, copied, other)
