@@ -32,6 +32,7 @@ type Console struct {
 	cfg  ConsoleConfig
 }
 
+// Answer is the result of a query.
 type Answer struct {
 	Columns   []string
 	Types     []string // ClickHouse's type names
