@@ -1,6 +1,7 @@
 package clickhouse_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -191,4 +192,33 @@ func TestSilentClientsLockNobodyOut(t *testing.T) {
 		c.Close()
 	}
 	must(t, connect(t, e.DSN()).Ping(deadline(t)))
+}
+
+// TestLongHeadersAreCutOff: the gateway reads a header before it knows the client, so that headers
+// of strangers could fill the memory. A long query belongs in the body.
+func TestLongHeadersAreCutOff(t *testing.T) {
+	t.Parallel()
+	e := clickhousetest.StartWith(t, clickhouse.Config{
+		Program: clickhousetest.Program(t), DataDir: t.TempDir(),
+	})
+	ask := func(headerBytes int) (int, error) {
+		c, err := net.Dial("tcp", strings.TrimPrefix(e.HTTPURL(), "http://"))
+		must(t, err)
+		defer c.Close()
+		go func() {
+			_, _ = fmt.Fprintf(c, "GET /?query=SELECT+1&user=nobody HTTP/1.1\r\nHost: a\r\nX-Pad: %s\r\n\r\n",
+				strings.Repeat("a", headerBytes))
+		}()
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}
+	if status, err := ask(8 << 10); err != nil || status == 0 {
+		t.Errorf("a header of 8 KiB is answered %d, %v", status, err)
+	}
+	if status, err := ask(300 << 10); err == nil {
+		t.Errorf("a header of 300 KiB is answered %d", status)
+	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	openingMax      = 10 * time.Second
 	openingBytesMax = 16 << 10
-	requestHeadMax  = 2 << 20 // the URL may contain a query of up to 1 MiB
+	requestHeadMax  = 256 << 10 // of a stranger: with every connection, less than 100 MiB in all
 
 	helloPacket     = 0 // packet numbers from ClickHouse's Core/Protocol.h
 	exceptionPacket = 2

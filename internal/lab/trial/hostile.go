@@ -181,7 +181,7 @@ func (w *worker) attack(ctx context.Context, op Op) error {
 	close(ended)
 	neighbour.Wait()
 	if kib := residentKiB(info.PID); kib > residentMaxKiB {
-		w.violate("HOSTILE", "after %s the program has %d KiB in memory", op, kib)
+		w.violate("HOSTILE", "after %s the program has had %d KiB in memory", op, kib)
 	}
 	return err
 }
@@ -342,10 +342,11 @@ func (w *worker) refused(ctx context.Context, op Op, r request, status int) erro
 	return err
 }
 
+// residentKiB returns the most memory that a process has had resident; 0: unknown.
 func residentKiB(pid int) (kib int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
-		if value, is := strings.CutPrefix(line, "VmRSS:"); is {
+		if value, is := strings.CutPrefix(line, "VmHWM:"); is {
 			kib, _ = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")))
 		}
 	}
