@@ -13,5 +13,6 @@
 //	dockerfile_test.go, compose_test.go, chart_test.go, units_test.go, release_test.go
 //	nfpm_test.go      the packages of .goreleaser.yaml
 //	package_test.go   the .deb, installed; sandbox_test.go: its unit's sandbox (make test-package)
+//	onemachine_test.go the page docs/operate/one-machine.md, followed
 //	references_test.go what rendered manifests say of each other
 package check

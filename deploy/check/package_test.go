@@ -21,6 +21,8 @@ type jail struct {
 	t      *testing.T
 	holder *exec.Cmd
 	share  string // is /share inside
+
+	program string // that the packages have
 }
 
 // jailScript runs in new namespaces, and stays there until it is killed.
@@ -137,6 +139,7 @@ func (j *jail) packages() {
 			j.t.Fatal(err)
 		}
 	}
+	j.program = program
 	j.engineArchive(program)
 }
 
@@ -195,6 +198,9 @@ start() {
   local command
   command=$(sed -n 's/^ExecStart=//p' $unit | sed 's/%%/%/g')
   if [[ $1 == lumenhook ]]; then
+    if [[ -e /share/world.yaml ]] && ! grep -q egress-ca /etc/lumenhook/run.yaml; then
+      cat /share/world.yaml >> /etc/lumenhook/run.yaml # of the test's world
+    fi
     install -d -o lumenhook -g lumenhook -m 0700 /var/lib/lumenhook
     eval "setsid /share/$1 $command >> /run/$1.log 2>&1 < /dev/null &"
     echo $! > /run/$1.pid

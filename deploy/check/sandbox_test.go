@@ -166,6 +166,7 @@ mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc
 mount --bind /proc/sys /proc/sys
 mount -o remount,bind,ro /proc/sys
 umask 0077
+cd /
 ulimit -c 0
 uid=$(id -u lumenhook) gid=$(id -g lumenhook)
 exec env -i HOME=/var/lib/lumenhook PATH=/usr/local/bin:/usr/bin LANG=C.UTF-8 %s \
