@@ -208,7 +208,8 @@ func reportVerification(w io.Writer, found writer.Verification) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found.Former)) {
-		fmt.Fprintf(w, "%-18s %d rows not compared, because the topics no longer have their facts\n", name, found.Former[name])
+		fmt.Fprintf(w, "%-18s %d rows not compared, because the topics no longer have their facts\n",
+			name, found.Former[name])
 	}
 	for _, topic := range slices.Sorted(maps.Keys(found.LeftOut)) {
 		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: "+
