@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -37,6 +38,15 @@ func viewAttempts(c domain.AttemptCounts) client.AttemptCounts {
 	return v
 }
 
+// slowedDown explains why few of an endpoint's pending events are sent at a time, or returns "".
+func slowedDown(h domain.EndpointHealth) string {
+	if h.OldestPendingMillis == 0 || h.Hour.Failed*5 < h.Hour.All() || h.Hour.Failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d attempts in the last hour failed. Each timeout and each 5xx "+
+		"response reduces the number of attempts in flight.", h.Hour.Failed, h.Hour.All())
+}
+
 func viewHealth(
 	h domain.EndpointHealth, status domain.EndpointStatus, nowMillis int64,
 ) *client.EndpointHealth {
@@ -49,6 +59,7 @@ func viewHealth(
 		Hour:            viewAttempts(h.Hour),
 		Day:             viewAttempts(h.Day),
 		Week:            viewAttempts(h.Week),
+		SlowedDown:      slowedDown(h),
 	}
 	for _, hour := range h.Hours {
 		v.Sparkline = append(v.Sparkline, viewAttempts(hour))

@@ -191,3 +191,34 @@ func TestListedDeliveriesSayWhy(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestASlowedEndpointIsExplained: an endpoint with pending events says why few of them are sent at a
+// time, in the API and in the console.
+func TestASlowedEndpointIsExplained(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	d := newDesk(t, w)
+	d.signIn(k)
+	slow, quick := w.newEndpoint(k), w.newEndpoint(k)
+	w.deliveredOf("1", account("a"), slow, domain.StateWaiting, domain.AttemptResult{
+		Error: domain.AttemptTimeout, SentAtMillis: w.now.Add(-time.Minute).UnixMilli(),
+	})
+	w.deliveredOf("2", account("a"), quick, domain.StateDelivered, domain.AttemptResult{
+		StatusCode: 200, SentAtMillis: w.now.Add(-time.Minute).UnixMilli(),
+	})
+	for id, want := range map[string]string{
+		slow: "1 of 1 attempts in the last hour failed. Each timeout and each 5xx " +
+			"response reduces the number of attempts in flight.",
+		quick: "",
+	} {
+		got := decode[struct{ Health struct{ SlowedDown *string } }](t,
+			wantStatus(t, w.call("GET", "/v1/endpoints/"+id, k, ""), 200).body).Health.SlowedDown
+		if got == nil || *got != want {
+			t.Errorf("the API says %v, not %q", got, want)
+		}
+		page := d.open("/console/endpoints/" + id)
+		if strings.Contains(page, "Slowed down") != (want != "") || !strings.Contains(page, want) {
+			t.Errorf("the page of an endpoint with %q is %s", want, page)
+		}
+	}
+}

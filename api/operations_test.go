@@ -57,7 +57,7 @@ func TestAnEndpointsLife(t *testing.T) {
 	const none = `{"attempts":0,"delivered":0,"successRate":null}`
 	want = want[:len(want)-1] + `,"health":{"state":"idle","lastSuccessAt":null,"lastFailureAt":null,"oldestPendingAt":null,"pendingKnown":true,` +
 		`"hour":` + none + `,"day":` + none + `,"week":` + none +
-		`,"sparkline":[` + strings.Repeat(none+",", 23) + none + `]}}`
+		`,"sparkline":[` + strings.Repeat(none+",", 23) + none + `],"slowedDown":""}}`
 	if string(read.body) != want || read.Header.Get("ETag") != `"1"` ||
 		made.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s %s\nwant %s", read.Header.Get("ETag"), read.body, want)

@@ -50,7 +50,8 @@ type EndpointHealth struct {
 	Hour            AttemptCounts   `json:"hour"`
 	Day             AttemptCounts   `json:"day"`
 	Week            AttemptCounts   `json:"week"`
-	Sparkline       []AttemptCounts `json:"sparkline"` // hours of the last day, oldest first
+	Sparkline       []AttemptCounts `json:"sparkline"`  // hours of the last day, oldest first
+	SlowedDown      string          `json:"slowedDown"` // why few attempts are made at a time, or empty
 }
 
 // AttemptCounts counts attempts. SuccessRate is between 0 and 1, and nil if there are no attempts.

@@ -81,7 +81,7 @@ func withService(run func() int) (code int, err error) {
 // serviceFlags returns the flags of `lumenhook run`, with free ports.
 func serviceFlags() (*standalone.Flags, error) {
 	args := []string{
-		"--data-dir", dataDir, "--no-demo", "--balance-moves",
+		"--data-dir", dataDir, "--no-demo", "--balance-moves", "--log-format", "text",
 		"--ledger-interval", "100ms", "--egress-ports", "1024-65535",
 	}
 	parts := []string{"api", "kafka", "stellar", "metrics", "clickhouse-native", "clickhouse-http"}

@@ -14,6 +14,7 @@ type healthRow struct {
 	LastFailure   *moment
 	OldestPending *moment
 	PendingKnown  bool
+	SlowedDown    string
 	Bars          []bar // the last 24 hours: delivered below, failed above
 }
 
@@ -43,6 +44,7 @@ func (x *Console) healthRow(h *client.EndpointHealth) healthRow {
 		OldestPending: x.moment(h.OldestPendingAt),
 		PendingKnown:  h.PendingKnown,
 		Bars:          sparkline(h.Sparkline),
+		SlowedDown:    h.SlowedDown,
 	}
 }
 

@@ -40,9 +40,8 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 		cli.Row(w, "last success", h.LastSuccessAt)
 		cli.Row(w, "last failure", h.LastFailureAt)
 		cli.Row(w, "oldest pending", oldestPending(h))
-		if failed := h.Hour.Attempts - h.Hour.Delivered; failed > 0 && h.OldestPendingAt != nil {
-			cli.Row(w, "slowed down", fmt.Sprintf("%d of %d attempts failed in 1h; each one without a "+
-				"response or with a 5xx halves the attempts in flight", failed, h.Hour.Attempts))
+		if h.SlowedDown != "" {
+			cli.Row(w, "slowed down", h.SlowedDown)
 		}
 	}
 	showWarnings(w, e.Warnings)

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
@@ -48,26 +47,6 @@ func TestADeletionIsConfirmed(t *testing.T) {
 	for _, want := range []string{"ep_1", "2", "wat_1", "wat_2", "watches update"} {
 		if !strings.Contains(shown.String(), want) {
 			t.Errorf("%q is not in %s", want, shown.String())
-		}
-	}
-}
-
-// TestASlowedEndpointIsExplained: failures with pending events are shown with their effect.
-func TestASlowedEndpointIsExplained(t *testing.T) {
-	const text = "8 of 100 attempts failed in 1h"
-	pending := time.Now()
-	for _, c := range []struct {
-		delivered int64
-		pending   *time.Time
-		shown     bool
-	}{{92, &pending, true}, {92, nil, false}, {100, &pending, false}} {
-		var out bytes.Buffer
-		apicli.ShowEndpoint(&out, client.Endpoint{Health: &client.EndpointHealth{
-			PendingKnown: true, OldestPendingAt: c.pending,
-			Hour: client.AttemptCounts{Attempts: 100, Delivered: c.delivered},
-		}})
-		if strings.Contains(out.String(), text) != c.shown {
-			t.Errorf("%+v: it shows\n%s", c, out.String())
 		}
 	}
 }

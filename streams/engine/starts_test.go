@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // backlog is an endpoint with more pending deliveries than its limit allows.
@@ -92,5 +94,29 @@ func TestALimitThatIsSetCountsWhatBeganWithout(t *testing.T) {
 	b.pass(rateMillis - 10)
 	if n, _ := b.window.allowance(b.limit, b.wall); n != 2 {
 		t.Errorf("%d may begin after a second", n)
+	}
+}
+
+// TestAFewFailuresLeaveAWideWindow: a receiver that hangs on some requests keeps its places, and one
+// that hangs on many gets one attempt at a time.
+func TestAFewFailuresLeaveAWideWindow(t *testing.T) {
+	const limit = 128
+	for _, c := range []struct {
+		every int // one in so many attempts fails
+		want  float64
+	}{{100, limit}, {12, limit}, {6, limit}, {3, 1}, {1, 1}} {
+		w := newWindow(limit, 0)
+		w.size = limit / 4
+		for n := range 2000 {
+			r := domain.AttemptResult{StatusCode: 200}
+			if (n+1)%c.every == 0 {
+				r = domain.AttemptResult{Error: domain.AttemptTimeout}
+			}
+			w.begin(0, false)
+			w.end(r)
+		}
+		if near := w.size >= c.want-failureCost && w.size <= c.want+failureCost; !near {
+			t.Errorf("with one failure in %d, the window is %v, not about %v", c.every, w.size, c.want)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // window bounds the attempts in flight to one endpoint. It grows while the receiver keeps up and
-// halves when it does not, so that a slow receiver occupies few of the shared places (G6).
+// shrinks when it does not, so that a slow receiver occupies few of the shared places (G6).
 type window struct {
 	size     float64
 	limit    int
@@ -21,6 +21,12 @@ type window struct {
 }
 
 const firstWindow = 2
+
+// failureCost is the number of places that a failure takes from the window, or half of them if the
+// window is small. With quick successes that add one each, a window grows while fewer than a fifth
+// of the attempts fail. If a failure halved it, one hanging request in a hundred would be enough to
+// keep a window of 128 at a few places.
+const failureCost = 4
 
 // quickMillis is the response time below which a receiver keeps up.
 const quickMillis = 2000
@@ -41,13 +47,13 @@ func (w *window) begin(nowMillis int64, limited bool) {
 }
 
 // end removes an attempt. A quick success grows the window by one, so that a full window of them
-// doubles it. A missing response or a server error halves it.
+// doubles it. A missing response or a server error shrinks it.
 func (w *window) end(r domain.AttemptResult) {
 	w.inFlight--
 	w.probing = !r.Succeeded()
 	switch {
 	case r.StatusCode == 0 || r.StatusCode >= 500:
-		w.size = max(1, w.size/2)
+		w.size = max(1, w.size-min(failureCost, w.size/2))
 	case r.Succeeded() && r.DurationMillis < quickMillis:
 		w.size = min(float64(w.limit), w.size+1)
 	}
