@@ -272,7 +272,7 @@ func TestPortalOfOneEndpoint(t *testing.T) {
 	}
 	for path, status := range map[string]int{
 		"/wallets/" + wallet:                              http.StatusForbidden,
-		"/wallets/" + wallet + "/statement.csv?asset=XLM": http.StatusUnprocessableEntity, // none
+		"/wallets/" + wallet + "/statement.csv?asset=XLM": http.StatusForbidden,
 	} {
 		if s := d.get("/portal" + path); s.StatusCode != status {
 			t.Errorf("%s: %d", path, s.StatusCode)
@@ -551,7 +551,7 @@ func TestPortalNumbersOnWhatIsToCome(t *testing.T) {
 	w.mu.Unlock()
 	d := newDesk(t, w, asPortal)
 	d.get(w.portalPath(two.apiKey, two.linkBody()))
-	_, coming, _ := strings.Cut(d.get("/portal/events/"+two.own.event).text, "To come")
+	_, coming, _ := strings.Cut(d.get("/portal/events/"+two.own.event).text, "Upcoming")
 	_, next, _ := strings.Cut(coming, "<strong>")
 	if !strings.HasPrefix(next, "4<") {
 		t.Errorf("the attempt after number 3 is %.10q", next)

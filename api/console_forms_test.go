@@ -126,7 +126,7 @@ func TestConsoleMakesAndChangesWatches(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
 	const at = "/console/watches/new"
-	d.get(at).shows(t, 200, "No endpoint yet")
+	d.get(at).shows(t, 200, "No endpoints yet")
 	e := w.newEndpoint(k)
 	given := url.Values{
 		"walletAddress": {w.secretSeed()}, "endpointId": {e}, "label": {"Invoice <1042>"},
@@ -202,7 +202,7 @@ func TestConsoleFormsAreForThoseWhoMayWrite(t *testing.T) {
 		"/endpoints/" + e + "/delete", "/watches/new",
 	} {
 		s := d.get("/console" + path)
-		s.shows(t, 200, "needs the permission")
+		s.shows(t, 200, "</code> permission")
 		if strings.Contains(s.text, `action="/console`+path) {
 			t.Errorf("%s has the form", path)
 		}
@@ -224,9 +224,9 @@ func TestConsoleSaysWhetherAPaymentWouldMatch(t *testing.T) {
 		`,"amountRule":{"kind":"min","amount":"10"}`)).body, "id").(string)
 	page := "/console/watches/" + watch
 	d.get(page+"?amount=12&asset=XLM&memoType=text&memo=&sender=").shows(t, 200, ">Match<",
-		"It meets every rule")
-	d.get(page+"?amount=2&asset=XLM").shows(t, 200, ">Not reported<", "the amount is too low",
-		"only reports other outcomes")
+		"The payment matches all rules.")
+	d.get(page+"?amount=2&asset=XLM").shows(t, 200, ">Not reported<", "The amount is below the watch",
+		"report this type of event")
 	d.get(page+"?amount=x&asset=").shows(t, 200, `id="amount-fault"`, `id="asset-fault"`, `value="x"`)
 }
 
@@ -241,10 +241,10 @@ func TestConsoleShowsAStatement(t *testing.T) {
 		Moves:    []readmodel.Move{moved(7, 0, 10_000_000), moved(8, 10_000_000, 30_000_000)},
 	}
 	page := "/console/wallets/" + wallet
-	d.get(page).shows(t, 200, "Every balance is explained", "3.0000000", "ledger 8", "Paid in")
+	d.get(page).shows(t, 200, "All balance changes are explained", "3.0000000", "ledger 8", "Paid in")
 	w.statement.Balances[0].UnexplainedStroops = 5_000_000
 	w.statement.Moves[1].UnexplainedStroops = 5_000_000
-	d.get(page).shows(t, 200, "Something is unexplained", "0.5000000 of XLM is unexplained here")
+	d.get(page).shows(t, 200, "Some changes are unexplained", "0.5000000 XLM is unexplained here")
 	d.get(page+"?from=x&asset=nonsense").shows(t, 422, `id="from-fault"`, `value="nonsense"`)
 	d.get(page+"?asset=nonsense").shows(t, 422, `id="asset-fault"`)
 	for n := range uint32(600) { // three pages of the API
@@ -256,7 +256,8 @@ func TestConsoleShowsAStatement(t *testing.T) {
 		!strings.HasPrefix(lines[602], fmt.Sprint(608, ",")) {
 		t.Errorf("%d, %d lines: %s", s.StatusCode, len(lines), lines[len(lines)-1])
 	}
-	if s := d.get(page + "/statement.csv?asset=nonsense"); s.StatusCode != 422 {
-		t.Errorf("%d", s.StatusCode)
-	}
+	d.get(page+"/statement.csv?from=x").shows(t, 422, `id="from-fault"`)
+	d.get(page+"/statement.csv?asset=nonsense").shows(t, 400, "asset")
+	w.historyErr = readmodel.ErrUnavailable
+	d.get(page+"/statement.csv").shows(t, 503, ">Try again<")
 }

@@ -45,8 +45,8 @@ func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 		"Success, last hour</dt><dd>66.6%</dd><dd class=\"hint\">of 3 attempts",
 		"Success, 24 hours</dt><dd>33.3%</dd><dd class=\"hint\">of 6 attempts",
 		"Success, 7 days</dt><dd>42.8%</dd><dd class=\"hint\">of 7 attempts",
-		`href="/console/endpoints/` + endpoints["down"] + `">Its endpoint`,
-		`aria-label="Attempts by the hour: 0.0% of 2 delivered"`, "30 h ago", "nothing pending",
+		`href="/console/endpoints/` + endpoints["down"] + `">See endpoint`,
+		`aria-label="Attempts per hour: 0.0% of 2 delivered"`, "30 h ago", "nothing pending",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
@@ -134,7 +134,7 @@ func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 	if !strings.Contains(d.open("/console/endpoints/"+e), `href="`+pending+`"`) {
 		t.Error("the endpoint does not offer to send what is pending")
 	}
-	if text := d.open(pending); !strings.Contains(text, "<strong>2</strong> deliveries wait") ||
+	if text := d.open(pending); !strings.Contains(text, "<strong>2</strong> deliveries are waiting") ||
 		!strings.Contains(text, ">Send 2 now<") || !strings.Contains(text, "up to 10 attempts") {
 		t.Errorf("%s", text)
 	}
@@ -158,7 +158,7 @@ func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 	reader := newDesk(t, w)
 	reader.signIn(w.newKey(account("a"), domain.PermissionRead))
 	if text := reader.open(pending); strings.Contains(text, "<button class=\"main\"") ||
-		!strings.Contains(text, "needs the permission") {
+		!strings.Contains(text, "</code> permission") {
 		t.Errorf("a reader is shown %s", text)
 	}
 }

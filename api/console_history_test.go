@@ -25,11 +25,11 @@ func TestConsoleShowsAHistory(t *testing.T) {
 			}
 		}
 	}
-	has(d.get(page).text, "What it was after version 2",
+	has(d.get(page).text, "State after version 2",
 		"<code>label</code>: the till → the other till<br>", `href="?version=1#then"`,
-		"The watch as it is now")
-	has(d.get(page+"?version=1").text, "What it was after version 1", "<dd>the till</dd>")
-	has(d.get(page+"?version=9").text, "No fact of this page has that version")
+		"Current watch")
+	has(d.get(page+"?version=1").text, "State after version 1", "<dd>the till</dd>")
+	has(d.get(page+"?version=9").text, "Select a version above")
 	for err, says := range map[error]string{
 		readmodel.ErrFactsMissing: "The first facts are no longer stored",
 		readmodel.ErrBehind:       "Still catching up",
@@ -50,7 +50,7 @@ func TestConsoleShowsAnEventsHistory(t *testing.T) {
 	text := d.get("/console/events/" + anEvent + "/history").text
 	for _, part := range []string{
 		"<code>held</code>: false → true<br>", "Queued again<br>", "Attempted<br>", "Handed over",
-		"The event as it is now", "<dt>runReason</dt>",
+		"Current event", "<dt>runReason</dt>",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)

@@ -241,7 +241,7 @@ func TestConsoleRefusesWrongKeysOnly(t *testing.T) {
 		"", "whk_test_x", "<script>alert(1)</script>", strings.Repeat("k", 9000),
 	} {
 		s := d.signIn(k)
-		if s.StatusCode != http.StatusUnauthorized || !strings.Contains(s.text, "not valid here") {
+		if s.StatusCode != http.StatusUnauthorized || !strings.Contains(s.text, "This key is invalid") {
 			t.Errorf("%.20q: %d %s", k, s.StatusCode, s.text)
 		}
 		if k != "" && strings.Contains(s.text, k) {
@@ -770,10 +770,10 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	text := d.open("/console/events/" + event.ID)
 	for _, want := range []string{
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
-		"no complete response in time", "connect: timed out <b>", "12.5000000 XLM",
+		"no complete response arrived in time", "connect: timed out <b>", "12.5000000 XLM",
 		`--data-raw '` + string(event.Body) + `'`,
 		// Of ten attempts, one was made and nine are left.
-		"if that fails too, about 24 h later", "<strong>10</strong>",
+		"about 24 h later, if the previous attempt fails", "<strong>10</strong>",
 		// The verification of the signature.
 		signedDigest(w, event.Body), "the newest secret",
 	} {
@@ -842,11 +842,11 @@ func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
 	text := d.open("/console")
 	for _, want := range []string{
 		`<th scope="row">History</th>` +
-			`<td data-of="State"><span class="state delivered">Works</span></td>` +
-			`<td data-of="How far">1250 records behind</td>`,
+			`<td data-of="Status"><span class="state delivered">OK</span></td>` +
+			`<td data-of="Details">1250 records behind</td>`,
 		`<th scope="row">Ledgers</th>` +
-			`<td data-of="State"><span class="state failed">Does not work</span></td>` +
-			`<td data-of="How far">the network &lt;b&gt;is&lt;/b&gt; away</td>`,
+			`<td data-of="Status"><span class="state failed">Failing</span></td>` +
+			`<td data-of="Details">the network &lt;b&gt;is&lt;/b&gt; away</td>`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
@@ -874,8 +874,8 @@ func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 	text := html.UnescapeString(d.open("/console/events/" + event.ID))
 	for want, times := range map[string]int{
 		"<th scope=\"row\"><code>v1=": 2, "<th scope=\"row\"><code>v1,": 2,
-		`<td data-of="Made with">the newest secret`:    2,
-		`<td data-of="Made with">the secret before it`: 2,
+		`<td data-of="Key">the newest secret`:   2,
+		`<td data-of="Key">the previous secret`: 2,
 	} {
 		if got := strings.Count(text, want); got != times {
 			t.Errorf("%q is there %d times, not %d", want, got, times)
@@ -889,7 +889,7 @@ func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 func TestConsoleSaysWhatStandsInItsWay(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
-	if text := d.open("/console"); !strings.Contains(text, "Nothing is sent anywhere yet") {
+	if text := d.open("/console"); !strings.Contains(text, "No endpoints yet") {
 		t.Errorf("empty: %s", text)
 	}
 	e := w.newEndpoint(k)
@@ -930,7 +930,7 @@ func TestConsoleSaysWhichFilterIsNotValid(t *testing.T) {
 		if s.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %d", path, s.StatusCode)
 		}
-		for _, want := range append(wants, `role="alert"><p>Nothing was looked for.`) {
+		for _, want := range append(wants, `role="alert"><p>Some filters are invalid.`) {
 			if !strings.Contains(s.text, want) {
 				t.Errorf("%s: %s is not in %s", path, want, s.text)
 			}
@@ -1044,7 +1044,7 @@ func TestConsoleShowsWatchesThatAreOver(t *testing.T) {
 	shows := func(word string, more ...string) {
 		t.Helper()
 		list, page := d.get("/console/watches").text, d.get("/console/watches/"+id).text
-		for _, text := range append(more, ">"+word+"<", "is for a single one", "21 Nov 2026 10:15:31") {
+		for _, text := range append(more, ">"+word+"<", "Only the first such payment matches", "21 Nov 2026 10:15:31") {
 			if !strings.Contains(page, text) {
 				t.Errorf("the page lacks %q: %s", text, page)
 			}

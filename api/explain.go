@@ -134,9 +134,9 @@ func showEvent(v client.ExplainedWatch, event readmodel.PaidEvent) client.Explai
 func reasonsOf(codes []string, amountRule string) []client.ExplainedReason {
 	reasons := []client.ExplainedReason{}
 	for _, code := range codes {
-		detail := reasonDetails[code]
+		detail := client.ReasonDetail(code)
 		if amountRule != "" && strings.HasPrefix(code, "AMOUNT_") {
-			detail += " It demands " + amountRule + "."
+			detail += " It requires " + amountRule + "."
 		}
 		reasons = append(reasons, client.ExplainedReason{Code: code, Detail: detail})
 	}
@@ -277,28 +277,6 @@ var outcomeDetails = map[string]string{
 		"does not know it: check the hash and the network. The source may keep only recent ledgers.",
 	outcomeUnknown: "No watched wallet was paid by this transaction in the ledgers that were read. " +
 		"The network could not be asked: the service has no RPC server, or it does not answer.",
-}
-
-var reasonDetails = map[string]string{
-	string(domain.ReasonAssetNotAccepted): "The asset is not in the watch's `assets`.",
-	string(domain.ReasonAmountMismatch):   "The amount differs from the watch's `amountRule`.",
-	string(domain.ReasonAmountTooLow):     "The amount is below the minimum of the watch.",
-	string(domain.ReasonAmountTooHigh):    "The amount is above the maximum of the watch.",
-	string(domain.ReasonMemoRequired):     "The payment has no memo, and the watch requires one.",
-	string(domain.ReasonMemoNotAllowed):   "The payment has a memo, and the watch allows none.",
-	string(domain.ReasonMemoTypeMismatch): "The memo's type differs from the watch's.",
-	string(domain.ReasonMemoMismatch):     "The memo differs from the watch's.",
-	string(domain.ReasonSenderNotAllowed): "The sender is not in the watch's `senderAllowlist`.",
-
-	reasonWatchedLater: "The ledger closed before the watch existed: backfill the watch.",
-	reasonNotReported:  "The watch's `eventTypes` leave out this kind of event.",
-	reasonRulesChanged: "The watch changed after this payment, and accepts it now: backfill it.",
-	reasonPending:      "The event is on its way to the history: ask again in a few seconds.",
-	reasonExpired:      "The ledger closed after the watch's `expiresAt`.",
-	reasonFulfilled:    "The watch is for one payment, and accepted another.",
-	reasonEndpointDeleted: "The watch's endpoint was deleted. When you give the watch another " +
-		"one, it delivers this payment.",
-	outcomeNotRead: "The service has not read this ledger yet.",
 }
 
 func memoText(m domain.Memo) *string {

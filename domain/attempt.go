@@ -20,14 +20,17 @@ const (
 )
 
 var attemptErrorMeanings = map[AttemptError]string{
-	AttemptTimeout:      "there was no complete answer in time",
+	AttemptTimeout:      "no complete response arrived in time",
 	AttemptDNS:          "the host name did not resolve",
-	AttemptConnRefused:  "the connection could not be made, or was dropped",
+	AttemptConnRefused:  "the connection failed or was dropped",
 	AttemptTLS:          "the certificate is invalid, or the TLS handshake failed",
 	AttemptRedirect:     "redirects are not followed",
 	AttemptSSRFBlocked:  "the host name resolves to a private or internal address",
-	AttemptBodyTooLarge: "the answer's body was over 64 KB",
+	AttemptBodyTooLarge: "the response body was over 64 KB",
 }
+
+// Meaning explains an error. If it is unknown, Meaning returns the code.
+func (e AttemptError) Meaning() string { return cmp.Or(attemptErrorMeanings[e], string(e)) }
 
 // Attempt is a delivery attempt to make. The timestamp and signature are added when it is sent.
 type Attempt struct {

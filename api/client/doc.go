@@ -24,6 +24,7 @@
 //	keys.go       API keys and portal links
 //	history.go    facts of an endpoint, a watch or an event, with the state after each fact
 //	warnings.go   explanations of warnings
+//	reasons.go    explanations of reasons
 //	explain.go    why a transaction has events, or why not
 //	statement.go  changes of a wallet's balances
 //	service.go    health, readiness, ledger coverage and the service's documents

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 func TestAWarningIsExplained(t *testing.T) {
@@ -20,5 +21,22 @@ func TestAWarningIsExplained(t *testing.T) {
 		if got := client.WarningDetail(warning); !strings.HasPrefix(got, want) {
 			t.Errorf("%s means %q", warning, got)
 		}
+	}
+}
+
+// TestAReasonIsExplained: every reason of the core has a meaning, and an unknown one is shown as it
+// is.
+func TestAReasonIsExplained(t *testing.T) {
+	for _, reason := range []domain.Reason{
+		domain.ReasonAssetNotAccepted, domain.ReasonAmountMismatch, domain.ReasonAmountTooLow,
+		domain.ReasonAmountTooHigh, domain.ReasonMemoRequired, domain.ReasonMemoNotAllowed,
+		domain.ReasonMemoTypeMismatch, domain.ReasonMemoMismatch, domain.ReasonSenderNotAllowed,
+	} {
+		if got := client.ReasonDetail(string(reason)); got == string(reason) {
+			t.Errorf("%s has no meaning", reason)
+		}
+	}
+	if got := client.ReasonDetails([]string{"OF_A_LATER_API"}); got[0] != "OF_A_LATER_API" {
+		t.Errorf("an unknown reason means %q", got)
 	}
 }

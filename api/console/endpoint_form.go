@@ -168,10 +168,10 @@ const leftWatchesShown = 20
 
 func leftWatches(left client.List[client.Watch]) (lines []string) {
 	if len(left.Data) == 0 {
-		return []string{"No watch loses its endpoint."}
+		return []string{"No watches use this endpoint."}
 	}
-	lines = append(lines, "These watches lose their endpoint. Payments that they match from now on "+
-		"are delivered once you assign another endpoint.")
+	lines = append(lines, "These watches will have no endpoint. New payments that match them are "+
+		"delivered once you assign another endpoint.")
 	for _, w := range left.Data {
 		lines = append(lines, strings.TrimSpace(w.Label+" "+w.ID))
 	}
@@ -218,9 +218,9 @@ func (x *Console) askToRotate(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{
-		Title: "Rotate the secret", Button: "Create a new secret", Action: at + "/rotate", Back: at,
+		Title: "Rotate secret", Button: "Rotate secret", Action: at + "/rotate", Back: at,
 		Lines: []string{
-			"The endpoint gets a new signing secret, which is shown once.",
+			"This creates a new signing secret, which is shown only once.",
 			"For 24 hours, deliveries are signed with both secrets, so your receiver can switch.",
 		},
 		Section: "endpoints",

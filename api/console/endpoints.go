@@ -219,7 +219,7 @@ func (x *Console) countPending(v *visit) (page, error) {
 			view.Some = sendPendingMax
 		}
 	}
-	return page{"pending", "Send what is pending", "endpoints", view}, nil
+	return page{"pending", "Send pending deliveries", "endpoints", view}, nil
 }
 
 func waitingAt(endpointID string, dryRun bool) client.ResendMany {

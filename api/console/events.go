@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // paid holds the parts of an event's data that pages show. schemas/events describes all of it.
@@ -62,7 +63,7 @@ func (x *Console) eventRow(e client.Event) eventRow {
 func lastWords(d client.Delivery) string {
 	switch {
 	case d.LastError != nil:
-		return worded(attemptWords, *d.LastError)
+		return domain.AttemptError(*d.LastError).Meaning()
 	case d.LastStatusCode != nil:
 		return fmt.Sprint("HTTP ", *d.LastStatusCode)
 	}
@@ -139,7 +140,7 @@ func (x *Console) showEvent(v *visit) (page, error) {
 		view.Closed = x.moment(&view.Paid.Payment.LedgerClosedAt)
 		view.Asset = assetWords(view.Paid.Payment.Asset)
 	}
-	view.Reasons = allWorded(reasonWords, view.Paid.Verification.Reasons)
+	view.Reasons = client.ReasonDetails(view.Paid.Verification.Reasons)
 	view.CanAgain = e.Delivery.State == "DELIVERED" || e.Delivery.State == "FAILED" ||
 		e.Delivery.State == "CANCELLED"
 	view.CanNow = e.Delivery.State == "WAITING" && !e.Delivery.Held
@@ -181,7 +182,7 @@ func (x *Console) runs(e client.Event) (runs []runView) {
 		one := attemptView{
 			Attempt: a,
 			Sent:    x.moment(&a.SentAt),
-			Word:    stateWord{"No answer", "failed"},
+			Word:    stateWord{"No response", "failed"},
 			Moved:   a.EndpointID != e.Delivery.EndpointID,
 		}
 		if a.StatusCode != nil {
@@ -191,7 +192,7 @@ func (x *Console) runs(e client.Event) (runs []runView) {
 			}
 		}
 		if a.Error != nil {
-			one.Why = worded(attemptWords, *a.Error)
+			one.Why = domain.AttemptError(*a.Error).Meaning()
 		}
 		last := &runs[len(runs)-1]
 		last.Attempts = append(last.Attempts, one)

@@ -71,8 +71,8 @@ func (f *form) refused(err error, fields [][2]string) error {
 		return err
 	}
 	if p.Status == http.StatusPreconditionFailed {
-		f.Others = append(f.Others, "Somebody else, or you in another window, changed it in the "+
-			"meantime. Your input is still here: open the object in another window and compare.")
+		f.Others = append(f.Others, "Someone else, or you in another window, has changed it in the "+
+			"meantime. Your input is still here. Open the page in another window to compare.")
 		return nil
 	}
 	if len(p.Errors) == 0 {

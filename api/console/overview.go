@@ -87,7 +87,7 @@ func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 	view.Bad = len(said) > 0 || states["Unknown"] > 0
 	switch {
 	case states["Unknown"] > 0:
-		view.Verdict = "The state of the endpoints is unknown: the history cannot be read at the moment."
+		view.Verdict = "The state of the endpoints is unknown: the history is unavailable."
 	case view.Bad:
 		view.Verdict = fmt.Sprintf("Of %d endpoints: %s.", len(endpoints), strings.Join(said, ", "))
 	case len(endpoints) > 0:
@@ -105,10 +105,10 @@ func partsOf(ready client.Readiness) (parts []partView) {
 		part := partView{
 			Name:   worded(partWords, check.Name),
 			Detail: check.Detail,
-			Word:   stateWord{"Works", "delivered"},
+			Word:   stateWord{"OK", "delivered"},
 		}
 		if check.Status != "ok" {
-			part.Word = stateWord{"Does not work", "failed"}
+			part.Word = stateWord{"Failing", "failed"}
 		}
 		parts = append(parts, part)
 	}

@@ -184,7 +184,7 @@ func (x *Console) serving(places *ingress.Places[string], do func(*visit)) http.
 			v.answer(page{}, &client.Problem{
 				Status: http.StatusTooManyRequests,
 				Code:   problem.CodeRateLimited,
-				Detail: "Too many pages of your account are open at this moment. Try again.",
+				Detail: "Too many pages of your account are loading at once. Try again.",
 			})
 			return
 		}

@@ -33,7 +33,7 @@ type plot struct {
 type series struct{ Class, Word string }
 
 var attemptSeries = []series{
-	{"delivered", "Delivered"}, {"failed", "Refused"}, {"pending", "No answer"},
+	{"delivered", "Delivered"}, {"failed", "Rejected"}, {"pending", "No response"},
 }
 
 type bar struct {

@@ -67,7 +67,7 @@ func signatureEntries(header, endpointID string) (entries []signatureEntry) {
 		case scheme == "v1a":
 			key = "the endpoint's key, at /.well-known/endpoints/" + endpointID + "/jwks.json"
 		case secrets[scheme] > 0:
-			key = "the secret before it, for as long as both are valid"
+			key = "the previous secret, while both are valid"
 		}
 		secrets[scheme]++
 		entries = append(entries, signatureEntry{Text: text, Scheme: scheme, Key: key})

@@ -123,8 +123,8 @@ func refusalOf(err error) (status int, fault string) {
 	case !errors.As(err, &p):
 		return http.StatusInternalServerError, "The server failed. See its log for the cause."
 	case p.Status == http.StatusUnauthorized:
-		return p.Status, "This key is not valid here: it is mistyped, revoked, rolled or expired, " +
-			"or may not be used from this address."
+		return p.Status, "This key is invalid: it may be mistyped, revoked, rolled or expired, " +
+			"or it can't be used from your address."
 	}
 	return p.Status, p.Detail
 }

@@ -83,12 +83,7 @@ func (x *Console) moveRow(m client.BalanceMove) moveRow {
 	for _, p := range m.Payments {
 		one := movePayment{StatementPayment: p}
 		for _, n := range p.NotTaken {
-			for _, reason := range n.Reasons {
-				if meaning, known := silenceWords[reason]; known {
-					reason = meaning
-				}
-				one.Why = append(one.Why, worded(reasonWords, reason))
-			}
+			one.Why = append(one.Why, client.ReasonDetails(n.Reasons)...)
 		}
 		row.Payments = append(row.Payments, one)
 	}
@@ -96,18 +91,22 @@ func (x *Console) moveRow(m client.BalanceMove) moveRow {
 }
 
 // downloadStatement answers with a statement as CSV, with one line of names. It writes each page of
-// the API before it reads the next one. If it cannot read one, it cuts the connection, so that no
-// browser takes the part for the whole.
+// the API before it reads the next one. If it cannot read a later page, it cuts the
+// connection, so that the browser reports an incomplete download.
 func (x *Console) downloadStatement(v *visit) {
 	f := form{Values: v.r.URL.Query()}
 	var filter client.StatementFilter
 	f.read(&filter)
+	if f.Wrong() {
+		v.answer(x.showStatement(v)) // it marks the invalid fields
+		return
+	}
 	for at := (client.Page{Limit: 250}); ; {
 		found, err := v.api.GetStatement(v.r.Context(), v.r.PathValue("address"), filter, at)
 		first := at.Cursor == ""
 		switch {
-		case first && (err != nil || f.Wrong()):
-			v.answer(page{}, errNoStatement)
+		case first && err != nil:
+			v.answer(page{}, err)
 			return
 		case err != nil:
 			panic(http.ErrAbortHandler)
@@ -126,10 +125,4 @@ func (x *Console) downloadStatement(v *visit) {
 		}
 		at.Cursor = *found.NextCursor
 	}
-}
-
-var errNoStatement = &client.Problem{
-	Status: http.StatusUnprocessableEntity,
-	Title:  "There is no such statement",
-	Detail: "The API refuses it. The page of the statement says why.",
 }

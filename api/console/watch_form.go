@@ -22,19 +22,19 @@ type choice struct{ Value, Words string }
 // The options for amounts and memos. The memo type is the option for memos that must match a value.
 var (
 	amountChoices = []choice{
-		{"any", "any"},
+		{"any", "any amount"},
 		{"exact", "exactly"},
-		{"min", "or more"},
-		{"max", "or less"},
-		{"range", "between two"},
+		{"min", "at least"},
+		{"max", "at most"},
+		{"range", "between"},
 	}
 	memoChoices = []choice{
-		{"any", "there or not"},
-		{"present", "there"},
-		{"absent", "not there"},
-		{"text", "the text"},
-		{"id", "the id"},
-		{"hash", "the hash"},
+		{"any", "optional"},
+		{"present", "required"},
+		{"absent", "not allowed"},
+		{"text", "this text"},
+		{"id", "this ID"},
+		{"hash", "this hash"},
 	}
 )
 
@@ -113,7 +113,7 @@ func (f *form) watch() client.WatchCreate {
 		w.Assets = append(w.Assets, a)
 	}
 	if len(w.EventTypes) == 0 {
-		f.fault("eventTypes", "choose at least one, or the watch would report nothing")
+		f.fault("eventTypes", "choose at least one")
 	}
 	if text := f.text("expiresAt"); text != "" {
 		at, err := readTime(text)
@@ -207,8 +207,8 @@ func (x *Console) watchToDelete(v *visit) (confirmView, error) {
 	c := confirmView{
 		Title: "Delete watch", Button: "Delete permanently", Action: at + "/delete", Back: at,
 		Lines: []string{
-			"Payments in later ledgers are no longer matched against it.",
-			"Events that it has created remain and are delivered.",
+			"The watch no longer matches new payments.",
+			"Its existing events are kept and still delivered.",
 		},
 		Name: w.Label, Danger: true, Section: "watches",
 	}

@@ -132,16 +132,16 @@ func (v *visit) check(watchID string) (view checkView, err error) {
 	switch {
 	case made.EventType == nil:
 		view.Word = stateWord{"Not reported", "cancelled"}
-		view.Says = "It would not be reported: " +
-			strings.Join(allWorded(silenceWords, made.NotReported), "; ") + "."
+		view.Says = "This payment wouldn't be reported. " +
+			strings.Join(client.ReasonDetails(made.NotReported), " ")
 	case made.Verification.Outcome == "VERIFIED":
 		view.Word = stateWord{"Match", "delivered"}
-		view.Says = "It meets every rule. The endpoint would receive it."
+		view.Says = "The payment matches all rules. The endpoint would receive it."
 	default:
 		view.Word = stateWord{"Rejected", "failed"}
-		view.Says = "The endpoint would receive a rejected payment."
+		view.Says = "The endpoint would receive it as a rejected payment."
 	}
-	view.Reasons = allWorded(reasonWords, made.Verification.Reasons)
+	view.Reasons = client.ReasonDetails(made.Verification.Reasons)
 	return view, nil
 }
 
@@ -182,7 +182,7 @@ func (x *Console) addRecent(v *visit, view *watchView) (err error) {
 	rejected, err := x.recent(v, client.EventFilter{WatchID: view.ID, Type: "payment.rejected"}, 5)
 	for _, row := range rejected {
 		view.Rejected = append(view.Rejected,
-			rejectedRow{row, allWorded(reasonWords, row.Paid.Verification.Reasons)})
+			rejectedRow{row, client.ReasonDetails(row.Paid.Verification.Reasons)})
 	}
 	return err
 }

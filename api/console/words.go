@@ -79,41 +79,9 @@ var typeWords = map[string]string{
 }
 
 var disabledWords = map[string]string{
-	"gone":                 "its receiver responded with 410 Gone",
-	"consecutive_failures": "too many deliveries in a row failed",
+	"gone":                 "the receiver responded with 410 Gone",
+	"consecutive_failures": "too many consecutive deliveries failed",
 	"manual":               "it was disabled manually",
-}
-
-var attemptWords = map[string]string{
-	"TIMEOUT":        "no complete response in time",
-	"DNS":            "the host name did not resolve",
-	"CONN_REFUSED":   "the connection failed or was dropped",
-	"TLS":            "the certificate is not valid, or the TLS handshake failed",
-	"REDIRECT":       "it redirects, and redirects are not followed",
-	"SSRF_BLOCKED":   "the host name resolves to an internal address",
-	"BODY_TOO_LARGE": "the response body was larger than 64 KB",
-}
-
-var reasonWords = map[string]string{
-	"ASSET_NOT_ACCEPTED": "the asset is not one of the watch's",
-	"AMOUNT_MISMATCH":    "the amount is not the requested one",
-	"AMOUNT_TOO_LOW":     "the amount is too low",
-	"AMOUNT_TOO_HIGH":    "the amount is too high",
-	"MEMO_REQUIRED":      "it has no memo",
-	"MEMO_NOT_ALLOWED":   "it has a memo",
-	"MEMO_TYPE_MISMATCH": "the memo has a different type",
-	"MEMO_MISMATCH":      "the memo is different",
-	"SENDER_NOT_ALLOWED": "the sender is not on the list",
-}
-
-var silenceWords = map[string]string{
-	"NOT_REPORTED":     "the watch only reports other outcomes",
-	"EXPIRED":          "the watch has expired",
-	"FULFILLED":        "the watch is for one payment, and has already matched it",
-	"ENDPOINT_DELETED": "the watch's endpoint was deleted",
-	"WATCHED_LATER":    "the watch was created later",
-	"RULES_CHANGED":    "the watch was changed since, and would match it now",
-	"PENDING":          "its event is still pending",
 }
 
 var warningForm = regexp.MustCompile(`^[A-Z_]+(:[0-9A-Za-z_-]{1,64})?$`)
@@ -141,13 +109,6 @@ func worded(words map[string]string, word string) string {
 		return meaning
 	}
 	return word
-}
-
-func allWorded(words map[string]string, of []string) (meanings []string) {
-	for _, word := range of {
-		meanings = append(meanings, worded(words, word))
-	}
-	return meanings
 }
 
 // assetWords returns an asset's code and the ends of its issuer, because anybody can issue an asset
@@ -178,7 +139,7 @@ func rulesInWords(w client.Watch) []string {
 		lines = append(lines, fmt.Sprintf("Only %d listed senders may send it.", n))
 	}
 	if w.Once {
-		lines = append(lines, "It is the first such payment, because the watch is for a single one.")
+		lines = append(lines, "Only the first such payment matches.")
 	}
 	return lines
 }

@@ -91,12 +91,12 @@ async function seePayments(page) {
   await page.getByRole("row").filter({ hasText: "99.5000000 XLM" }).getByRole("link").first().click();
   await state(page, "Failed");
   assert.equal(await page.locator(".ladder li").count(), 2);
-  await page.getByText("Answer", { exact: true }).first().click();
+  await page.getByText("Response", { exact: true }).first().click();
   const timestamp = /Webhook-Timestamp: (\d+)/.exec(await page.locator("#headers").textContent())[1];
   const signed = createHash("sha256").update(timestamp + "." + await page.locator("#body").textContent());
   assert.equal(await page.locator("#digest").textContent(), signed.digest("hex"));
   await looked(page, "event");
-  await page.getByRole("heading", { name: "The payment" }).scrollIntoViewIfNeeded();
+  await page.getByRole("heading", { name: "Payment", exact: true }).scrollIntoViewIfNeeded();
   await pictured(page, "event");
 }
 
@@ -107,31 +107,31 @@ async function make(page) {
   await page.getByRole("link", { name: "New endpoint" }).click();
   await page.fill("#url", "http://shop.example/webhooks");
   await page.fill("#description", "Second shop");
-  await press(page, "Make the endpoint");
+  await press(page, "Create endpoint");
   await page.locator("#url-fault").waitFor();
   assert.equal(await page.inputValue("#description"), "Second shop");
   await looked(page, "endpoint-form");
   await page.fill("#url", on.shop.url.replace("/webhooks", "/second"));
-  await press(page, "Make the endpoint");
+  await press(page, "Create endpoint");
   assert.match(await page.locator("#secret").textContent(), /^whsec_/);
   await looked(page, "secret");
-  await page.getByRole("link", { name: "make a watch" }).click();
+  await page.getByRole("link", { name: "create a watch" }).click();
   await page.fill("#walletAddress", on.shop.wallet);
   await page.fill("#label", "Invoice 1042");
   await page.selectOption("#amountKind", "range");
   await page.fill("#amount", "99.5");
   await page.fill("#amountTo", "10");
-  await page.getByLabel("payments that fail one").check();
-  await press(page, "Make the watch");
+  await page.getByLabel("rejected payments").check();
+  await press(page, "Create watch");
   await page.locator("#amount-fault").waitFor();
   await looked(page, "watch-form");
   await page.fill("#amountTo", "100.5");
-  await press(page, "Make the watch");
+  await press(page, "Create watch");
   await page.getByText("Watch created").waitFor();
   await page.locator("#check #amount").fill("25");
   await page.locator("#check #asset").fill("XLM");
   await press(page, "Check");
-  await page.locator(".verdict").getByText("the amount is too low").waitFor();
+  await page.locator(".verdict").getByText("below the watch's minimum").waitFor();
   await looked(page, "watch-check");
   await page.evaluate(() => scrollTo(0, 0));
   await pictured(page, "watch");
@@ -139,7 +139,7 @@ async function make(page) {
   await page.fill("#label", "Invoice 1043");
   await press(page, "Save");
   await page.getByRole("heading", { name: "Invoice 1043" }).waitFor();
-  await page.getByRole("link", { name: "Every move of its balances" }).click();
+  await page.getByRole("link", { name: "Statement of its balances" }).click();
   await page.getByRole("heading", { name: "Balances" }).waitFor();
   await looked(page, "statement");
   await page.goBack();
@@ -159,12 +159,12 @@ async function steer(page) {
   await page.getByText("it was disabled manually").waitFor();
   await looked(page, "endpoint-disabled");
   await press(page, "Enable");
-  await page.getByRole("button", { name: "Send a test" }).waitFor();
+  await page.getByRole("button", { name: "Send test event" }).waitFor();
   await tell("receiver?answers=200");
-  await press(page, "Send a test");
+  await press(page, "Send test event");
   await state(page, "Delivered");
   await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
-  await page.getByRole("link", { name: /Replay what failed/ }).click();
+  await page.getByRole("link", { name: /Replay failed deliveries/ }).click();
   assert.equal(await page.locator(".count strong").textContent(), "1");
   await looked(page, "replay");
   await press(page, "Replay 1");
@@ -181,7 +181,7 @@ async function steer(page) {
 async function comesBack(page) {
   await tell("history?is=away");
   await page.goto(on.api + "/console/events");
-  await page.getByText("looks again by itself").waitFor();
+  await page.getByText("refreshes automatically").waitFor();
   await looked(page, "history-away");
   await tell("history?is=back");
   await page.getByRole("heading", { name: "Events", exact: true }).waitFor();
@@ -197,7 +197,7 @@ async function hostile(page) {
   await page.locator("[data-part=events]").getByText(on.hostile.label).waitFor();
   await page.locator("[data-part=events] th a").click();
   await state(page, "Failed");
-  await page.getByText("Answer", { exact: true }).first().click();
+  await page.getByText("Response", { exact: true }).first().click();
   for (const text of [on.hostile.memo, on.hostile.answer]) {
     assert.ok((await page.locator("main").innerText()).includes(text), "not shown: " + text);
   }
@@ -247,18 +247,18 @@ for (const at of ["endpoints", "watches"]) {
   await looked(page, at);
 }
 await page.goto(`${on.api}/console/events?state=BOGUS&minAmount=much`);
-await page.getByText("Nothing was looked for.").waitFor();
+await page.getByText("Some filters are invalid.").waitFor();
 await looked(page, "filters");
 await page.goto(`${on.api}/console/watches/${on.shop.watch}`);
 await looked(page, "watch");
-await page.getByRole("link", { name: "its history" }).click();
-await page.getByRole("heading", { name: "What happened" }).waitFor();
+await page.getByRole("link", { name: "history", exact: true }).click();
+await page.getByRole("heading", { name: "Changes", exact: true }).waitFor();
 await looked(page, "watch-history");
 await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
 await looked(page, "endpoint");
-await page.getByRole("link", { name: "its history" }).click();
+await page.getByRole("link", { name: "history", exact: true }).click();
 await page.getByRole("link", { name: "after version 1", exact: true }).press("Enter");
-await page.getByRole("heading", { name: "What it was after version 1" }).waitFor();
+await page.getByRole("heading", { name: "State after version 1" }).waitFor();
 await looked(page, "endpoint-history");
 await page.goto(on.api + "/console/endpoints/ep_none");
 await looked(page, "missing");

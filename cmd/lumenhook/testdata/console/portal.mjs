@@ -62,7 +62,7 @@ await page.evaluate((to) => { document.querySelector("iframe").src = to; }, on.n
 await frame.getByRole("heading", { name: "Another part of the account is open" }).waitFor();
 await accessible(frame, "another link");
 await page.screenshot({ path: path.join(on.pictures, "portal-other.png") });
-await frame.getByRole("link", { name: "stay at the one that is open" }).click();
+await frame.getByRole("link", { name: "stay in the current portal" }).click();
 await frame.getByRole("link", { name: "Endpoints", exact: true }).click();
 await frame.getByRole("link", { name: on.endpoint }).click();
 await press("Disable");
@@ -71,7 +71,7 @@ await page.screenshot({ path: path.join(on.pictures, "portal-framed.png") });
 await press("Enable");
 await frame.getByText("Endpoint enabled. Pending deliveries are being sent.").waitFor();
 await press("Close");
-await frame.getByRole("heading", { name: "Not open any more" }).waitFor();
+await frame.getByRole("heading", { name: "The portal is closed" }).waitFor();
 await page.screenshot({ path: path.join(on.pictures, "portal-closed.png") });
 
 // A page that the operator has not named shows no portal, though it has a link; and none the console,
