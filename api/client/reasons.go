@@ -17,7 +17,7 @@ var reasonDetails = map[string]string{
 	"EXPIRED":       "The watch expired before this payment.",
 	"FULFILLED":     "The watch is for one payment, and has already matched another one.",
 	"WATCHED_LATER": "The ledger closed before the watch was created. Backfill the watch.",
-	"RULES_CHANGED": "The watch has changed since this payment, and accepts it now. Backfill the watch.",
+	"RULES_CHANGED": "The watch has changed since this payment and accepts it now. Backfill it.",
 	"PENDING":       "The event isn't in the history yet. Try again in a few seconds.",
 	"ENDPOINT_DELETED": "The watch's endpoint was deleted. Assign another endpoint to have the " +
 		"payment delivered.",
