@@ -192,8 +192,8 @@ func TestListedDeliveriesSayWhy(t *testing.T) {
 	}
 }
 
-// TestASlowedEndpointIsExplained: an endpoint with pending events says why few of them are sent at a
-// time, in the API and in the console.
+// TestASlowedEndpointIsExplained: an endpoint with pending events says why few of them are sent at
+// a time, in the API and in the console.
 func TestASlowedEndpointIsExplained(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -96,6 +96,7 @@ type Delivery struct {
 	Behind bool
 }
 
+// Exists reports whether the delivery was created.
 func (d Delivery) Exists() bool { return d.EventID != "" }
 
 // MatchInput is a match, as passed to the endpoint's aggregate.

@@ -68,6 +68,7 @@ func (c Counts) Or(others Counts) Counts {
 	return c
 }
 
+// Plus returns the counts after a change.
 func (c Counts) Plus(added, taken Counts) Counts {
 	for _, q := range QuotaList() {
 		*q.Of(&c) += *q.Of(&added) - *q.Of(&taken)

@@ -51,7 +51,7 @@ type EndpointHealth struct {
 	Day             AttemptCounts   `json:"day"`
 	Week            AttemptCounts   `json:"week"`
 	Sparkline       []AttemptCounts `json:"sparkline"`  // hours of the last day, oldest first
-	SlowedDown      string          `json:"slowedDown"` // why few attempts are made at a time, or empty
+	SlowedDown      string          `json:"slowedDown"` // why few attempts run at once, or empty
 }
 
 // AttemptCounts counts attempts. SuccessRate is between 0 and 1, and nil if there are no attempts.

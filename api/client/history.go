@@ -15,7 +15,7 @@ type Fact struct {
 	State   json.RawMessage `json:"state"` // a JSON object
 }
 
-var factWords = map[string]string{
+var factWords = map[string]string{ // #nosec G101 -- words, not credentials
 	"EndpointCreated": "Created", "EndpointUpdated": "Changed", "SecretRotated": "Secret rotated",
 	"SecretsResealed": "Secrets re-encrypted", "EndpointDisabled": "Disabled",
 	"EndpointEnabled": "Enabled", "EndpointDeleted": "Deleted",

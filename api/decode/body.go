@@ -15,6 +15,7 @@ import (
 // BodyKind is an operation's kind of request body.
 type BodyKind int
 
+// Kinds of request body.
 const (
 	BodyIgnored  BodyKind = iota // not read
 	BodyEmpty                    // no body, or an object without fields

@@ -80,6 +80,7 @@ func IfMatch(h http.Header) (Precondition, error) {
 // NoRevision is a revision that no object has. It stands for unknown ETags, which match nothing.
 const NoRevision = ^uint64(0)
 
+// Given reports whether the request has a precondition.
 func (p Precondition) Given() bool { return len(p.revisions) > 0 }
 
 // Revision returns the revision that the object must have, given its current revision. 0 means any.

@@ -28,6 +28,7 @@ type Value struct {
 // Given reports whether the value is present. A null member is not.
 func (v Value) Given() bool { return v.node.kind != 0 && (v.node.kind != 'n' || v.inList) }
 
+// Null reports whether the value is null.
 func (v Value) Null() bool { return v.node.kind == 'n' }
 
 // Fault adds a fault for the value.

@@ -52,6 +52,7 @@ func (f *Faults) Refuse(code, detail string, why Fault) {
 	f.refused.Errors = []Fault{why}
 }
 
+// Any reports whether there is a fault.
 func (f *Faults) Any() bool { return f.count > 0 || f.refused != nil }
 
 // List returns the collected faults, at most 100.

@@ -15,7 +15,7 @@ type Proved struct {
 	Logs    []ProvedLog `json:"logs"`
 }
 
-// ProvedLog contains the facts that a receipt proves about one log. Each attempt is one of its leaves.
+// ProvedLog contains the facts that a receipt proves about one log. Each attempt is a leaf.
 type ProvedLog struct {
 	Log      Name      `json:"log"`
 	Size     int64     `json:"size"`

@@ -401,7 +401,8 @@ var commandFaults = map[string]faultsOf{
 		{`--to "x": must be a Stellar address`, "--to", "x"}},
 		refused: "the destination account does not exist"},
 	"devnet load": {asks: aFolder, faults: [][]string{
-		{"--payments from 1 to 20000", "--payments", "0"}, {"--fail-ratio from 0 to 1", "--fail-ratio", "2"}}},
+		{"--payments from 1 to 20000", "--payments", "0"},
+		{"--fail-ratio from 0 to 1", "--fail-ratio", "2"}}},
 	"devnet cert": {asks: aFolder, args: []string{"--out", "/nowhere/cert"},
 		faults: [][]string{{`--out "": must name a folder`, "--out", ""}}},
 	"devnet receiver": {asks: aFolder, args: []string{"--secret-file", "/nowhere"},

@@ -194,6 +194,7 @@ func ShowDeletedEndpoint(w io.Writer, d client.DeletedEndpoint) {
 // SecretOut is the --secret-out flag, which keeps a new secret off the terminal.
 type SecretOut struct{ file string }
 
+// Register adds the flags.
 func (s *SecretOut) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.file, "secret-out", "", "append the secret to this file instead of "+
 		"showing it; only its owner can read the file")

@@ -21,6 +21,7 @@ func stateText(d client.Delivery) string {
 	return d.State
 }
 
+// ShowEvent prints an event with its attempts.
 func ShowEvent(w io.Writer, e client.Event) {
 	cli.Row(w, "id", e.ID)
 	cli.Row(w, "type", e.Type)

@@ -175,6 +175,7 @@ type Imagined struct {
 	memo    string
 }
 
+// Register adds the flags.
 func (f *Imagined) Register(s *pflag.FlagSet) {
 	f.payment.Asset = domain.NativeCode
 	cli.AddFields(s, &f.payment)
@@ -182,6 +183,7 @@ func (f *Imagined) Register(s *pflag.FlagSet) {
 		"memo of the payment: text:…, id:… or hash:… (default none)")
 }
 
+// Payment returns the payment that the flags describe.
 func (f *Imagined) Payment() (client.ImaginedPayment, error) {
 	p := f.payment
 	if f.memo == "" {

@@ -21,6 +21,7 @@ const (
 	ExitDiffers = 3 // a comparison found differences
 )
 
+// Line is a command line.
 type Line struct {
 	Root *cobra.Command
 	Args []string // without the program's name

@@ -30,6 +30,7 @@ type Output struct {
 	changes bool // the running command changes something
 }
 
+// Register adds the flags.
 func (o *Output) Register(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.StringVar(&o.Field, "field", "", "print a single field of the JSON, such as id or data.0.id")

@@ -27,6 +27,7 @@ type Kafka struct {
 	tls   kafka.TLS
 }
 
+// Register adds the flags.
 func (k *Kafka) Register(f *pflag.FlagSet) {
 	k.flags.Group(f, "Kafka", "",
 		Value("kafka-brokers", &k.Brokers, nil,

@@ -100,6 +100,7 @@ type Secrets struct {
 const secretFileUsage = "file that contains the endpoint's signing secrets, one per line; " +
 	"- for standard input"
 
+// Register adds the flags.
 func (s *Secrets) Register(f *pflag.FlagSet) {
 	new(Flags).Group(f, "", "",
 		Value("secret", &s.given, nil, "signing secret of the endpoint; can be repeated; for "+

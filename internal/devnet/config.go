@@ -92,7 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var faults []error
 	if c.Dir == "" {
-		faults = append(faults, errors.New("Dir is empty: set the folder of the network"))
+		faults = append(faults, errors.New("the field Dir is empty: set the folder of the network"))
 	}
 	if strings.TrimSpace(c.Passphrase) == "" {
 		faults = append(faults, errors.New("Passphrase is blank: set the network passphrase"))

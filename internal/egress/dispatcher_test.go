@@ -122,8 +122,8 @@ func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	}
 }
 
-// TestAMalformedHeaderFailsItsAttemptOnly: a command that the API did not check may contain a header
-// that the client refuses. The attempt fails, and the engine continues.
+// TestAMalformedHeaderFailsItsAttemptOnly: a command that the API did not check may contain a
+// header that the client refuses. The attempt fails, and the engine continues.
 func TestAMalformedHeaderFailsItsAttemptOnly(t *testing.T) {
 	c, err := New(Config{})
 	if err != nil {

@@ -22,6 +22,7 @@ type Sample struct {
 	from, to            string
 }
 
+// Register adds the flags.
 func (s *Sample) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.amount, "amount", "12.5", "amount of the sample payment")
 	f.StringVar(&s.memo, "memo", "sample", "memo of the sample payment; leave empty for no memo")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHeapOf: the smaller of a control group's limit and the machine's memory counts, and an unknown
+// TestHeapOf: the smaller of a control group's limit and the machine's memory counts. An unknown
 // value is not a limit. Parents limit a group too, as MemoryMax= of a slice does.
 func TestHeapOf(t *testing.T) {
 	const machine = "MemTotal:        2097152 kB\nMemFree:          104000 kB\n"

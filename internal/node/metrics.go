@@ -44,6 +44,7 @@ type Metrics struct {
 	kafka          *KafkaMetrics
 }
 
+// NewMetrics returns the metrics of a process.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),

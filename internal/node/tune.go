@@ -80,7 +80,7 @@ func groupMemory(file, root string) (lowest int64) {
 	_, group, _ := strings.Cut(string(text), "0::")
 	group, _, _ = strings.Cut(group, "\n")
 	for dir := path.Join("/", group); ; dir = path.Dir(dir) {
-		text, _ := os.ReadFile(path.Join(root, dir, "memory.max"))
+		text, _ := os.ReadFile(path.Join(root, dir, "memory.max")) // #nosec G703 -- named by the kernel
 		// "max" fails to parse, and means no limit.
 		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		if err == nil && limit > 0 && (lowest == 0 || limit < lowest) {
@@ -92,8 +92,8 @@ func groupMemory(file, root string) (lowest int64) {
 	}
 }
 
-// heapOf returns the heap limit for a group's limit and the contents of machineFile. The rest is for Pebble's caches, which are outside the heap, for other processes, and for
-// the kernel.
+// heapOf returns the heap limit for a group's limit and the contents of machineFile. The rest is for
+// Pebble's caches, which are outside the heap, for other processes, and for the kernel.
 func heapOf(group int64, machine string, eighths int64) int64 {
 	most := int64(math.MaxInt64)
 	if group > 0 {

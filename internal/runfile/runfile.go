@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
+// Name is the name of the file in the data folder.
 const Name = "run.json"
 
 // ErrNoFolder is the error for an empty --data-dir, which would otherwise mean the current folder.
@@ -66,6 +67,7 @@ type Receiver struct {
 	URL string `json:"url"`
 }
 
+// Login is a user name and a password.
 type Login struct {
 	User     string `json:"user"`
 	Password string `json:"password"`

@@ -25,6 +25,7 @@ type ServerState struct {
 	Unknown []error
 }
 
+// DiskState is the space on a disk of ClickHouse.
 type DiskState struct {
 	Name                  string
 	FreeBytes, TotalBytes uint64

@@ -761,8 +761,8 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestHowAReceiverDoesMovesItsWindow: a quick success widens the window, timeouts and 5xx shrink it,
-// and results that say nothing about the receiver's capacity do not change it.
+// TestHowAReceiverDoesMovesItsWindow: a quick success widens the window, timeouts and 5xx shrink
+// it, and results that say nothing about the receiver's capacity do not change it.
 func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer domain.AttemptResult

@@ -97,7 +97,7 @@ func TestALimitThatIsSetCountsWhatBeganWithout(t *testing.T) {
 	}
 }
 
-// TestAFewFailuresLeaveAWideWindow: a receiver that hangs on some requests keeps its places, and one
+// TestAFewFailuresLeaveAWideWindow: a receiver that hangs on some requests keeps its places. One
 // that hangs on many gets one attempt at a time.
 func TestAFewFailuresLeaveAWideWindow(t *testing.T) {
 	const limit = 128

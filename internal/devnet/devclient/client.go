@@ -66,6 +66,7 @@ func New(rpcURL, friendbotURL string) (*Client, error) {
 	}, nil
 }
 
+// Close closes the connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return c.rpc.Close()

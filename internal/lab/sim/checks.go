@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// checks checks the guarantees of docs/architecture.md during a run. It panics on a violation.
+// checks verifies the guarantees of docs/architecture.md during a run. It panics on a violation.
 type checks struct {
 	world     *World
 	model     *model
