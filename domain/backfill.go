@@ -52,7 +52,7 @@ func (w Watch) Part(version uint64) (p Part, found bool) {
 	return w.Parts[i], true
 }
 
-// NextPart returns the next ledgers of the backfill: no more than most of them, and none after until.
+// NextPart returns the next ledgers of the backfill: up to most of them, and none after until.
 // again reports whether all of them were matched against the watch before; otherwise none was.
 func (w Watch) NextPart(until, most uint32) (next Range, again, found bool) {
 	next = Range{w.Backfill.Next, min(until, w.Backfill.Next+most-1)}

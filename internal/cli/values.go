@@ -87,7 +87,7 @@ func Faults(faults []error) error {
 	return errors.Join(faults...)
 }
 
-// ReadInput reads no more than most bytes from a file, or from standard input if file is "-". If stdin is
+// ReadInput reads up to most bytes from a file, or from standard input if file is "-". If stdin is
 // nil, "-" is an error.
 func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
 	if file != "-" {

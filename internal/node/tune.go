@@ -92,8 +92,8 @@ func groupMemory(file, root string) (lowest int64) {
 	}
 }
 
-// heapOf returns the heap limit for a group's limit and the contents of machineFile. The rest is for
-// Pebble's caches, which are outside the heap, for other processes, and for the kernel.
+// heapOf returns the heap limit for a group's limit and the contents of machineFile. The rest is
+// for Pebble's caches, which are outside the heap, for other processes, and for the kernel.
 func heapOf(group int64, machine string, eighths int64) int64 {
 	most := int64(math.MaxInt64)
 	if group > 0 {
