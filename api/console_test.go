@@ -318,8 +318,13 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 		}
 	}
 	t.Run("signed out", func(t *testing.T) {
-		d, thief, elsewhere, k := copied(newWorld(t))
+		w := newWorld(t)
+		d, thief, elsewhere, k := copied(w)
+		w.Used("ses_before", w.now.UnixMilli())
 		d.press("/console", "/console/sign-out")
+		if at, _ := w.KeyUsedAt("ses_before"); at != 0 {
+			t.Error("the record of an expired session is kept")
+		}
 		isOut(thief)
 		isOut(elsewhere)
 		d.signIn(k) // the key is valid, and this is another session

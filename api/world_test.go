@@ -461,6 +461,17 @@ func (w *world) KeyUsedAt(id string) (int64, error) {
 	return w.used[id], nil
 }
 
+func (w *world) ExpiredSessions(_ string, nowMillis int64) (ids []string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, until := range w.used {
+		if strings.HasPrefix(id, "ses_") && until <= nowMillis {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 func (w *world) Used(id string, atMillis int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

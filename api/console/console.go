@@ -45,13 +45,15 @@ type Keys interface {
 	Account(id string) (account domain.Account, found bool, err error)
 	// KeyUsedAt returns the end that Sessions recorded for a session, or 0 if there is none.
 	KeyUsedAt(id string) (millis int64, err error)
+	// ExpiredSessions returns some of these records, from an id on, whose end has passed.
+	ExpiredSessions(from string, nowMillis int64) (ids []string, err error)
 }
 
 // Sessions tells all nodes about sessions that were signed out. The record appears in Keys after a
 // short delay.
 type Sessions interface {
 	EndSession(ctx context.Context, id string, untilMillis int64) error
-	Forget(id string) // the session would have expired by now
+	Forget(id string) // removes the record of an expired session
 }
 
 // Config configures a Console. The fields from API to Log are required.

@@ -109,9 +109,14 @@ func (x *Console) hasEnded(s session) (bool, error) {
 
 func (x *Console) idle(s session) time.Duration { return x.Now().Sub(time.Unix(s.SeenSec, 0)) }
 
-// end ends a session, immediately at this node and at other nodes once they have read the record.
+// end ends a session, immediately at this node and at other nodes once they have read the record. It
+// removes records of expired sessions, so that signing in and out doesn't accumulate them.
 func (x *Console) end(ctx context.Context, s session) error {
-	x.ended.use(s, x.Now().Unix(), x.Sessions.Forget)
+	x.ended.use(s, x.Now().Unix())
+	expired, _ := x.Keys.ExpiredSessions(s.row(), x.Now().UnixMilli()) // later sign-outs try again
+	for _, id := range expired {
+		x.Sessions.Forget(id)
+	}
 	return x.Sessions.EndSession(ctx, s.row(), s.EndsSec*1000)
 }
 

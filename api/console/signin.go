@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -188,16 +189,11 @@ func (l *usedLinks) has(s session) bool {
 }
 
 // use records the use of a link, and reports whether it is the first one. If too many links are
-// remembered, no link works. It calls forgotten with each expired link.
-func (l *usedLinks) use(s session, nowSec int64, forgotten func(row string)) bool {
+// remembered, no link works.
+func (l *usedLinks) use(s session, nowSec int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, ends := range l.used {
-		if nowSec >= ends {
-			delete(l.used, id)
-			forgotten(session{ID: []byte(id)}.row())
-		}
-	}
+	maps.DeleteFunc(l.used, func(_ string, ends int64) bool { return nowSec >= ends })
 	if _, used := l.used[string(s.ID)]; used || len(l.used) >= maxLinks {
 		return false
 	}
@@ -214,7 +210,7 @@ func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if !ok || !x.links.use(s, x.Now().Unix(), func(string) {}) {
+	if !ok || !x.links.use(s, x.Now().Unix()) {
 		x.askForKey(w, r, http.StatusForbidden, signInView{
 			Next:  Path,
 			Fault: "This link has already been used or has expired. Sign in with an API key.",

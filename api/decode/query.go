@@ -60,7 +60,7 @@ func (q *Query) Fault(name, code, detail string) { q.faults.AddParameter(name, c
 // Err returns a *problem.Problem if there are faults, and nil otherwise.
 func (q *Query) Err() error { return q.faults.QueryErr() }
 
-// FaultsAsFields adds the faults to f as faults of the body's fields.
+// FaultsAsFields adds the faults to f and attributes each to the body field of that name.
 func (q *Query) FaultsAsFields(f *problem.Faults) {
 	for _, fault := range q.faults.List() {
 		f.Add(jsontext.Pointer("").AppendToken(fault.Parameter), fault.Code, fault.Detail)

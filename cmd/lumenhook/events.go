@@ -185,7 +185,7 @@ check with "lumenhook verify --webhook". Events are printed in sequence order
 the command reports them.
 
 To append the lines to a file, use --to. If you run the command again, it resumes
-after the last line, so the file contains each event once even after a kill. If you
+after the last line, so the file has each event exactly once, even after a kill. If you
 don't use a file, set --after to the number of the last event you have.
 
 With --follow, the command waits for new events until you interrupt it, and resumes
@@ -309,8 +309,8 @@ func newVerifyReceipt() *cobra.Command {
 command checks that each attempt is a leaf of the log, and that the log's state was
 signed with one of the deployment's published keys. It doesn't contact the service
 for this. Set --keys to the service's /.well-known/jwks.json or, better, to a copy
-that you saved. To read the receipt from standard input, use -. A deployment has keys
-and issues receipts after you run "lumenhook secrets signing create".
+that you saved. To read the receipt from standard input, use -. Once you run
+"lumenhook secrets signing create", the deployment has keys and can issue receipts.
 
 To also check that the attempts were sent with exactly the same body, byte for byte,
 use --body. To check that nothing in the log has been changed, removed or inserted

@@ -108,7 +108,7 @@ func (p *Puller) write(e client.PulledEvent) error {
 }
 
 // PullFile is a file to which a Puller appends lines. It records the Puller's position. Even if a
-// Puller is killed, the file contains each event once.
+// Puller is killed, the file still contains each event exactly once.
 type PullFile struct {
 	*os.File
 	// After is the number of the last event in the file, or 0 if the file is empty.

@@ -33,7 +33,7 @@ const (
 
 // Events returns at most limit (1 to 250) events of an account after a position, newest first. It
 // doesn't wait for facts that have not been projected yet, but it waits for tables that are being
-// rebuilt. The errors are ErrBehind, ErrUnavailable and the context's error.
+// rebuilt. It returns ErrBehind, ErrUnavailable or the context's error.
 func (h *History) Events(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (page []readmodel.Event, next *readmodel.Position, err error) {

@@ -32,7 +32,7 @@ LIMIT 1000`
 
 // Payments returns a transaction's payments to watched wallets, with the account's events for each
 // of them. It waits, for a limited time, for everything that was in the topics at the time of the
-// call. The errors are ErrBehind, ErrUnavailable and the context's error.
+// call. It returns ErrBehind, ErrUnavailable or the context's error.
 func (h *History) Payments(
 	ctx context.Context, accountID, txHash string,
 ) (paid []readmodel.Paid, err error) {

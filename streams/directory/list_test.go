@@ -303,6 +303,34 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestExpiredSessions: ended sessions whose time is over are found from any id on, page by page, and
+// last uses of keys are not taken for sessions.
+func TestExpiredSessions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d, _ := r.open(r.dir)
+	w := r.txn("api")
+	at := func(id string, millis int64) kafka.Record {
+		return row(schemas.TopicKeyUses, id, schemas.EncodeKeyUse(millis))
+	}
+	records := []kafka.Record{at("key_1", 1), at("zzz_1", 1), at("ses_50", 9_000)}
+	for n := range 100 {
+		records = append(records, at(fmt.Sprintf("ses_00%02d", n), 1_000))
+	}
+	w.write(append(records, at("ses_99", 1_000))...)
+	testkit.Eventually(t, "the sessions are read",
+		func() bool { at, err := d.KeyUsedAt("ses_99"); return err == nil && at == 1_000 })
+	for from, want := range map[string]int{"ses_": 64, "ses_0090": 11, "ses_5": 1, "ses_a": 0} {
+		ids, err := d.ExpiredSessions(from, 1_000)
+		if err != nil || len(ids) != want || slices.Contains(ids, "ses_50") {
+			t.Errorf("from %s: %q %v, want %d", from, ids, err, want)
+		}
+	}
+	if ids, err := d.ExpiredSessions("ses_", 999); err != nil || len(ids) > 0 {
+		t.Errorf("before they expire: %q %v", ids, err)
+	}
+}
+
 func TestLastUsesOfKeys(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -74,6 +74,25 @@ func (d *Directory) KeyUsedAt(keyID string) (millis int64, err error) {
 	return millis, err
 }
 
+// expiredPage is the number of records that ExpiredSessions reads.
+const expiredPage = 64
+
+// ExpiredSessions returns the ended console sessions, among the next records from an id on, that
+// would have expired by now. Ids are random, so calls with fresh ids find all of them over time.
+func (d *Directory) ExpiredSessions(from string, nowMillis int64) (ids []string, err error) {
+	rows := 0
+	err = d.store.Scan(keyUses.rowKey(from), endOf(keyUses.rowKey("ses_")),
+		func(key, row []byte) (bool, error) {
+			until, err := keyUseOf(row)
+			if err == nil && until <= nowMillis {
+				ids = append(ids, string(key[1:]))
+			}
+			rows++
+			return rows < expiredPage, err
+		})
+	return ids, err
+}
+
 func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)) (T, bool, error) {
 	row, err := d.store.Get(t.rowKey(id))
 	if err != nil {

@@ -180,7 +180,7 @@ func (s *scheduler) probingPlaces() int {
 }
 
 // setBack ends waits from before the clock was set back. Otherwise they would last until the clock
-// reaches their end again. Groups that still have to wait are rescheduled.
+// catches up. Groups that still have to wait are rescheduled.
 func (r *round) setBack(nowMillis int64) {
 	for group := range r.delayed.due(math.MaxInt64) {
 		r.timers.Unblock(group)

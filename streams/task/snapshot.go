@@ -87,7 +87,7 @@ func (w *snapshotWriter) close() error {
 	return nil
 }
 
-// next returns the next record, and whether it is the manifest, which is last.
+// next returns the next record, and whether it is the manifest, which always comes last.
 func (w *snapshotWriter) next() (r kafka.Record, last bool, err error) {
 	chunk, err := w.chunk()
 	if err != nil {
