@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -259,7 +260,10 @@ to the history.
 
 The command waits up to 2 s for the history to catch up with the topics. If it
 doesn't, the command prints a warning to standard error. With --clickhouse-dsn, this
-requires --kafka-brokers. A Parquet file contains all rows, whatever --max-rows says.
+requires --kafka-brokers.
+
+Redirected CSV, JSON or vertical output contains all rows unless you set --max-rows.
+A Parquet file always does. The command keeps all other results in memory.
 
 For the tables and views, and for twenty-one example queries, see docs/analytics.md.`,
 		Example: `  # Show how many attempts were made and how many succeeded, by attempt number
@@ -271,6 +275,9 @@ For the tables and views, and for twenty-one example queries, see docs/analytics
   # List the tables
   lumenhook sql "SHOW TABLES"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "table" && !cmd.Flags().Changed("max-rows") && !cli.IsTerminal(cmd.OutOrStdout()) {
+				cfg.RowsMax = math.MaxInt32
+			}
 			err := checkBounds(cfg)
 			if err != nil {
 				return err

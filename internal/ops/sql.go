@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -34,6 +35,7 @@ type SQLSession struct {
 	Out     io.Writer // answers
 	Notes   io.Writer // other output
 	RowsMax int
+	keys    keyboard // of the shell
 }
 
 // Read runs the queries typed at a terminal, or in a file.
@@ -52,6 +54,9 @@ func (s *SQLSession) Ask(ctx context.Context, statement string) error {
 	answer, err := s.Console.Query(ctx, statement)
 	if err != nil {
 		return err
+	}
+	if name := describes.FindStringSubmatch(statement); name != nil && len(answer.Rows) == 0 {
+		return fmt.Errorf("no table or view %s", name[1])
 	}
 	showHashes(answer)
 	write := SQLFormats[s.Format]
@@ -118,7 +123,8 @@ func (s *SQLSession) script(ctx context.Context, in io.Reader) error {
 }
 
 const shellHelp = `A query ends with a semicolon. \q or Ctrl-D leaves, \t lists tables and views,
-\d NAME describes one, Ctrl-C drops what was typed. Arrow keys edit and recall.
+\d NAME describes one. Ctrl-C stops the query or drops what was typed. Arrow keys edit
+and recall.
 `
 
 // shell asks a person at a terminal.
@@ -128,11 +134,13 @@ func (s *SQLSession) shell(ctx context.Context, in *os.File) error {
 		return fmt.Errorf("taking over the terminal: %w", err)
 	}
 	defer term.Restore(int(in.Fd()), before)
+	signal.Reset(os.Interrupt) // otherwise Ctrl-C would also end the program
+	s.keys = keyboard{File: in, before: before}
 	screen := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, os.Stdout}, "lumenhook> ")
-	if width, height, err := term.GetSize(int(in.Fd())); err == nil {
+	}{&s.keys, os.Stdout}, "lumenhook> ")
+	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
 		_ = screen.SetSize(width, height)
 	}
 	s.Out, s.Notes = cli.Plain(screen), cli.Plain(screen)
@@ -140,6 +148,37 @@ func (s *SQLSession) shell(ctx context.Context, in *os.File) error {
 		return err
 	}
 	return s.converse(ctx, screen)
+}
+
+const dropLine = "\x05\x15\r" // Ctrl-E, Ctrl-U, Enter: an empty line
+
+// keyboard is a raw terminal, at which Ctrl-C drops what was typed.
+type keyboard struct {
+	*os.File
+	before  *term.State // outside raw mode
+	dropped bool        // Ctrl-C ended the line that is read next
+}
+
+func (k *keyboard) Read(p []byte) (int, error) {
+	n, err := k.File.Read(p[:1])
+	if n == 1 && p[0] == '\x03' {
+		k.dropped = true
+		n = copy(p, dropLine)
+	}
+	return n, err
+}
+
+// askTyped asks a query outside raw mode, so that Ctrl-C is a signal, which stops the query.
+func (s *SQLSession) askTyped(ctx context.Context, statement string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	_ = term.Restore(int(s.keys.Fd()), s.keys.before)
+	defer func() { _, _ = term.MakeRaw(int(s.keys.Fd())) }()
+	err := s.Ask(ctx, statement)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
 }
 
 // lineReader is a terminal with line editing.
@@ -159,6 +198,9 @@ func (s *SQLSession) converse(ctx context.Context, screen lineReader) error {
 		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
 			return err
 		}
+		if s.keys.dropped {
+			s.keys.dropped, typed, line = false, "", ""
+		}
 		if typed == "" {
 			line = shortcut(line)
 		}
@@ -168,7 +210,7 @@ func (s *SQLSession) converse(ctx context.Context, screen lineReader) error {
 			typed = ""
 		}
 		for _, statement := range statements {
-			if err := s.Ask(ctx, statement); err != nil {
+			if err := s.askTyped(ctx, statement); err != nil {
 				fmt.Fprintln(s.Notes, err)
 			}
 		}
@@ -256,6 +298,9 @@ const cellMaxRunes = 80 // of a table; other formats print all
 // aboutSchema matches statements whose answers are never cut.
 var aboutSchema = regexp.MustCompile(
 	`(?i)^[\s;]*(DESC|DESCRIBE|SHOW|EXPLAIN|SELECT name, (type, )?comment FROM system)\b`)
+
+// describes matches the query of \d, with the name.
+var describes = regexp.MustCompile(`^SELECT name, type, comment FROM .* table = '(.*)' ORDER`)
 
 // writeSchema prints a table, or, if a value has several lines, the values alone.
 func writeSchema(w io.Writer, a history.Answer) error {

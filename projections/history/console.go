@@ -121,6 +121,9 @@ const (
 	codeConstraintViolation = 452
 )
 
+// settingName matches a refusal to change a setting.
+var settingName = regexp.MustCompile(`(?i)(?:modify|setting) '?(\w+)`)
+
 // consoleFault returns an error for the user. It contains ClickHouse's own message, which is about
 // the user's query.
 func consoleFault(err error) error {
@@ -134,8 +137,10 @@ func consoleFault(err error) error {
 		return errors.New("the query took too long and was stopped: --timeout allows more")
 	case errors.As(err, &refused) &&
 		(refused.Code == codeReadonly || refused.Code == codeConstraintViolation):
-		return errors.New("the history is read-only here: only queries are answered, and their bounds " +
-			"cannot be changed")
+		if name := settingName.FindStringSubmatch(refused.Message); name != nil {
+			return fmt.Errorf("the history is read-only here: the setting %s can't be changed", name[1])
+		}
+		return errors.New("the history is read-only here: you can only run queries")
 	case errors.As(err, &refused) && refused.Code == writer.CodeAccessDenied:
 		return fmt.Errorf("the history is read-only here, and nothing but its tables and views is "+
 			"open: ClickHouse: %s", refused.Message)
