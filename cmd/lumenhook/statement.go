@@ -100,8 +100,8 @@ For the strongest check, use --stellar-rpc-url to specify a server that the serv
 doesn't read from. Otherwise, the command queries the network of the service in
 --data-dir, or the public testnet server. For balances without recorded moves, the
 command shows the balance but doesn't compare it. If none of the balances has
-recorded moves, the command reports that. To record moves, start the service with
---balance-moves. In a clone, run "make run ARGS=--balance-moves".`,
+recorded moves, the command fails with exit code 1. To record moves, start the
+service with --balance-moves. In a clone, run "make run ARGS=--balance-moves".`,
 		Example: `  # Check that an account's balances match its statement
   lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
 
@@ -117,9 +117,9 @@ recorded moves, the command reports that. To record moves, start the service wit
 				return cli.Differs(found)
 			}
 			if err == nil && !report.Compared() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "nothing was compared: no move of these balances is recorded "+
-					"since ledger %d, where the record begins. A balance is compared from its first recorded "+
-					"move on.\n", report.RecordedSince)
+				return fmt.Errorf("nothing was compared: no move of these balances is recorded since ledger "+
+					"%d, where the record begins: a balance is compared from its first recorded move on",
+					report.RecordedSince)
 			}
 			return err
 		},
