@@ -13,7 +13,12 @@ import (
 const leastDiskShare = 10 // percent
 
 func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
-	if cfg.ClickHouse == "" {
+	switch {
+	case cfg.ClickHouse == "" && cfg.Embedded:
+		f.add(Warning, "run `lumenhook health`: it shows the reason. The service's log has the details",
+			"nothing could be checked: %s", cfg.NoClickHouse)
+		return
+	case cfg.ClickHouse == "":
 		f.ok("nothing to check: %s", cfg.NoClickHouse)
 		return
 	}

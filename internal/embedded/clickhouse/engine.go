@@ -183,7 +183,7 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 		case <-c.exited:
 			c.input.Close()
 			err := c.lastWords(e.folder)
-			if e.setAside(err) {
+			if e.setAside(err, lastLines(c.said.String(), 2)) {
 				return e.launch(ctx)
 			}
 			return nil, err
@@ -209,8 +209,8 @@ var definition = regexp.MustCompile(`\b(?:store/\w+/[\w-]+|metadata)/\w+\.sql\b`
 
 // setAside moves a file that prevents the engine from starting out of the data folder. The
 // projector then recreates the missing table from the topics.
-func (e *Engine) setAside(err error) bool {
-	file := definition.FindString(err.Error())
+func (e *Engine) setAside(err error, said string) bool {
+	file := definition.FindString(err.Error() + said)
 	aside := filepath.Join(e.cfg.DataDir, "broken-"+filepath.Base(file))
 	if file == "" || os.Rename(filepath.Join(e.folder.data(), file), aside) != nil {
 		return false

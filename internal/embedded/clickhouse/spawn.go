@@ -1,9 +1,11 @@
 package clickhouse
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -113,13 +115,17 @@ func (c *child) kill() {
 	c.input.Close()
 }
 
-// lastWords returns an error that says how a child ended, with the end of its output.
+// thrown matches an exception of ClickHouse, which a stack trace follows.
+var thrown = regexp.MustCompile(`(Code: \d+\. )?(DB|Poco)::Exception.*`)
+
+// lastWords returns an error with a child's first exception, or else the end of its output.
 func (c *child) lastWords(f folder) error {
 	how := "exited"
 	if c.err != nil {
 		how = c.err.Error()
 	}
-	if said := lastLines(c.said.String(), 2); said != "" {
+	said := cmp.Or(thrown.FindString(c.said.String()), lastLines(c.said.String(), 2))
+	if said != "" {
 		how += ": " + said
 	}
 	return fmt.Errorf("the ClickHouse engine ended (%s); see %s", how, f.log())
