@@ -313,8 +313,8 @@ func newDevnetLoad(dir *string) *cobra.Command {
 endpoint for every five watches. Five payers then make the payments, and a receiver
 on this machine gets the webhooks. The receiver refuses a share of them with 503.
 
-The command exits when no more webhooks arrive. Later retries fail, because nothing
-listens at the endpoints any more.`,
+When no more webhooks arrive, the command disables the endpoints, so that later
+retries don't reach another program at the same port, and exits.`,
 		Example: `  # Make 500 payments in ten seconds
   lumenhook devnet load
 

@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"math/bits"
 	"net"
@@ -44,6 +45,7 @@ type Load struct {
 	FailRatio float64 // of the webhooks, from 0 to 1
 
 	Requests, Refused atomic.Int64 // webhooks that the receiver got, and refused on purpose
+	shops             []string     // endpoints
 	came              chan struct{}
 }
 
@@ -59,14 +61,21 @@ func (l *Load) serve(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Run makes the payments, and returns when no more webhooks arrive.
-func (l *Load) Run(ctx context.Context) error {
+// Run makes the payments, and returns when no more webhooks arrive. It then disables the endpoints,
+// so that no retry reaches a program that listens at the same port later.
+func (l *Load) Run(ctx context.Context) (err error) {
 	l.came = make(chan struct{}, 1)
 	address, stop, err := l.listen()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	defer func() {
+		for _, shop := range l.shops {
+			_, failed := l.API.DisableEndpoint(context.WithoutCancel(ctx), shop)
+			err = errors.Join(err, failed)
+		}
+	}()
 	usd, err := l.Network.IssueAsset(ctx, l.Payer, "USDC", "1000000000")
 	if err != nil {
 		return err
@@ -151,6 +160,9 @@ func (l *Load) watch(ctx context.Context, address string, wallets []string, issu
 			name := fmt.Sprintf("shop-%d", i/loadWatchesPerShop+1)
 			shop, err = l.API.CreateEndpoint(ctx,
 				client.EndpointCreate{URL: "https://" + address + "/" + name, Description: name})
+			if err == nil {
+				l.shops = append(l.shops, shop.ID)
+			}
 		}
 		if err == nil {
 			_, err = l.API.CreateWatch(ctx, client.WatchCreate{
