@@ -55,7 +55,8 @@ func TestAMistakeInUsersD(t *testing.T) {
 	s.eventually("the reason", func() bool { return strings.Contains(s.output.String(), "no history yet") })
 	_, reason, _ := strings.Cut(s.output.String(), "no history yet")
 	reason, _, _ = strings.Cut(reason, "\n")
-	if !strings.Contains(reason, "DB::Exception") || !strings.Contains(reason, "shop.xml") {
+	if !strings.Contains(reason, "Exception: Failed to merge config") ||
+		!strings.Contains(reason, "users.d/shop.xml'") || strings.Contains(reason, "Stack trace") {
 		t.Errorf("the reason is %q", reason)
 	}
 	out, _, _ := s.command("doctor", "--only", "clickhouse")

@@ -150,8 +150,6 @@ func (s *SQLSession) shell(ctx context.Context, in *os.File) error {
 	return s.converse(ctx, screen)
 }
 
-const dropLine = "\x05\x15\r" // Ctrl-E, Ctrl-U, Enter: an empty line
-
 // keyboard is a raw terminal, at which Ctrl-C drops what was typed.
 type keyboard struct {
 	*os.File
@@ -163,7 +161,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	n, err := k.File.Read(p[:1])
 	if n == 1 && p[0] == '\x03' {
 		k.dropped = true
-		n = copy(p, dropLine)
+		n = copy(p, "\x05\x15\r") // Ctrl-E, Ctrl-U, Enter: an empty line
 	}
 	return n, err
 }

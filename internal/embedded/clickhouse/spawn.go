@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -124,7 +125,8 @@ func (c *child) lastWords(f folder) error {
 	if c.err != nil {
 		how = c.err.Error()
 	}
-	said := cmp.Or(thrown.FindString(c.said.String()), lastLines(c.said.String(), 2))
+	said, _, _ := strings.Cut(
+		cmp.Or(thrown.FindString(c.said.String()), lastLines(c.said.String(), 2)), ", Stack trace")
 	if said != "" {
 		how += ": " + said
 	}
