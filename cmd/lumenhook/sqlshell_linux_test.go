@@ -52,7 +52,9 @@ func TestAMistakeInUsersD(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start("--no-demo")
-	s.eventually("the reason", func() bool { return strings.Contains(s.output.String(), "no history yet") })
+	s.eventually("the reason", func() bool {
+		return strings.Contains(s.output.String(), "no history yet")
+	})
 	_, reason, _ := strings.Cut(s.output.String(), "no history yet")
 	reason, _, _ = strings.Cut(reason, "\n")
 	if !strings.Contains(reason, "Exception: Failed to merge config") ||

@@ -181,9 +181,6 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.attempt_counts
 (
     endpoint_id  String                                COMMENT 'Endpoint that was sent to (ep_…)' CODEC(ZSTD(1)),
     seconds      UInt32                                COMMENT 'Length of the span: 300 or 3600; an attempt is in one of each' CODEC(ZSTD(1)),
-    fact_version UInt64                                EPHEMERAL 0 COMMENT 'For writing only: version of the endpoint that the attempt made',
-    fact_state   LowCardinality(String)                EPHEMERAL '' COMMENT 'For writing only: state of the delivery after the attempt',
-    fact_sent    Int64                                 EPHEMERAL 0 COMMENT 'For writing only: when the attempt was sent, Unix milliseconds',
     at           DateTime('UTC')                       DEFAULT toDateTime(intDiv(fact_sent, 1000 * seconds) * seconds, 'UTC') COMMENT 'Start of the span' CODEC(Delta, ZSTD(1)),
     delivered    AggregateFunction(groupBitmap, UInt64) DEFAULT bitmapBuild(arrayFilter(v -> fact_state = 'DELIVERED', [fact_version])) COMMENT 'Attempts that delivered: groupBitmapMerge(delivered) counts them' CODEC(ZSTD(1)),
     failed       AggregateFunction(groupBitmap, UInt64) DEFAULT bitmapBuild(arrayFilter(v -> fact_state != 'DELIVERED', [fact_version])) COMMENT 'All others: groupBitmapMerge(failed) counts them' CODEC(ZSTD(1)),
@@ -191,7 +188,10 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.attempt_counts
     failed_at    SimpleAggregateFunction(max, DateTime64(3, 'UTC')) DEFAULT fromUnixTimestamp64Milli(if(fact_state != 'DELIVERED', fact_sent, 0), 'UTC') COMMENT 'When the last other attempt was sent; 1970 for none' CODEC(ZSTD(1)),
     topic        String                                ALIAS 'journal' COMMENT 'Topic of the facts, without the deployment''s prefix',
     partition    SimpleAggregateFunction(max, Int32)   COMMENT 'Partition of the facts' CODEC(ZSTD(1)),
-    offset       SimpleAggregateFunction(max, Int64)   COMMENT 'Offset of the last fact' CODEC(ZSTD(1))
+    offset       SimpleAggregateFunction(max, Int64)   COMMENT 'Offset of the last fact' CODEC(ZSTD(1)),
+    fact_version UInt64                                EPHEMERAL 0 COMMENT 'For writing only: version of the endpoint that the attempt made',
+    fact_state   LowCardinality(String)                EPHEMERAL '' COMMENT 'For writing only: state of the delivery after the attempt',
+    fact_sent    Int64                                 EPHEMERAL 0 COMMENT 'For writing only: when the attempt was sent, Unix milliseconds'
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (endpoint_id, seconds, at)
@@ -229,17 +229,17 @@ CREATE TABLE IF NOT EXISTS {database:Identifier}.deliveries
     attempts        SimpleAggregateFunction(max, UInt32)           COMMENT 'Attempts made over all runs' CODEC(ZSTD(1)),
     run             SimpleAggregateFunction(max, UInt32)           COMMENT 'Run of the delivery, 1 is the first; a requeued delivery begins another' CODEC(ZSTD(1)),
     ended_run       SimpleAggregateFunction(max, UInt32)           DEFAULT multiIf(bitAnd(bitShiftRight(standing, 48), 7) IN (3, 4), run, bitAnd(bitShiftRight(standing, 48), 7) = 5, 4294967295, 0) COMMENT 'The last run that has ended; 4294967295 once it is CANCELLED. A delivery is pending while run is greater' CODEC(ZSTD(1)),
-    fact_sent       Int64                                          EPHEMERAL 0 COMMENT 'For writing only: when the fact''s attempt was sent, Unix milliseconds; 0 for none',
     attempt_times   SimpleAggregateFunction(groupUniqArrayArray, Array(DateTime64(3, 'UTC'))) DEFAULT arrayMap(at -> fromUnixTimestamp64Milli(at, 'UTC'), arrayFilter(at -> at != 0, [fact_sent])) COMMENT 'When each attempt was sent, in no order: where they are in attempts' CODEC(ZSTD(1)),
     version         SimpleAggregateFunction(max, UInt64)           COMMENT 'Version of the endpoint that the last fact of the delivery made' CODEC(ZSTD(1)),
-    fact_state      LowCardinality(String)                         EPHEMERAL '' COMMENT 'For writing only: the state that a fact brings',
-    fact_due        Int64                                          EPHEMERAL 0 COMMENT 'For writing only: when the next attempt is due, Unix milliseconds; 0 for none',
     standing        SimpleAggregateFunction(max, UInt128)          DEFAULT bitShiftLeft(toUInt128(version), 64) + bitShiftLeft(toUInt128(indexOf(['QUEUED', 'WAITING', 'DELIVERED', 'FAILED', 'CANCELLED'], fact_state)), 48) + toUInt128(fact_due) COMMENT 'Version, state and time of the next attempt, packed: read state and next_attempt_at' CODEC(ZSTD(1)),
     state           String                                         ALIAS ['QUEUED', 'WAITING', 'DELIVERED', 'FAILED', 'CANCELLED'][toUInt8(bitAnd(bitShiftRight(standing, 48), 7))] COMMENT 'QUEUED, WAITING, DELIVERED, FAILED or CANCELLED',
     next_attempt_at Nullable(DateTime64(3, 'UTC'))                 ALIAS nullIf(fromUnixTimestamp64Milli(toInt64(bitAnd(standing, 281474976710655)), 'UTC'), toDateTime64(0, 3, 'UTC')) COMMENT 'When the next attempt is due by the schedule; NULL when none is. The view current_deliveries also counts the enabling of an endpoint',
     topic           String                                         ALIAS 'journal' COMMENT 'Topic of the facts, without the deployment''s prefix',
     partition       SimpleAggregateFunction(max, Int32)            COMMENT 'Partition of the facts' CODEC(ZSTD(1)),
-    offset          SimpleAggregateFunction(max, Int64)            COMMENT 'Offset of the last fact' CODEC(ZSTD(1))
+    offset          SimpleAggregateFunction(max, Int64)            COMMENT 'Offset of the last fact' CODEC(ZSTD(1)),
+    fact_sent       Int64                                          EPHEMERAL 0 COMMENT 'For writing only: when the fact''s attempt was sent, Unix milliseconds; 0 for none',
+    fact_state      LowCardinality(String)                         EPHEMERAL '' COMMENT 'For writing only: the state that a fact brings',
+    fact_due        Int64                                          EPHEMERAL 0 COMMENT 'For writing only: when the next attempt is due, Unix milliseconds; 0 for none'
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (event_id, endpoint_id)
