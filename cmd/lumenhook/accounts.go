@@ -220,16 +220,16 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	var account string
 	var k config.Key
 	c := &cobra.Command{
-		Use:   "create --permissions read,write",
+		Use:   "create --permission read,write",
 		Short: "Create an API key for an account",
 		Long: `Create an API key through the service's Kafka brokers, which doesn't require an API
 key. With --api-url, the API creates the key instead. The new key belongs to the same
 account as your own key and can't have more permissions.`,
 		Example: `  # Create a read-only key for a dashboard
-  lumenhook keys create --permissions read
+  lumenhook keys create --permission read
 
   # Create a key for a specific account through the brokers
-  lumenhook keys create --account acc_… --permissions read,write --json`,
+  lumenhook keys create --account acc_… --permission read,write --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			key, text, err := k.Draw(r.IsLive())
 			if err != nil {
@@ -379,7 +379,7 @@ func newPortalLink(a *apiFlags) *cobra.Command {
 	var endpoint string
 	var lasts time.Duration
 	c := &cobra.Command{
-		Use:   "link --permissions read",
+		Use:   "link --permission read",
 		Short: "Create a temporary link to the account's pages",
 		Long: `Create a link that opens the account's pages in a browser without an API key. If the
 service runs with --portal-frame-ancestors, merchants can embed the pages in their
@@ -392,13 +392,13 @@ that endpoint and its events and watches.
 Anyone who has the link has its permissions. Create a separate link for each person,
 and treat it like a password.`,
 		Example: `  # Give read-only access to endpoints, watches and events for an hour
-  lumenhook portal link --permissions read
+  lumenhook portal link --permission read
 
   # Give a merchant who shares the account access to a single endpoint
-  lumenhook portal link --permissions read,operate --endpoint ep_…
+  lumenhook portal link --permission read,operate --endpoint ep_…
 
   # Allow resending for a working day, and print only the URL for use in a script
-  lumenhook portal link --permissions read,operate --expires-in 8h --field url`,
+  lumenhook portal link --permission read,operate --expires-in 8h --field url`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.API()
 			if err != nil {
@@ -417,14 +417,15 @@ and treat it like a password.`,
 			return a.Print(cmd.OutOrStdout(), shown, func(w io.Writer) { shown.Show(w) })
 		},
 	}
-	c.Flags().StringSliceVar(&permissions, "permissions", nil,
-		"permissions of the link: read, write, operate; can't exceed the API key's own")
-	cli.Offer(c.Flags(), "permissions", "read", "write", "operate")
+	c.Flags().StringSliceVar(&permissions, "permission", nil,
+		"permission of the link: read, write or operate; can be repeated, but can't exceed the API "+
+			"key's own")
+	cli.Offer(c.Flags(), "permission", "read", "write", "operate")
 	c.Flags().StringVar(&endpoint, "endpoint", "",
 		"limit the link to this endpoint (ep_…) (default: all endpoints in the account)")
 	cli.DurationWithin(c.Flags(), &lasts, "expires-in", time.Hour, time.Minute, 24*time.Hour,
 		"how long the pages stay available")
-	cli.Require(c, "permissions")
+	cli.Require(c, "permission")
 	a.Changes(c)
 	return c
 }

@@ -223,11 +223,11 @@ func (s *testService) accountsAndKeys() {
 	if list, err := b.ListKeys(ctx, client.Page{}); err != nil || len(list.Data) != 1 {
 		t.Fatalf("%v %+v", err, list)
 	}
-	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permissions", "read", "--name",
+	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permission", "read", "--name",
 		"reader", "--allow-cidr", "127.0.0.1", "--expires-in", "1h")
 	var asked apicli.MadeKey // of the account whose key asks, and not the data folder's
 	s.cli(&asked, "keys", "create", "--api-url", s.file.APIURL, "--api-key", other.Key,
-		"--permissions", "read", "--expires-in", "1h")
+		"--permission", "read", "--expires-in", "1h")
 	if k, err := b.GetKey(ctx, asked.KeyID); err != nil || k.ExpiresAt == nil ||
 		!slices.Equal(k.Permissions, []string{"read"}) {
 		t.Errorf("a key by the API: %v %+v", err, k)
@@ -268,7 +268,7 @@ func (s *testService) accountsAndKeys() {
 		_, err := b.ListKeys(ctx, client.Page{})
 		return err != nil
 	})
-	out, err := s.tryCLI("accounts", "create", "--email", "nobody", "--permissions", "all")
+	out, err := s.tryCLI("accounts", "create", "--email", "nobody", "--permission", "all")
 	if err == nil {
 		t.Errorf("%s", out)
 	}

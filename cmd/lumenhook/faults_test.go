@@ -68,7 +68,7 @@ var (
 	}
 	noType  = []string{`--type "Nope": no record is of this type`, "--type", "Nope"}
 	tooFew  = []string{"--limit -1: must not be negative", "--limit", "-1"}
-	badKind = []string{`--permissions "x": must be read, write or operate`, "--permissions", "x"}
+	badKind = []string{`--permission "x": must be read, write or operate`, "--permission", "x"}
 )
 
 var commandFaults = map[string]faultsOf{
@@ -81,13 +81,13 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{{`--email "x": must be an address`, "--email", "x"},
 			{`--email "a@b.example": is given twice`, "--email", "a@b.example"}},
 		refused: "there is no such account"},
-	"keys create": {asks: theBrokers, args: []string{"--account", noAccount, "--permissions", "read"},
+	"keys create": {asks: theBrokers, args: []string{"--account", noAccount, "--permission", "read"},
 		faults:  [][]string{badKind, {`--account "x": must be acc_`, "--account", "x"}},
 		refused: "there is no such account"},
 	"keys list":   {asks: theAPI, faults: [][]string{badLimit}},
 	"keys revoke": {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
 	"keys roll":   {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
-	"portal link": {asks: theAPI, args: []string{"--permissions", "read"},
+	"portal link": {asks: theAPI, args: []string{"--permission", "read"},
 		faults: [][]string{
 			badKind,
 			{`--expires-in "5s": must be a time from 1m to 24h`, "--expires-in", "5s"},

@@ -18,12 +18,12 @@ func TestGivenPermissionsReplaceTheDefaultOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.ParseFlags([]string{"--permissions", "read"}); err != nil {
+		if err := c.ParseFlags([]string{"--permissions", "read"}); err != nil { // the former name
 			t.Fatal(err)
 		}
-		got, err := c.Flags().GetStringSlice("permissions")
+		got, err := c.Flags().GetStringSlice("permission")
 		if err != nil || !slices.Equal(got, []string{"read"}) {
-			t.Errorf("%v --permissions read asks for %v (%v)", line, got, err)
+			t.Errorf("%v --permission read asks for %v (%v)", line, got, err)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/completion"
@@ -78,6 +79,12 @@ it is 2. If a comparison finds differences, it is 3.`,
 		SilenceErrors: true,
 		Version:       cli.ThisBuild().String(),
 	}
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "permissions" { // the flag's former name
+			name = "permission"
+		}
+		return pflag.NormalizedName(name)
+	})
 	root.AddCommand(
 		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newVerifyReceipt(),
 		newSecrets(), newAccounts(), newKeys(), newPortal(), newEndpoints(), newWatches(), newBackfill(),

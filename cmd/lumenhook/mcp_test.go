@@ -28,7 +28,7 @@ func TestAnAssistantAsksAboutARun(t *testing.T) {
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
 		"--balance-moves", "--retry-schedule", "1h")
 	var key apicli.MadeKey
-	s.cli(&key, "keys", "create", "--permissions", "read")
+	s.cli(&key, "keys", "create", "--permission", "read")
 	secretFile := filepath.Join(t.TempDir(), "secret")
 	var e client.Endpoint
 	s.cli(&e, "endpoints", "create", "--url", nobodysURL, "--header", "X-Token: hush-hush",

@@ -44,7 +44,7 @@ func TestOneMachineIsFollowed(t *testing.T) {
 	}
 	out, err := j.inside("timeout", "150", "bash", "/share/page").CombinedOutput()
 	if err != nil {
-		t.Fatalf("the page ended with %v:\n%s\nlog:\n%s", err, out, j.does("tail -n 40 /run/lumenhook.log"))
+		t.Fatalf("the page ended with %v:\n%s\nlog:\n%s", err, out, j.does("tail -n 40 /run/lumenhook.log 2>&1 || true"))
 	}
 	shown := strings.Split(string(out), "== block\n")[1:]
 	for i, want := range expected {

@@ -5,6 +5,7 @@ package check
 import (
 	"archive/tar"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 	"time"
 )
 
-// jail is a Debian system to install a package on. It is an overlay of this machine's system: writes
-// go to memory. It has its own network without a way out, and neither npm nor node.
+// jail is a bare Debian system to install a package on: an overlay of [debianBase], whose writes go to
+// memory. It has its own network without a way out.
 type jail struct {
 	t      *testing.T
 	holder *exec.Cmd
@@ -29,16 +30,16 @@ type jail struct {
 const jailScript = `set -euo pipefail
 mount -t tmpfs tmpfs "$1"
 mkdir "$1"/{upper,work,root}
-mount -t overlay -o lowerdir=/,upperdir="$1"/upper,workdir="$1"/work overlay "$1"/root
+mount -t overlay -o lowerdir="$3",upperdir="$1"/upper,workdir="$1"/work overlay "$1"/root
 root="$1"/root
 mkdir -p "$root"/{share,old,run,root,tmp}
+echo "127.0.0.1 localhost" > "$root"/etc/hosts
 mount --bind "$2" "$root"/share
 mount -t proc proc "$root"/proc
 mount --rbind /dev "$root"/dev
 mount -t tmpfs tmpfs "$root"/tmp
 mount -t tmpfs tmpfs "$root"/run
 mkdir -p "$root"/run/systemd/system
-rm -f "$root"/usr/{,local/}bin/{npm,node}
 cd "$root"
 pivot_root . old
 umount -l /old
@@ -48,6 +49,38 @@ echo ready
 sleep infinity & # the shell stays, and reaps what others leave behind
 wait`
 
+// debianBase returns a folder with a bare Debian, which debootstrap makes once and whose packages it
+// verifies. systemd has the tools of the package's scripts, and is not started.
+func debianBase(t *testing.T) string {
+	t.Helper()
+	const suite, packages = "bookworm", "ca-certificates,iproute2,procps,python3-minimal,systemd"
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join(cache, "lumenhook", "debian-"+suite+"-"+strings.ReplaceAll(packages, ",", "-"))
+	if _, err := os.Stat(base); err == nil {
+		return base
+	}
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	half, err := os.MkdirTemp(filepath.Dir(base), ".debian-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// #nosec G204 -- constants
+	out, err := exec.Command("debootstrap", "--variant=minbase", "--include="+packages, suite,
+		half).CombinedOutput()
+	if err == nil {
+		err = errors.Join(os.Chmod(half, 0o755), os.Rename(half, base))
+	}
+	if err != nil {
+		t.Fatalf("debootstrap: %v\n%s", err, out)
+	}
+	return base
+}
+
 func newJail(t *testing.T) *jail {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -56,7 +89,7 @@ func newJail(t *testing.T) *jail {
 	j := &jail{t: t, share: t.TempDir()}
 	// #nosec G204 -- our own script
 	j.holder = exec.Command("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork",
-		"--kill-child", "bash", "-c", jailScript, "jail", t.TempDir(), j.share)
+		"--kill-child", "bash", "-c", jailScript, "jail", t.TempDir(), j.share, debianBase(t))
 	j.holder.Stderr = os.Stderr
 	out, err := j.holder.StdoutPipe()
 	if err == nil {
@@ -240,7 +273,7 @@ func (j *jail) furnish() {
 	if err := os.WriteFile(filepath.Join(j.share, "systemctl"), []byte(systemctl), 0o755); err != nil {
 		j.t.Fatal(err)
 	}
-	j.does("cp /share/systemctl /usr/local/bin/")
+	j.does("cp /share/systemctl /usr/bin/systemctl") // where apt-get looks for it
 }
 
 // eventually runs a script in the jail until it succeeds.
@@ -283,6 +316,12 @@ func TestThePackage(t *testing.T) {
 	j.eventually("lumenhook health --data-dir /var/lib/lumenhook")
 	j.eventually("lumenhook events list --data-dir /var/lib/lumenhook | grep DELIVERED")
 	j.isConfined()
+	j.shows("stat -c '%U:%G %a' /etc/lumenhook/run.yaml", "root:lumenhook 640")
+	j.does("systemctl stop lumenhook")
+	j.shows("lumenhook run --data-dir /var/lib/lumenhook --log-format text 2>&1 | grep -o 'run this as that user'",
+		"run this as that user")
+	j.shows("find /var/lib/lumenhook -user root", "")
+	j.does("systemctl start lumenhook")
 
 	j.does("dpkg --install /share/newer.deb") // and restarts it
 	j.shows("cat /etc/lumenhook/run.yaml", "demo-interval: 1s\nlog-level: info")

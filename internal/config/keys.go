@@ -26,12 +26,12 @@ type Key struct {
 	live        bool
 }
 
-// Register adds the flags. permissions is the default for --permissions.
+// Register adds the flags. permissions is the default for --permission.
 func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
 	new(Flags).Group(f, "", "",
 		Value("name", &k.name, "", "name for the key"),
-		Value("permissions", &k.permissions, permissions,
-			"permissions of the key: read, write, operate").
+		Value("permission", &k.permissions, permissions,
+			"permission of the key: read, write or operate; can be repeated").
 			Of("read", "write", "operate"),
 		Value("allow-cidr", &k.cidrs, nil,
 			"networks that can use the key (default any)"),
@@ -61,7 +61,7 @@ func (k *Key) parsePermissions(key *domain.Key) (faults []error) {
 	for _, name := range k.permissions {
 		p := domain.Permission(name)
 		if !slices.Contains(domain.Permissions(), p) {
-			faults = append(faults, fmt.Errorf("--permissions %q: must be read, write or operate", p))
+			faults = append(faults, fmt.Errorf("--permission %q: must be read, write or operate", p))
 		}
 		if !slices.Contains(key.Permissions, p) {
 			key.Permissions = append(key.Permissions, p)
@@ -69,7 +69,7 @@ func (k *Key) parsePermissions(key *domain.Key) (faults []error) {
 	}
 	if len(key.Permissions) == 0 {
 		faults = append(faults,
-			errors.New("--permissions: name one or more of read, write and operate"))
+			errors.New("--permission: name one or more of read, write and operate"))
 	}
 	return faults
 }

@@ -23,7 +23,7 @@ func draw(t *testing.T, live bool, line string) (domain.Key, string, error) {
 }
 
 func TestAKeyIsDrawnAsItIsAskedFor(t *testing.T) {
-	key, text, err := draw(t, false, "--permissions operate,operate --name till "+
+	key, text, err := draw(t, false, "--permission operate,operate --name till "+
 		"--allow-cidr 192.0.2.77/24,2001:db8::1 --expires-in 720h")
 	if err != nil {
 		t.Fatal(err)
@@ -45,21 +45,21 @@ func TestAKeyIsDrawnAsItIsAskedFor(t *testing.T) {
 		t.Errorf("another key is %+v, %v", other, err)
 	}
 	if !slices.Equal(other.Permissions, []domain.Permission{domain.PermissionRead}) {
-		t.Errorf("without --permissions it may do %v", other.Permissions)
+		t.Errorf("without --permission it may do %v", other.Permissions)
 	}
 }
 
 func TestFaultsOfAKeyAreNamedAtOnce(t *testing.T) {
-	_, _, err := draw(t, false, "--permissions x --allow-cidr y --expires-in -1h")
+	_, _, err := draw(t, false, "--permission x --allow-cidr y --expires-in -1h")
 	for _, want := range []string{
-		`--permissions "x": must be read, write or operate`, `--allow-cidr "y": must be a network`,
+		`--permission "x": must be read, write or operate`, `--allow-cidr "y": must be a network`,
 		"--expires-in -1h0m0s: must be in the future",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
-	_, _, err = draw(t, false, "--permissions=")
+	_, _, err = draw(t, false, "--permission=")
 	if err == nil || !strings.Contains(err.Error(), "name one or more of read, write and operate") {
 		t.Errorf("a key that may do nothing: %v", err)
 	}

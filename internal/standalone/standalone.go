@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/network"
@@ -112,7 +113,23 @@ func (v *service) start(ctx context.Context) error {
 	return nil
 }
 
+// checkOwner keeps root from filling another user's folder with files that the user cannot read.
+func checkOwner(dir string) error {
+	about, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return nil
+	}
+	if owner := about.Sys().(*syscall.Stat_t); owner.Uid != 0 {
+		return fmt.Errorf("%s belongs to the user with the id %d: run this as that user, or start its "+
+			"unit (systemctl start lumenhook)", dir, owner.Uid)
+	}
+	return nil
+}
+
 func (v *service) openData(ctx context.Context) (err error) {
+	if err := checkOwner(v.flags.dataDir); err != nil {
+		return err
+	}
 	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
 		return err
 	}
