@@ -308,7 +308,7 @@ var commandFaults = map[string]faultsOf{
 		refused: "There is no such watch: " + noWatch},
 	"sql": {asks: theHistory, args: []string{"SELECT nothing"},
 		faults: [][]string{
-			badDSN, badShop, {`--format "x": must be table, json or csv`, "--format", "x"},
+			badDSN, badShop, {`--format "x": must be one of table, vertical, json, csv, parquet`, "--format", "x"},
 		},
 		refused: "ClickHouse: "},
 	"migrate": {asks: theHistory, faults: [][]string{badDSN, badShop,

@@ -39,10 +39,10 @@ func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 		says string
 		args []string
 	}{
-		"no login":           {"give --kafka-user", []string{plain}},
+		"no login":           {"set --kafka-user", []string{plain}},
 		"TLS is not spoken":  {"--kafka-ca-file", []string{secure}},
 		"nobody is there":    {"connection refused", []string{"127.0.0.1:1"}},
-		"no login behind it": {"give --kafka-user", []string{secure, "--kafka-ca-file", caFile}},
+		"no login behind it": {"set --kafka-user", []string{secure, "--kafka-ca-file", caFile}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

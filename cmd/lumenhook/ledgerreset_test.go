@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,8 +100,15 @@ func TestAResetNetworkIsReported(t *testing.T) {
 		t.Fatalf("the watch was answered %d", status)
 	}
 	first := former.pay(t, wallet)
-	// The creation of the account is a payment, too.
-	s.eventually("the first events", func() bool { return len(s.eventsOf(wallet)) == 2 })
+	// The creation of the account is a payment, too, unless its ledger was read before the watch.
+	firsts := 0
+	s.eventually("the first events", func() bool {
+		events := s.eventsOf(wallet)
+		firsts = len(events)
+		return slices.ContainsFunc(events, func(e client.Event) bool {
+			return strings.Contains(string(e.Data), fmt.Sprintf(`"ledger":%d,`, first.Ledger))
+		})
+	})
 	s.eventually("many ledgers are read", func() bool { return s.cursor() > 150 })
 
 	reset := []string{"ledger", "reset", "--network", devnet.DefaultPassphrase, "--stellar-rpc-url",
@@ -136,10 +145,10 @@ func TestAResetNetworkIsReported(t *testing.T) {
 		return s.cursor() > domain.LedgersPerChain+2
 	})
 	s.eventually("the events from before it was noticed", func() bool {
-		return len(s.eventsOf(wallet)) == 4
+		return len(s.eventsOf(wallet)) == firsts+2
 	})
 	late := next.pay(t, wallet)
-	s.eventually("the events of both chains", func() bool { return len(s.eventsOf(wallet)) == 5 })
+	s.eventually("the events of both chains", func() bool { return len(s.eventsOf(wallet)) == firsts+3 })
 	s.eventually("the process is ready", func() bool {
 		return s.call("GET", "/readyz", nil, nil) == http.StatusOK
 	})

@@ -50,7 +50,7 @@ func TestASourceThatLiesIsShown(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	const interval = 200 * time.Millisecond
-	honest, other := s.otherNetwork("", interval), s.otherNetwork("", interval)
+	honest, other := s.otherNetwork("", interval), s.otherNetwork("", interval/2) // which gets ahead
 	one, two, liar := newDoor(t, honest), newDoor(t, honest), newDoor(t, honest)
 	began := time.Now()
 	s.start("--no-demo", "--broker-sync=false", "--network", devnet.DefaultPassphrase,
@@ -95,7 +95,7 @@ func (s *testService) ledgerSources(faulty string) (code int, got node.LedgerSou
 	if code == cli.ExitDiffers && !strings.Contains(stderr, faulty+" since ledger ") {
 		s.t.Errorf("it says %s", stderr)
 	}
-	if code == cli.ExitFailure && strings.Contains(stderr, "stands by") { // not elected yet
+	if code == cli.ExitFailure && strings.Contains(stderr, "is on standby") { // not elected yet
 		return code, got
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
@@ -119,7 +119,7 @@ func TestSourcesOfWhoHasNone(t *testing.T) {
 	standby := newStarting(t, func(cfg *node.Config) {
 		cfg.Follower.Standings = func() domain.SourceStandings { return domain.SourceStandings{} }
 	})
-	says(t, cli.ExitFailure, "stands by", []string{"ledger", "sources"}, "--metrics-listen", standby)
+	says(t, cli.ExitFailure, "is on standby", []string{"ledger", "sources"}, "--metrics-listen", standby)
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--broker-sync=false", "--ledger-interval", "200ms")
 	s.eventually("it gives ledgers", func() bool {

@@ -320,7 +320,7 @@ func (s *testService) attackMCP() {
 		work.Go(func() {
 			for _, tool := range []string{"list_watches", "list_events", "list_endpoints"} {
 				if said, isError := a.ask(tool, map[string]any{"limit": 100}); isError &&
-					!regexp.MustCompile("429|503|at most 65536").MatchString(said) {
+					!regexp.MustCompile("429|503|the limit is 65536").MatchString(said) {
 					s.t.Errorf("%s: %s", tool, said)
 				}
 			}

@@ -156,7 +156,7 @@ func (s *testService) refusedFile(file string) {
 	s.t.Helper()
 	var other struct{ ID string }
 	s.cli(&other, "endpoints", "create", "--url", "https://127.0.0.1:8443/other")
-	s.refused("it has events of ep_", "events", "pull", "--endpoint", other.ID, "--to", file)
+	s.refused("it contains events of ep_", "events", "pull", "--endpoint", other.ID, "--to", file)
 	mine := filepath.Join(s.t.TempDir(), "mine.txt")
 	for _, text := range []string{"my notes", "my notes\n", "{\"sequence\":1}\nmy notes"} {
 		if err := os.WriteFile(mine, []byte(text), 0o600); err != nil {

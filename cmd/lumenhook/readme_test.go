@@ -270,7 +270,7 @@ func (sh *shell) end() error {
 }
 
 // ofOtherPrograms are lines of a block that run another program.
-var ofOtherPrograms = regexp.MustCompile(`^ {4,}(docker|helm|kubectl|systemctl|--build-arg) `)
+var ofOtherPrograms = regexp.MustCompile(`^ *(docker|helm|kubectl|systemctl|apt-get|--build-arg) `)
 
 // Every flag that a page for operators names belongs to a command. The flags of Kafka's own
 // scripts are in lines that name the scripts.

@@ -75,7 +75,7 @@ func TestOperatorsCommandsTakeTheFilesOfServe(t *testing.T) {
 	says(t, 0, "", []string{"topics", "plan", "--replication", "1"}, files...)
 	says(t, cli.ExitFailure, "partitions of",
 		[]string{"topics", "check", "--partitions", "3"}, files...)
-	says(t, cli.ExitUsage, "SCRAM-SHA-256 needs a user", []string{"topics", "check"},
+	says(t, cli.ExitUsage, "SCRAM-SHA-256 requires a user", []string{"topics", "check"},
 		append(files, "--kafka-user", "", "--kafka-sasl", "SCRAM-SHA-256")...)
 	says(t, cli.ExitFailure, "connection refused", []string{"sql", "SELECT 1"}, files...)
 	says(t, cli.ExitFailure, "connection refused", []string{"migrate"}, files...)

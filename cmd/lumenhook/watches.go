@@ -87,7 +87,8 @@ func newWatchesUpdate(a *apiFlags) *cobra.Command {
 		err := update(cmd, args)
 		if err == nil && changesRules(cmd.Flags()) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "\nThe new rules apply from the next ledger on. To match "+
-				"earlier payments without an event of this watch:\n  lumenhook backfill --watch %s --from LEDGER\n"+
+				"earlier payments without an event of this watch:\n"+
+				"  lumenhook backfill --watch %s --from LEDGER\n"+
 				"`lumenhook explain TX` shows the ledger of a payment.\n", args[0])
 		}
 		return err
