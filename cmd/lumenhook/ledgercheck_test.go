@@ -223,12 +223,17 @@ func TestLedgerCheckOfTopicsThatBeginLate(t *testing.T) {
 	r.append(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(domain.Watch{
 		ID: "wat_1", WalletAddress: r.traffic.Wallet(), CreatedAtMillis: 1, LiveSince: 2,
 	}))
-	r.observed(found[1])
 	at := []string{"--from", "2", "--to", strconv.Itoa(int(found[1].Ledger))}
-	if out, err := r.check(at...); err == nil || !strings.Contains(out, found[0].ID+" to ") {
-		t.Errorf("of whole topics: %v\n%s", err, out)
+	reported := func(topics string) {
+		t.Helper()
+		if out, err := r.check(at...); err == nil || !strings.Contains(out, found[0].ID+" to ") {
+			t.Errorf("of %s: %v\n%s", topics, err, out)
+		}
 	}
+	reported("whole topics")
 	r.forgetJournal()
+	reported("topics without a payment, which must not hide what was missed")
+	r.observed(found[1])
 	out, err := r.check(at...)
 	if err != nil || !strings.Contains(out, "payments not compared, because") {
 		t.Errorf("of topics that begin late: %v\n%s", err, out)

@@ -126,6 +126,9 @@ func TestUnitsAreConfined(t *testing.T) {
 		}
 	}
 	run := unitFile(t, "../systemd/lumenhook.service")
+	if env := strings.Join(run["Service.Environment"], " "); !strings.Contains(env, "GOTRACEBACK=crash") {
+		t.Errorf("a panic would exit with 2, and the service would stay down: %s", env)
+	}
 	for _, name := range []string{
 		"User", "NoNewPrivileges", "ProtectSystem", "CapabilityBoundingSet", "KillSignal", "Restart",
 		"RestartPreventExitStatus", "KillMode", "OOMPolicy", "LimitCORE", "LimitNOFILE",

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -79,7 +79,7 @@ type knownPayments struct {
 
 func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 	all := knownPayments{payments: map[string]domain.Payment{}}
-	first := uint32(math.MaxUint32)
+	firsts := make(map[int32]uint32)
 	err := c.readTopic(ctx, schemas.TopicPayments, func(r kafka.Record) error {
 		if schemas.IsBalanceMoved(r) {
 			return nil
@@ -88,7 +88,9 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 		if err != nil {
 			return all.leaveOut(err)
 		}
-		first = min(first, observed.Payment.Ledger)
+		if ledger := observed.Payment.Ledger; firsts[r.Partition] == 0 || ledger < firsts[r.Partition] {
+			firsts[r.Partition] = ledger
+		}
 		if p := observed.Payment; p.Ledger >= c.From && p.Ledger <= c.To {
 			all.payments[p.ID] = p
 			if len(all.payments) > recordedMax {
@@ -102,10 +104,8 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 		return all, err
 	}
 	all.count = len(all.payments)
-	if incomplete, err := c.incomplete(ctx); err != nil {
+	if all.begins, err = c.beginning(ctx, firsts); err != nil {
 		return all, err
-	} else if incomplete {
-		all.begins = first
 	}
 	rows := make(map[string]domain.Watch) // by id
 	err = c.readTopic(ctx, schemas.TopicWatches, func(r kafka.Record) error {
@@ -126,21 +126,32 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 	return all, err
 }
 
-// incomplete reports whether the topics don't have everything that was recorded. Topics that were
-// filled by a restore or a repartition don't begin at offset 0.
-func (c LedgerCheck) incomplete(ctx context.Context) (bool, error) {
-	for _, topic := range []string{schemas.TopicPayments, schemas.TopicJournal} {
-		starts, _, err := c.Cluster.Extent(ctx, topic)
-		if err != nil {
-			return false, err
-		}
-		for _, start := range starts {
-			if start > 0 {
-				return true, nil
-			}
+// beginning returns the ledger before which payments may be missing from the topics, or 0. Retention
+// deletes the beginnings of partitions, and topics that were filled by a restore or a repartition
+// have a journal that begins late. firsts are the first ledgers by partition. A partition without
+// payments says nothing: its payments are reported rather than hidden.
+func (c LedgerCheck) beginning(
+	ctx context.Context, firsts map[int32]uint32,
+) (ledger uint32, err error) {
+	starts, _, err := c.Cluster.Extent(ctx, schemas.TopicPayments)
+	if err != nil {
+		return 0, err
+	}
+	for p, first := range firsts {
+		if starts[p] > 0 {
+			ledger = max(ledger, first)
 		}
 	}
-	return false, nil
+	journal, _, err := c.Cluster.Extent(ctx, schemas.TopicJournal)
+	if err != nil {
+		return 0, err
+	}
+	for _, start := range journal {
+		if start > 0 && ledger == 0 && len(firsts) > 0 {
+			ledger = slices.Min(slices.Collect(maps.Values(firsts)))
+		}
+	}
+	return ledger, nil
 }
 
 // leaveOut counts an invalid record, which all readers of these topics skip. A record of a newer

@@ -163,7 +163,11 @@ func Roles() []Role {
 			schemas.TopicQuarantine, schemas.TopicDeadLetters, schemas.TopicKeyUses)},
 			holdRecords()...)},
 		// ledger check
-		{"check", []Right{read(schemas.TopicPayments, schemas.TopicWatches)}},
+		{"check", []Right{read(schemas.TopicPayments, schemas.TopicWatches), {
+			Resource:  kafka.ResourceTopic,
+			Operation: kafka.OpDescribe,
+			Names:     []string{schemas.TopicJournal},
+		}}},
 		// secrets list, rewrap, drop
 		{"rewrap", with(commands,
 			read(schemas.TopicEndpoints, schemas.TopicCommands),

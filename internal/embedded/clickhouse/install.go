@@ -155,8 +155,13 @@ func (in *installer) ensure(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, installMax)
 	defer cancel()
-	// #nosec G301 -- root may install the engine for the user of a service.
-	if err := os.MkdirAll(in.root, 0o755); err != nil {
+	// root may install the engine for the user of a service, whatever its umask is.
+	_, found := os.Stat(in.root)
+	err = os.MkdirAll(in.root, 0o755) // #nosec G301
+	if err == nil && found != nil {
+		err = os.Chmod(in.root, 0o755) // #nosec G302
+	}
+	if err != nil {
 		return "", fmt.Errorf("making the cache folder for the ClickHouse engine: %w; set %s to a "+
 			"folder that can be written", err, CacheDirVariable)
 	}
@@ -225,8 +230,14 @@ func (in *installer) download(ctx context.Context, staging, ready string) error 
 	return nil
 }
 
-// publish syncs a verified folder and moves it to its final location.
+// publish makes a verified folder readable for all users, syncs it and moves it to its final
+// location.
 func (in *installer) publish(ready string) error {
+	err := errors.Join(os.Chmod(ready, 0o755), os.Chmod(filepath.Join(ready, in.pin.Library), 0o644),
+		os.Chmod(filepath.Join(ready, recordName), 0o644)) // #nosec G302 -- the files are public
+	if err != nil {
+		return fmt.Errorf("installing the ClickHouse engine: %w", err)
+	}
 	for _, name := range []string{in.pin.Library, recordName, "."} {
 		if err := syncFile(filepath.Join(ready, name)); err != nil {
 			return fmt.Errorf("writing the ClickHouse engine to disk: %w", err)

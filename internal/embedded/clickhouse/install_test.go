@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -260,6 +261,8 @@ func TestChangedLibraryIsHashedAgain(t *testing.T) {
 // A server without npm gets the engine from an archive that another machine downloaded. Root can
 // install it there for the user of the service, so everyone may read it.
 func TestAnArchiveIsInstalledWithoutNPM(t *testing.T) {
+	umask := syscall.Umask(0o077) // of a cautious administrator
+	t.Cleanup(func() { syscall.Umask(umask) })
 	t.Setenv("PATH", t.TempDir())
 	file := filepath.Join(t.TempDir(), "package.tgz")
 	root := filepath.Join(t.TempDir(), "cache", "clickhouse")
