@@ -301,7 +301,9 @@ func TestThePackage(t *testing.T) {
 	j.furnish()
 	j.does("dpkg --install /share/lumenhook.deb")
 	for name, mode := range inEveryPackage {
-		j.shows("stat -c '%U %G %a' "+name, fmt.Sprintf("root root %o", mode))
+		if name != "/etc/lumenhook/run.yaml" { // see below
+			j.shows("stat -c '%U %G %a' "+name, fmt.Sprintf("root root %o", mode))
+		}
 	}
 	j.shows("stat -c '%U %G %a %n' /var/lib/lumenhook /var/cache/lumenhook /var/backups/lumenhook",
 		"lumenhook lumenhook 700 /var/lib/lumenhook\nlumenhook lumenhook 755 /var/cache/lumenhook\n"+
@@ -318,7 +320,7 @@ func TestThePackage(t *testing.T) {
 	j.isConfined()
 	j.shows("stat -c '%U:%G %a' /etc/lumenhook/run.yaml", "root:lumenhook 640")
 	j.does("systemctl stop lumenhook")
-	j.shows("lumenhook run --data-dir /var/lib/lumenhook --log-format text 2>&1 | grep -o 'run this as that user'",
+	j.shows("(lumenhook run --data-dir /var/lib/lumenhook 2>&1 || true) | grep -o 'run this as that user'",
 		"run this as that user")
 	j.shows("find /var/lib/lumenhook -user root", "")
 	j.does("systemctl start lumenhook")
@@ -352,7 +354,7 @@ func (j *jail) isConfined() {
 		"ls /root":                 "Permission denied",
 		"unshare --net":            "Operation not permitted",
 		"mount -t proc proc /proc": "superuser",
-		"python3 -c 'import socket; socket.socket(socket.AF_NETLINK)'": "not permitted",
+		"python3 -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)'": "not permitted",
 	} {
 		out, err := j.inside("bash", "-c", "/share/lumenhook /bin/sh -c \"$0\"", command).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), refused) {
