@@ -121,11 +121,24 @@ func TestConnectionsAreBounded(t *testing.T) {
 					t.Fatalf("status %d", status)
 				}
 			}
-			var busy []net.Conn
-			for range 3 { // each replaces an idle connection
-				busy = append(busy, dial(t, addr))
-				_, _ = io.WriteString(busy[len(busy)-1], "GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
-				<-begun
+			var busy []*bufio.Reader
+			answered := make(chan error, 100)
+			for tries := 0; len(busy) < 3; tries++ { // each replaces an idle connection
+				if tries == 50 {
+					t.Fatal("no connection replaces an idle one")
+				}
+				conn := dial(t, addr)
+				_, _ = io.WriteString(conn, "GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
+				reader := bufio.NewReader(conn)
+				go func() {
+					_, err := reader.Peek(1)
+					answered <- err
+				}()
+				select {
+				case <-begun:
+					busy = append(busy, reader)
+				case <-answered: // it was closed, because the server has not noticed an idle one yet
+				}
 			}
 			for range 20 {
 				if status := ask(dial(t, addr)); status != 0 {
@@ -133,9 +146,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 				}
 			}
 			close(end)
-			for _, conn := range busy {
-				if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil ||
-					resp.StatusCode != 200 {
+			for range busy {
+				<-answered
+			}
+			for _, reader := range busy {
+				if resp, err := http.ReadResponse(reader, nil); err != nil || resp.StatusCode != 200 {
 					t.Errorf("a request in progress was answered %v, %v", resp, err)
 				}
 			}

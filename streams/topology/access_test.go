@@ -37,7 +37,7 @@ const (
 	// refusedWord is in every answer of a broker that denies something.
 	refusedWord = "AUTHORIZATION_FAILED"
 	// patience is how long a role may take to do its work, or to report a missing right.
-	patience = time.Minute
+	patience = 3 * time.Minute
 )
 
 // guarded is a deployment for one role, on a broker that requires a login.
