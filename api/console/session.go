@@ -109,7 +109,7 @@ func (x *Console) hasEnded(s session) (bool, error) {
 
 func (x *Console) idle(s session) time.Duration { return x.Now().Sub(time.Unix(s.SeenSec, 0)) }
 
-// end ends a session, immediately at this node and at other nodes once they have read the record. It
+// end ends a session, immediately at this node and at others once they have read the record. It
 // removes records of expired sessions, so that signing in and out doesn't accumulate them.
 func (x *Console) end(ctx context.Context, s session) error {
 	x.ended.use(s, x.Now().Unix())

@@ -148,7 +148,9 @@ func TestAResetNetworkIsReported(t *testing.T) {
 		return len(s.eventsOf(wallet)) == firsts+2
 	})
 	late := next.pay(t, wallet)
-	s.eventually("the events of both chains", func() bool { return len(s.eventsOf(wallet)) == firsts+3 })
+	s.eventually("the events of both chains", func() bool {
+		return len(s.eventsOf(wallet)) == firsts+3
+	})
 	s.eventually("the process is ready", func() bool {
 		return s.call("GET", "/readyz", nil, nil) == http.StatusOK
 	})

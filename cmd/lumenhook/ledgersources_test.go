@@ -119,7 +119,8 @@ func TestSourcesOfWhoHasNone(t *testing.T) {
 	standby := newStarting(t, func(cfg *node.Config) {
 		cfg.Follower.Standings = func() domain.SourceStandings { return domain.SourceStandings{} }
 	})
-	says(t, cli.ExitFailure, "is on standby", []string{"ledger", "sources"}, "--metrics-listen", standby)
+	says(t, cli.ExitFailure, "is on standby", []string{"ledger", "sources"}, "--metrics-listen",
+		standby)
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--broker-sync=false", "--ledger-interval", "200ms")
 	s.eventually("it gives ledgers", func() bool {

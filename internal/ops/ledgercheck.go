@@ -126,7 +126,7 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 	return all, err
 }
 
-// beginning returns the ledger before which payments may be missing from the topics, or 0. Retention
+// beginning returns the ledger before which payments may be missing in the topics, or 0. Retention
 // deletes the beginnings of partitions, and topics that were filled by a restore or a repartition
 // have a journal that begins late. firsts are the first ledgers by partition. A partition without
 // payments says nothing: its payments are reported rather than hidden.

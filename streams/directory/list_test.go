@@ -303,8 +303,8 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestExpiredSessions: ended sessions whose time is over are found from any id on, page by page, and
-// last uses of keys are not taken for sessions.
+// TestExpiredSessions: ended sessions whose time is over are found from any id on, page by page.
+// Last uses of keys are not taken for sessions.
 func TestExpiredSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
