@@ -42,14 +42,14 @@ func NewDiskGuard(
 		leastBytes: leastBytes,
 		say:        say,
 		logger:     l,
-		free:       func() (uint64, error) { return freeBytes(dir) },
+		free:       func() (uint64, error) { return FreeBytes(dir) },
 	}
 	g.look()
 	return g
 }
 
-// freeBytes returns the free space of a folder's disk for unprivileged users.
-func freeBytes(dir string) (uint64, error) {
+// FreeBytes returns the free space of a folder's disk for unprivileged users.
+func FreeBytes(dir string) (uint64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return 0, fmt.Errorf("reading the free space of %s: %w", dir, err)

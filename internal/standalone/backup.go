@@ -21,6 +21,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/keys"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -83,6 +84,14 @@ func WriteBackup(
 	if err := errors.Join(transfer.PrepareFolder(to), b.nameSecrets(dir)); err != nil {
 		return b, err
 	}
+	if err := needSpace(to, b.Bytes); err != nil {
+		return b, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, emptyFolder(to))
+		}
+	}()
 	tell.Step("copying the files")
 	if err := b.eachFile(ctx, tell.Progress, func(f *backedUpFile) (err error) {
 		f.SHA256, err = copyFile(f.from, filepath.Join(to, f.Name), f.Bytes)
@@ -96,6 +105,30 @@ func WriteBackup(
 	}
 	syscall.Sync()
 	return b, runfile.WriteFile(filepath.Join(to, manifestName), append(text, '\n'))
+}
+
+// needSpace rejects a backup that would leave too little space for the service, whose data folder
+// may be on the same disk.
+func needSpace(to string, size int64) error {
+	free, err := node.FreeBytes(to)
+	if err != nil {
+		return err
+	}
+	if need := uint64(max(size, 0)) + node.LeastFreeBytes; free < need {
+		return fmt.Errorf("the disk of %s has %d MiB free, but the backup needs %d MiB and %d MiB must "+
+			"stay free: delete older backups, or name a folder on another disk", to, free>>20,
+			(need-node.LeastFreeBytes)>>20, node.LeastFreeBytes>>20)
+	}
+	return nil
+}
+
+// emptyFolder removes what a failed backup wrote to its folder, which was empty before.
+func emptyFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }
 
 // list lists the files to back up, which stay unchanged until release.

@@ -1,0 +1,87 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+var untold = transfer.Telling{Step: func(string) {}, Progress: func(int64, int64) {}}
+
+// fills a folder with files, given their sizes.
+func fills(t *testing.T, dir string, files map[string]int64) {
+	t.Helper()
+	for name, size := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := os.WriteFile(path, nil, 0o600)
+		if err == nil {
+			err = os.Truncate(path, size)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stoppedFolder returns the data folder of a stopped service.
+func stoppedFolder(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	fills(t, dir, map[string]int64{
+		"broker/p/0.dat": 10, "devnet/chain.db": 10, "secrets/api-key": 3, "network": 1,
+	})
+	return dir
+}
+
+func backsUp(ctx context.Context, dir, to string, tell transfer.Telling) error {
+	_, err := WriteBackup(ctx, dir, to, "v", slog.New(slog.DiscardHandler), tell)
+	return err
+}
+
+func isEmpty(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("%s has %v (%v), and should be empty", dir, entries, err)
+	}
+}
+
+// A backup that does not fit writes nothing, so the service keeps its space.
+func TestABackupNeedsSpace(t *testing.T) {
+	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
+	huge := map[string]int64{"broker/p/1.dat": 1 << 42} // without content, so it takes no space
+	fills(t, dir, huge)
+	err := backsUp(t.Context(), dir, to, untold)
+	if err == nil || !strings.Contains(err.Error(), "must stay free: delete older backups") {
+		t.Errorf("a backup that does not fit: %v", err)
+	}
+	isEmpty(t, to)
+}
+
+// A backup that fails removes what it wrote, and can be repeated with the same folder.
+func TestAFailedBackupLeavesNothing(t *testing.T) {
+	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
+	interrupted := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	tell := untold
+	tell.Progress = func(int64, int64) { cancel(interrupted) } // after the first file
+	if err := backsUp(ctx, dir, to, tell); !errors.Is(err, interrupted) {
+		t.Errorf("an interrupted backup: %v", err)
+	}
+	isEmpty(t, to)
+	if err := backsUp(t.Context(), dir, to, untold); err != nil {
+		t.Error(err)
+	}
+	if err := backsUp(t.Context(), dir, to, untold); err == nil || !IsBackup(to) {
+		t.Errorf("a folder that has a backup was used for another: %v", err)
+	}
+}
