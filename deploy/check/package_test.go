@@ -238,8 +238,11 @@ start() {
     eval "setsid /share/$1 $command >> /run/$1.log 2>&1 < /dev/null &"
     echo $! > /run/$1.pid
   else
+    local before
+    while read -r before; do
+      eval "/share/$1 $before" < /dev/null
+    done < <(sed -n 's/^ExecStartPre=//p' $unit)
     eval "/share/$1 $command"
-    eval "/share/$1 $(sed -n 's/^ExecStartPost=//p' $unit | sed 's/{}/"{}"/')"
   fi
 }
 stop() {

@@ -2,7 +2,9 @@ package check
 
 import (
 	"bufio"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,5 +143,80 @@ func TestUnitsAreConfined(t *testing.T) {
 	users, err := os.ReadFile("../systemd/lumenhook.sysusers")
 	if err != nil || !strings.Contains(string(users), "\nu "+service["Service.User"][0]+" ") {
 		t.Errorf("nobody makes the unit's user (%v)", err)
+	}
+}
+
+// The unit of backups makes space before a backup. It deletes what interrupted backups left and old
+// backups, but never the newest one.
+func TestUnitOfBackupsMakesSpace(t *testing.T) {
+	const day = 24 * time.Hour
+	service := unitFile(t, "../systemd/lumenhook-backup.service")
+	const one, two, three = "2026-11-01T010203Z", "2026-11-02T010203Z", "2026-11-03T010203Z"
+	for name, c := range map[string]struct {
+		complete, half map[string]time.Duration // their ages by their names
+		left           []string
+	}{
+		"nothing": {},
+		"old ones": {
+			complete: map[string]time.Duration{one: 20 * day, two: 13 * day, three: 0},
+			left:     []string{two, three},
+		},
+		"no newer one": {
+			complete: map[string]time.Duration{one: 30 * day, two: 20 * day},
+			half:     map[string]time.Duration{three: time.Hour},
+			left:     []string{one, two, three},
+		},
+		"interrupted": {
+			complete: map[string]time.Duration{one: 3 * day},
+			half:     map[string]time.Duration{two: 49 * time.Hour, three: time.Hour},
+			left:     []string{one, three},
+		},
+		"not the unit's": {
+			complete: map[string]time.Duration{one: 3 * day},
+			half:     map[string]time.Duration{"secrets-2026-11-03": 3 * day},
+			left:     []string{one, "secrets-2026-11-03"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, age := range c.half {
+				aged(t, filepath.Join(dir, name), age)
+			}
+			for name, age := range c.complete {
+				aged(t, filepath.Join(dir, name, "manifest.json"), age)
+				aged(t, filepath.Join(dir, name), age)
+			}
+			for _, command := range service["Service.ExecStartPre"] {
+				script := strings.ReplaceAll(command, "/var/backups/lumenhook", dir)
+				if out, err := exec.Command("sh", "-euc", script).CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", script, err, out)
+				}
+			}
+			entries, err := os.ReadDir(dir)
+			var left []string
+			for _, e := range entries {
+				left = append(left, e.Name())
+			}
+			if err != nil || !slices.Equal(left, c.left) {
+				t.Errorf("it leaves %q (%v), and should leave %q", left, err, c.left)
+			}
+		})
+	}
+}
+
+// aged gives a folder an age, or an empty file that ends in .json. It creates them.
+func aged(t *testing.T, path string, age time.Duration) {
+	t.Helper()
+	folder, isFile := path, filepath.Ext(path) == ".json"
+	if isFile {
+		folder = filepath.Dir(path)
+	}
+	err := os.MkdirAll(filepath.Join(folder, "broker"), 0o700)
+	if isFile {
+		err = errors.Join(err, os.WriteFile(path, nil, 0o600))
+	}
+	at := time.Now().Add(-age)
+	if err := errors.Join(err, os.Chtimes(path, at, at)); err != nil {
+		t.Fatal(err)
 	}
 }
