@@ -285,13 +285,21 @@ func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling)
 	for _, name := range []string{
 		"network", "ca.pem", addressesFile, filepath.Join(brokerFolder, devnetFolder), brokerFolder,
 	} {
-		err := os.Rename(filepath.Join(draft, name), folder.Join(filepath.Base(name)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := replace(filepath.Join(draft, name), folder.Join(filepath.Base(name))); err != nil {
 			return b, err
 		}
 	}
 	syscall.Sync()
 	return b, os.RemoveAll(draft)
+}
+
+// replace moves a file or a folder, if it exists, to where an interrupted restore may have moved it
+// before.
+func replace(from, to string) error {
+	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(to), os.Rename(from, to))
 }
 
 // checkTarget rejects a folder that has data, that lacks secrets of the backup, or that belongs to

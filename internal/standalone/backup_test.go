@@ -3,6 +3,7 @@ package standalone
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -83,5 +84,28 @@ func TestAFailedBackupLeavesNothing(t *testing.T) {
 	}
 	if err := backsUp(t.Context(), dir, to, untold); err == nil || !IsBackup(to) {
 		t.Errorf("a folder that has a backup was used for another: %v", err)
+	}
+}
+
+// A restore that was interrupted between its last steps can be repeated.
+func TestAnInterruptedRestoreIsRepeated(t *testing.T) {
+	to, dir := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "new")
+	if err := backsUp(t.Context(), stoppedFolder(t), to, untold); err != nil {
+		t.Fatal(err)
+	}
+	fills(t, dir, map[string]int64{
+		"secrets/api-key": 3, "devnet/chain.db": 5, "devnet/other": 1, "restoring/broker/p/0.dat": 10,
+	})
+	if _, err := RestoreBackup(t.Context(), to, dir, untold); err != nil {
+		t.Fatal(err)
+	}
+	about, err := os.Stat(filepath.Join(dir, "devnet", "chain.db"))
+	if err != nil || about.Size() != 10 {
+		t.Errorf("the file is not the backup's: %v", err)
+	}
+	for _, name := range []string{"devnet/other", "restoring", "broker/devnet"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left (%v)", name, err)
+		}
 	}
 }
