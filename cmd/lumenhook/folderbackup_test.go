@@ -200,6 +200,10 @@ func (s *testService) mustNotRestoreOther(backup string) {
 		s.t.Fatal(err)
 	}
 	s.refused("broker/topics.json: the file is damaged", "restore", "--from", backup)
+	out, err := program(anyPorts(s.dir)...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "repeat `lumenhook restore`") {
+		s.t.Errorf("a start after a failed restore: %v\n%s", err, out)
+	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		s.t.Fatal(err)
 	}

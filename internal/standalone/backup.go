@@ -264,7 +264,8 @@ func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling)
 	}
 	defer folder.Close()
 	draft := folder.Join(draftFolder)
-	if err := os.RemoveAll(draft); err != nil { // of an interrupted restore
+	// There may be one of an interrupted restore. While there is one, checkRestored rejects a start.
+	if err := errors.Join(os.RemoveAll(draft), os.Mkdir(draft, 0o700)); err != nil {
 		return b, err
 	}
 	tell.Step("copying and verifying the files")
@@ -291,6 +292,20 @@ func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling)
 	}
 	syscall.Sync()
 	return b, os.RemoveAll(draft)
+}
+
+// checkRestored rejects a folder whose restore has not finished, because a start would create a new
+// deployment there. A restore that has moved everything may have left its empty draft.
+func checkRestored(folder *runfile.Folder) error {
+	draft := folder.Join(draftFolder)
+	if _, err := os.Lstat(draft); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := os.Stat(folder.Join(brokerFolder)); err == nil {
+		return os.RemoveAll(draft)
+	}
+	return fmt.Errorf("--data-dir %s: restoring a backup to this folder failed or was interrupted: "+
+		"repeat `lumenhook restore`, or remove %s to start a new deployment", folder.Path(), draft)
 }
 
 // replace moves a file or a folder, if it exists, to where an interrupted restore may have moved it

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -107,5 +108,43 @@ func TestAnInterruptedRestoreIsRepeated(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is left (%v)", name, err)
 		}
+	}
+}
+
+// A folder whose restore failed is no new deployment's folder until the restore is repeated.
+func TestAFailedRestoreIsNotStarted(t *testing.T) {
+	to, dir := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "new")
+	if err := backsUp(t.Context(), stoppedFolder(t), to, untold); err != nil {
+		t.Fatal(err)
+	}
+	fills(t, dir, map[string]int64{"secrets/api-key": 3})
+	lost, hidden := filepath.Join(to, "broker/p/0.dat"), filepath.Join(to, "hidden")
+	if err := os.Rename(lost, hidden); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RestoreBackup(t.Context(), to, dir, untold); err == nil {
+		t.Fatal("an incomplete backup was restored")
+	}
+	starts := func() error {
+		folder, err := runfile.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer folder.Close()
+		return checkRestored(folder)
+	}
+	err := starts()
+	if err == nil || !strings.Contains(err.Error(), "repeat `lumenhook restore`") {
+		t.Errorf("a start after a failed restore: %v", err)
+	}
+	if err := os.Rename(hidden, lost); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RestoreBackup(t.Context(), to, dir, untold); err != nil {
+		t.Fatal(err)
+	}
+	fills(t, dir, map[string]int64{"restoring/broker/left": 0}) // by a kill after the last step
+	if err := starts(); err != nil {
+		t.Error(err)
 	}
 }

@@ -134,6 +134,9 @@ func (v *service) openData(ctx context.Context) (err error) {
 		return err
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
+	if err := checkRestored(v.dir); err != nil {
+		return err
+	}
 	if err := v.dir.CheckNetwork(v.flags.otherNetwork()); err != nil {
 		return err
 	}
