@@ -177,7 +177,11 @@ func (b *Backup) list(
 // add adds a file, or all files in a folder, if it exists.
 func (b *Backup) add(at, as string, size func(name string, has int64) int64) error {
 	return filepath.WalkDir(at, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && path == at || err == nil && entry.IsDir() {
+		name, _ := filepath.Rel(at, path)
+		switch isDir := err == nil && entry.IsDir(); {
+		case isDir && broker.IsSnapshot(name):
+			return fs.SkipDir // of a killed backup
+		case isDir, errors.Is(err, fs.ErrNotExist) && path == at:
 			return nil
 		}
 		if err != nil {
@@ -187,7 +191,6 @@ func (b *Backup) add(at, as string, size func(name string, has int64) int64) err
 		if err != nil {
 			return err
 		}
-		name, _ := filepath.Rel(at, path)
 		f := backedUpFile{Name: filepath.Join(as, name), from: path, Bytes: size(name, about.Size())}
 		if f.Bytes >= 0 {
 			b.Files, b.Bytes = append(b.Files, f), b.Bytes+f.Bytes

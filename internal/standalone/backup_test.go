@@ -148,3 +148,16 @@ func TestAFailedRestoreIsNotStarted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A backup does not copy the snapshot that a killed backup left behind.
+func TestABackupHasNoSnapshots(t *testing.T) {
+	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
+	fills(t, dir, map[string]int64{"broker/snapshot-1/p/0.dat": 10})
+	if err := backsUp(t.Context(), dir, to, untold); err != nil {
+		t.Fatal(err)
+	}
+	b, err := readBackup(to)
+	if err != nil || len(b.Files) != 3 {
+		t.Errorf("the backup has %v (%v), and should have three files", b.Files, err)
+	}
+}

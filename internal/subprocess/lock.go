@@ -20,7 +20,21 @@ func TryLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // #nosec G115 -- a descriptor
+	return lock(f, syscall.LOCK_EX)
+}
+
+// TrySharedLock is like TryLock, but for a file that exists and that others may lock in the same
+// way. It only needs read access.
+func TrySharedLock(path string) (*os.File, error) {
+	f, err := os.Open(path) // #nosec G304 -- the caller's
+	if err != nil {
+		return nil, err
+	}
+	return lock(f, syscall.LOCK_SH)
+}
+
+func lock(f *os.File, how int) (*os.File, error) {
+	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) // #nosec G115 -- a descriptor
 	if err == nil {
 		return f, nil
 	}

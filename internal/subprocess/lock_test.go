@@ -3,6 +3,8 @@ package subprocess_test
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -34,5 +36,28 @@ func TestALockKeepsOthersOutUntilItIsClosed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none", "lock")
 	if _, err := subprocess.Lock(t.Context(), missing); err == nil {
 		t.Error("a file in a folder that does not exist was locked")
+	}
+}
+
+func TestASharedLockOnlyKeepsExclusiveOnesOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if _, err := subprocess.TrySharedLock(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that does not exist was locked: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		shared, err := subprocess.TrySharedLock(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shared.Close()
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := subprocess.TryLock(path); !errors.Is(err, subprocess.ErrLocked) {
+		t.Errorf("an exclusive lock: %v", err)
 	}
 }

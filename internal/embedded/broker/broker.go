@@ -160,7 +160,8 @@ func (b *Broker) heal() (err error) {
 	if err := b.forgetClose(); err != nil {
 		return err
 	}
-	if err := removeSnapshots(b.dir); err != nil {
+	none := func(string) bool { return false }
+	if err := removeSnapshots(b.dir, none); err != nil {
 		return err
 	}
 	if err := healCompaction(b.dir, b.syncNow); err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 // A snapshot contains the files that the broker would leave behind if it were killed at that
@@ -22,15 +24,20 @@ import (
 // and records their sizes. It copies all other files.
 //
 // A client requests a snapshot with AlterReplicaLogDirs. The directory is the name of a new folder
-// in the data folder. A request without topics removes it again, and so does the next start. The
+// in the data folder. A request without topics removes it again. If the client was killed, the next
+// snapshot or the next start does so. To be able to tell, the client holds a lock of sizesFile. The
 // client therefore only needs read access to the folder.
 const sizesFile = "sizes.json"
 
 var snapshotFolder = regexp.MustCompile(`^snapshot-\d+$`)
 
+// IsSnapshot reports whether a file in a broker's data folder is the folder of a snapshot.
+func IsSnapshot(name string) bool { return snapshotFolder.MatchString(name) }
+
 // Snapshot is a snapshot of a running broker.
 type Snapshot struct {
 	Dir   string
+	held  *os.File
 	sizes map[string]int64 // of files that may have grown since, by their names in Dir
 }
 
@@ -45,6 +52,10 @@ func (s *Snapshot) Size(name string, has int64) int64 {
 
 // Remove has the broker remove the snapshot's files.
 func (s *Snapshot) Remove(ctx context.Context, admin *kadm.Client) error {
+	return errors.Join(s.held.Close(), s.remove(ctx, admin))
+}
+
+func (s *Snapshot) remove(ctx context.Context, admin *kadm.Client) error {
 	return request(ctx, admin, filepath.Base(s.Dir), kadm.TopicsSet{})
 }
 
@@ -63,11 +74,11 @@ func TakeSnapshot(ctx context.Context, admin *kadm.Client, dir string) (*Snapsho
 		return nil, fmt.Errorf("taking a snapshot of the topics (the service's log says why): %w", err)
 	}
 	s := &Snapshot{Dir: filepath.Join(dir, name)}
-	text, err := os.ReadFile(filepath.Join(s.Dir, sizesFile))
-	if err == nil {
-		err = json.Unmarshal(text, &s.sizes)
+	var err error
+	if s.held, err = subprocess.TrySharedLock(filepath.Join(s.Dir, sizesFile)); err != nil {
+		return nil, errors.Join(err, s.remove(ctx, admin))
 	}
-	if err != nil {
+	if err := json.NewDecoder(s.held).Decode(&s.sizes); err != nil {
 		return nil, errors.Join(err, s.Remove(ctx, admin))
 	}
 	return s, nil
@@ -102,6 +113,9 @@ func (b *Broker) answerSnapshot(r kmsg.Request) kmsg.Response {
 }
 
 func (b *Broker) takeSnapshot(to string) error {
+	if err := removeSnapshots(b.dir, isHeld); err != nil {
+		return err
+	}
 	sizes := map[string]int64{sizesFile: -1}
 	err := filepath.WalkDir(b.dir, func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(b.dir, path)
@@ -141,12 +155,21 @@ func (b *Broker) takeSnapshot(to string) error {
 }
 
 // removeSnapshots removes the snapshots of killed clients.
-func removeSnapshots(dir string) error {
+func removeSnapshots(dir string, except func(snapshot string) bool) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if snapshotFolder.MatchString(e.Name()) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		if path := filepath.Join(dir, e.Name()); IsSnapshot(e.Name()) && !except(path) {
+			err = errors.Join(err, os.RemoveAll(path))
 		}
 	}
 	return err
+}
+
+// isHeld reports whether the client of a snapshot still uses it.
+func isHeld(snapshot string) bool {
+	lock, err := subprocess.TryLock(filepath.Join(snapshot, sizesFile))
+	if err == nil {
+		_ = lock.Close()
+	}
+	return errors.Is(err, subprocess.ErrLocked)
 }

@@ -102,3 +102,34 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 		t.Errorf("a snapshot was left: %v %v", left, err)
 	}
 }
+
+// TestKilledBackupsLeaveNothing: a new snapshot replaces one whose client was killed, and not one
+// that is still being copied.
+func TestKilledBackupsLeaveNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	admin := kadm.NewClient(newClient(t, start(t, dir)))
+	used, err := broker.TakeSnapshot(t.Context(), admin, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := filepath.Join(dir, "snapshot-1")
+	if err := os.MkdirAll(filepath.Join(killed, "partitions"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(killed, "sizes.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next, err := broker.TakeSnapshot(t.Context(), admin, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "snapshot-*"))
+	if err != nil || !slices.Equal(left, []string{used.Dir, next.Dir}) {
+		t.Errorf("%v are left (%v), and should be %s and %s", left, err, used.Dir, next.Dir)
+	}
+	for _, s := range []*broker.Snapshot{used, next} {
+		if err := s.Remove(t.Context(), admin); err != nil {
+			t.Error(err)
+		}
+	}
+}
