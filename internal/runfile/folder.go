@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,21 +30,48 @@ func Open(path string) (*Folder, error) {
 	if err := os.MkdirAll(filepath.Join(path, "secrets"), 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: creating the data folder: %w", err)
 	}
-	lock, err := subprocess.TryLock(filepath.Join(path, lockName))
+	lock, err := locked(path, subprocess.TryLock)
+	if err != nil {
+		return nil, err
+	}
+	if err := begin(lock); err != nil {
+		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path,
+			errors.Join(err, lock.Close()))
+	}
+	return &Folder{path: path, lock: lock}, nil
+}
+
+// Hold keeps a stopped service's folder from being opened until release. It writes nothing, so the
+// folder may be read-only. If there is no lock file, it creates one.
+func Hold(path string) (release func() error, err error) {
+	lock, err := locked(path, subprocess.TrySharedLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		folder, err := Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return folder.Close, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lock.Close, nil
+}
+
+// locked locks a folder, unless it is the copy of a running service's folder.
+func locked(path string, try func(string) (*os.File, error)) (*os.File, error) {
+	lock, err := try(filepath.Join(path, lockName))
 	if errors.Is(err, subprocess.ErrLocked) {
 		return nil, fmt.Errorf("the data folder %s is in use by another lumenhook; "+
 			"stop it, or use another --data-dir", path)
 	}
-	if err == nil {
-		err = begin(lock)
-	}
-	if errors.Is(err, errCopied) {
-		return nil, fmt.Errorf("--data-dir %s: %w", path, errors.Join(err, lock.Close()))
-	}
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: locking the data folder %s: %w", path, err)
 	}
-	return &Folder{path: path, lock: lock}, nil
+	if err := checkOriginal(lock); err != nil {
+		return nil, fmt.Errorf("--data-dir %s: %w", path, errors.Join(err, lock.Close()))
+	}
+	return lock, nil
 }
 
 var errCopied = errors.New("this is a copy of a folder whose service was running, and its files " +
@@ -51,24 +79,40 @@ var errCopied = errors.New("this is a copy of a folder whose service was running
 	"If no service was running while you copied it, remove the file lock in it")
 
 // begin writes the process's id to a lock, for commands that wait for run.json. It also writes the
-// lock's inode. A service that stops empties the file. If the file names another inode, it
-// is a copy from before the service stopped.
+// lock's inode. A service that stops empties the file.
 func begin(lock *os.File) error {
-	about, err := lock.Stat()
+	inode, err := inodeOf(lock)
 	if err != nil {
 		return err
-	}
-	inode := uint64(about.Sys().(*syscall.Stat_t).Ino) //nolint:unconvert // 32 bits on some systems
-	var pid int
-	var was uint64
-	if n, _ := fmt.Fscan(lock, &pid, &was); n == 2 && was != inode {
-		return errCopied
 	}
 	if err := lock.Truncate(0); err != nil {
 		return err
 	}
 	_, err = lock.WriteAt([]byte(fmt.Sprint(os.Getpid(), " ", inode)), 0)
 	return err
+}
+
+// checkOriginal rejects a lock that names another inode: it is a copy from before the service
+// stopped.
+func checkOriginal(lock *os.File) error {
+	inode, err := inodeOf(lock)
+	if err != nil {
+		return err
+	}
+	var pid int
+	var was uint64
+	if n, _ := fmt.Fscan(lock, &pid, &was); n == 2 && was != inode {
+		return errCopied
+	}
+	return nil
+}
+
+func inodeOf(file *os.File) (uint64, error) {
+	about, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return uint64(about.Sys().(*syscall.Stat_t).Ino), nil //nolint:unconvert // 32 bits on some systems
 }
 
 // Path returns the folder as it was named.

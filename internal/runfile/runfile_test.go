@@ -3,6 +3,7 @@ package runfile
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -106,5 +107,39 @@ func TestANewKeyOfAnAccountIsWrittenLater(t *testing.T) {
 	}
 	if kept, isNew, err := folder.APIKey(false); kept != second || isNew || err != nil {
 		t.Errorf("the key is %q, new: %v, %v", kept, isNew, err)
+	}
+}
+
+// A stopped folder is held without a write, and is not opened in the meantime.
+func TestAStoppedFolderIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	for _, lock := range []string{"none yet", "there"} {
+		release, err := Hold(dir)
+		if err != nil {
+			t.Fatalf("the lock is %s: %v", lock, err)
+		}
+		_, err = Open(dir)
+		is(t, err, "in use by another lumenhook")
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	}
+	opened, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Hold(dir)
+	is(t, err, "in use by another lumenhook")
+	if err := opened.Close(); err != nil {
+		t.Error(err)
+	}
+	lock := filepath.Join(dir, lockName)
+	if err := os.WriteFile(lock, []byte("1 1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Hold(dir)
+	is(t, err, "is a copy of a folder whose service")
+	if text, err := os.ReadFile(lock); err != nil || string(text) != "1 1" {
+		t.Errorf("the lock was written: %q %v", text, err)
 	}
 }

@@ -156,11 +156,9 @@ func (b *Backup) list(
 		if _, err := os.Stat(topics); err != nil {
 			return nil, stopped // it never ran
 		}
-		folder, err := runfile.Open(dir)
-		if err != nil {
+		if release, err = runfile.Hold(dir); err != nil {
 			return nil, err
 		}
-		release = folder.Close
 	}
 	for at, as := range map[string]string{
 		topics: brokerFolder, devnet: filepath.Join(brokerFolder, devnetFolder),

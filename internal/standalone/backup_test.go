@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams/transfer"
@@ -160,4 +161,31 @@ func TestABackupHasNoSnapshots(t *testing.T) {
 	if err != nil || len(b.Files) != 3 {
 		t.Errorf("the backup has %v (%v), and should have three files", b.Files, err)
 	}
+}
+
+// A backup of a stopped folder changes nothing there, so the folder may be read-only.
+func TestABackupOnlyReads(t *testing.T) {
+	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
+	fills(t, dir, map[string]int64{"lock": 0})
+	before := time.Now().Add(-time.Hour)
+	each := func(do func(path string) error) {
+		t.Helper()
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, do(path))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	each(func(path string) error { return os.Chtimes(path, before, before) })
+	if err := backsUp(t.Context(), dir, to, untold); err != nil {
+		t.Fatal(err)
+	}
+	each(func(path string) error {
+		about, err := os.Stat(path)
+		if err == nil && about.ModTime().After(before.Add(time.Minute)) {
+			t.Errorf("the backup wrote %s", path)
+		}
+		return err
+	})
 }
