@@ -100,10 +100,12 @@ func WriteBackup(
 		return b, err
 	}
 	text, err := json.MarshalIndent(b, "", "  ")
+	if err == nil {
+		err = syncFolders(to)
+	}
 	if err != nil {
 		return b, err
 	}
-	syscall.Sync()
 	return b, runfile.WriteFile(filepath.Join(to, manifestName), append(text, '\n'))
 }
 
@@ -247,7 +249,28 @@ func copyFile(from, to string, size int64) (sum string, err error) {
 	}
 	h := sha256.New()
 	_, err = io.CopyN(io.MultiWriter(out, h), in, size)
+	if err == nil {
+		err = out.Sync()
+	}
 	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, out.Close())
+}
+
+// syncFolders writes the names in a folder and in its subfolders to the disk.
+func syncFolders(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return syncFolder(path)
+	})
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir) // #nosec G304 -- asked for
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // RestoreBackup creates the data of a folder from a backup. The folder may only have the secrets.
@@ -282,7 +305,9 @@ func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling)
 	}); err != nil {
 		return b, err
 	}
-	syscall.Sync()
+	if err := syncFolders(draft); err != nil {
+		return b, err
+	}
 	// The broker's folder comes last: without it, the folder still is a new one.
 	for _, name := range []string{
 		"network", "ca.pem", addressesFile, filepath.Join(brokerFolder, devnetFolder), brokerFolder,
@@ -291,7 +316,9 @@ func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling)
 			return b, err
 		}
 	}
-	syscall.Sync()
+	if err := syncFolder(dir); err != nil {
+		return b, err
+	}
 	return b, os.RemoveAll(draft)
 }
 
