@@ -79,23 +79,52 @@ func hashOf[T []byte | string](sent T) []byte {
 }
 
 // withoutValues masks the words of header values in a response. Header values are write-only, but a
-// receiver that echoes its request would show them to everyone who can read the history.
+// receiver that echoes its request would show them to everyone who can read the history. It finds
+// all words in the response as it was received, because they may overlap: if it masked one first,
+// the rest of another would stay readable.
 func withoutValues(body []byte, headers []domain.SentHeader) []byte {
 	const secretBytesMin = 8 // shorter words are no secrets, and appear by chance
-	mask := func(n int) []byte { return bytes.Repeat([]byte("*"), n) }
+	masked := bytes.Clone(body)
 	for _, h := range headers {
 		for word := range strings.FieldsSeq(string(h.Value)) {
 			if len(word) >= secretBytesMin {
-				body = bytes.ReplaceAll(body, []byte(word), mask(len(word)))
-			}
-			for n := len(word) - 1; n >= secretBytesMin; n-- { // the stored part may end in the word
-				if rest, cut := bytes.CutSuffix(body, []byte(word[:n])); cut {
-					body = append(bytes.Clone(rest), mask(n)...)
-				}
+				maskWord(masked, body, []byte(word))
+				maskCut(masked, body, []byte(word), secretBytesMin)
 			}
 		}
 	}
-	return body
+	return masked
+}
+
+// maskWord masks a word wherever it is in body.
+func maskWord(masked, body, word []byte) {
+	done := 0 // occurrences may overlap
+	for from := 0; ; {
+		at := bytes.Index(body[from:], word)
+		if at < 0 {
+			return
+		}
+		at += from
+		mask(masked[max(at, done) : at+len(word)])
+		done, from = at+len(word), at+1
+	}
+}
+
+// maskCut masks the beginning of a word at the end of body, which may be the stored part of a
+// longer response.
+func maskCut(masked, body, word []byte, bytesMin int) {
+	for n := min(len(word)-1, len(body)); n >= bytesMin; n-- {
+		if bytes.HasSuffix(body, word[:n]) {
+			mask(masked[len(body)-n:])
+			return // shorter beginnings are in it
+		}
+	}
+}
+
+func mask(secret []byte) {
+	for i := range secret {
+		secret[i] = '*'
+	}
 }
 
 func outcome(r Result) domain.AttemptResult {

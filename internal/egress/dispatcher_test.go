@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +178,30 @@ func TestAnEchoShowsNoHeaderValue(t *testing.T) {
 		<-h.requests
 		if made := <-got; string(made.ResponseBody) != want {
 			t.Errorf("%s is kept as %s", body, made.ResponseBody)
+		}
+	}
+}
+
+// TestOverlappingHeaderValuesAreMasked: a short value may be part of a longer one, or overlap with
+// one, and a stored part may end within either.
+func TestOverlappingHeaderValuesAreMasked(t *testing.T) {
+	headers := []domain.SentHeader{
+		{Name: "X-Tenant", Value: "acme-prod"},
+		{Name: "Authorization", Value: "Bearer acme-prod-9f8s7d6fa1"},
+		{Name: "X-Till", Value: "9f8s7d6fa1.till-0001"},
+		{Name: "X-Round", Value: "abababab"},
+	}
+	stars := func(n int) string { return strings.Repeat("*", n) }
+	for body, want := range map[string]string{
+		`{"a":"Bearer acme-prod-9f8s7d6fa1","t":"acme-prod"}`: `{"a":"Bearer ` + stars(20) +
+			`","t":"` + stars(9) + `"}`,
+		"acme-prod-9f8s7d6fa1.till-0001!": stars(30) + "!",
+		"cut: acme-prod-9f8s7d6f":         "cut: " + stars(18),
+		"cut: acme-prod-9f8s7d6fa1.til":   "cut: " + stars(24),
+		"ababababab!":                     stars(10) + "!",
+	} {
+		if got := string(withoutValues([]byte(body), headers)); got != want {
+			t.Errorf("%s is kept as %s, not %s", body, got, want)
 		}
 	}
 }
