@@ -128,6 +128,7 @@ const (
 // reported.
 type lineQueue struct {
 	to    io.Writer
+	tell  func(to io.Writer, n int) // writes that n lines were left out
 	lines chan []byte
 	shown chan struct{} // closed when all is shown after Close
 
@@ -136,10 +137,22 @@ type lineQueue struct {
 	leftOut int
 }
 
+// tellLeftOut reports dropped lines to a person.
+func tellLeftOut(to io.Writer, n int) {
+	fmt.Fprintf(to, "… %d lines were left out: they came faster than they could be shown\n", n)
+}
+
+// logLeftOut reports dropped lines in a JSON log, whatever its level is: they may have been errors.
+func logLeftOut(to io.Writer, n int) {
+	slog.New(slog.NewJSONHandler(to, nil)).Warn(
+		"lines were left out: they came faster than they could be written", "lines", n)
+}
+
 // newLineQueue starts printing written lines. The caller closes it.
-func newLineQueue(to io.Writer) *lineQueue {
+func newLineQueue(to io.Writer, tell func(to io.Writer, n int)) *lineQueue {
 	t := &lineQueue{
 		to:    to,
+		tell:  tell,
 		lines: make(chan []byte, queueLines),
 		shown: make(chan struct{}),
 	}
@@ -175,8 +188,7 @@ func (t *lineQueue) show() {
 		}
 		t.mu.Unlock()
 		if n > 0 {
-			fmt.Fprintf(t.to, "… %d lines were left out: "+
-				"they came faster than they could be shown\n", n)
+			t.tell(t.to, n)
 		}
 	}
 }

@@ -71,13 +71,14 @@ func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	person := cli.IsTerminal(out)
 	level, chosen := &slog.HandlerOptions{Level: flags.node.LogLevel}, flags.node.ChoosesLogLevel()
 	asJSON := flags.logFormat == "json" || flags.logFormat == "auto" && !person
+	leftOut := tellLeftOut
 	switch {
 	case asJSON:
-		out = cli.Plain(os.Stderr)
+		out, leftOut = cli.Plain(os.Stderr), logLeftOut
 	case chosen && flags.node.LogLevel > slog.LevelInfo:
 		out = io.Discard
 	}
-	shown := newLineQueue(out)
+	shown := newLineQueue(out, leftOut)
 	defer shown.Close()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, level))
 	told := &narrator{out: shown}
