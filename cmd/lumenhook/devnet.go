@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -322,7 +323,8 @@ retries don't reach another program at the same port, and exits.`,
   lumenhook devnet load --payments 1000 --watches 20 --fail-ratio 0.1`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if l.Payments < 1 || l.Payments > loadPaymentsMax || l.PerSecond < 1 || l.PerSecond > 500 ||
-				l.Watches < 1 || l.Watches > 100 || l.FailRatio < 0 || l.FailRatio > 1 {
+				l.Watches < 1 || l.Watches > 100 ||
+				l.FailRatio < 0 || l.FailRatio > 1 || math.IsNaN(l.FailRatio) {
 				return cli.Usage(fmt.Errorf("must be --payments from 1 to %d, --rate from 1 to 500, "+
 					"--watches from 1 to 100, and --fail-ratio from 0 to 1", loadPaymentsMax))
 			}

@@ -402,7 +402,8 @@ var commandFaults = map[string]faultsOf{
 		refused: "the destination account does not exist"},
 	"devnet load": {asks: aFolder, faults: [][]string{
 		{"--payments from 1 to 20000", "--payments", "0"},
-		{"--fail-ratio from 0 to 1", "--fail-ratio", "2"}}},
+		{"--fail-ratio from 0 to 1", "--fail-ratio", "2"},
+		{"--fail-ratio from 0 to 1", "--fail-ratio", "NaN"}}},
 	"devnet cert": {asks: aFolder, args: []string{"--out", "/nowhere/cert"},
 		faults: [][]string{{`--out "": must name a folder`, "--out", ""}}},
 	"devnet receiver": {asks: aFolder, args: []string{"--secret-file", "/nowhere"},
