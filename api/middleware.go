@@ -37,13 +37,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	out := &recorder{ResponseWriter: w}
 	setCommonHeaders(out.Header(), r.id)
 	defer func() {
+		cut := false
 		if cause := recover(); cause != nil {
-			a.answerPanic(out, r, cause)
+			cut = a.answerPanic(out, r, cause)
 		}
 		took := a.Now().Sub(began)
 		a.logLine(out, r, took)
 		if a.Answered != nil {
 			a.Answered(r.route, knownMethod(hr.Method), out.status, took)
+		}
+		if cut {
+			panic(http.ErrAbortHandler) // http.Server then closes the connection
 		}
 	}()
 	a.router.ServeHTTP(out, r.http)
@@ -143,18 +147,20 @@ func (a *API) methodNotAllowed(w http.ResponseWriter, r *http.Request) *problem.
 	return problem.New(problem.CodeMethodNotAllowed, "Use one of: "+strings.Join(allowed, ", ")+".")
 }
 
-// answerPanic responds for a handler that panicked. It re-panics with http.ErrAbortHandler, which
-// is for http.Server.
-func (a *API) answerPanic(w *recorder, r *request, cause any) {
+// answerPanic responds for a handler that panicked. If part of the answer has been sent, it reports
+// that the connection must be cut, so that no client takes the part for the whole. The log and the
+// metrics then have status 500, although the client got another one.
+func (a *API) answerPanic(w *recorder, r *request, cause any) (cut bool) {
 	if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
-		panic(cause)
+		return true // it has logged why
 	}
-	err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
-	if w.status != 0 {
-		r.problem = problem.Internal(err)
-		return
+	failed := problem.Internal(fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+	if w.status == 0 {
+		a.refuse(w, r, failed)
+		return false
 	}
-	a.refuse(w, r, problem.Internal(err))
+	r.problem, w.status = failed, http.StatusInternalServerError
+	return true
 }
 
 // logLine logs a request with its route's template. It never logs the path, the query, the headers
@@ -215,6 +221,7 @@ type recorder struct {
 	http.ResponseWriter
 	status    int
 	sentBytes int64
+	gone      bool // the client did not take all of the answer
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -230,6 +237,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.sentBytes += int64(n)
+	w.gone = w.gone || err != nil
 	return n, err
 }
 

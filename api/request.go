@@ -79,7 +79,11 @@ func (a *API) answering(rt route) http.Handler {
 			err = answer.write(out)
 		}
 		switch {
+		case err != nil && out.gone:
+			out.status = statusClientGone
+			panic(http.ErrAbortHandler)
 		case err != nil && out.status != 0:
+			r.problem, out.status = problem.Of(err), http.StatusInternalServerError
 			a.Log.Error("an answer was cut off, as its rest could not be made", "route", r.route,
 				"requestId", r.id, "error", redact(err.Error()))
 			panic(http.ErrAbortHandler) // so that no client takes the part for the whole

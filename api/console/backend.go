@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,9 +47,12 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 		inner.Body = http.NoBody
 	}
 	out := &recorded{header: make(http.Header)}
-	b.api.ServeHTTP(out, inner)
+	whole := b.serve(out, inner)
 	if out.overflown {
 		return nil, fmt.Errorf("console: the API's response is larger than %d bytes", maxAnswerBytes)
+	}
+	if !whole {
+		return nil, errCut
 	}
 	b.last, b.retrySeconds = out.body.Bytes(), out.header.Get("Retry-After")
 	out.header.Del("Retry-After")
@@ -66,6 +70,20 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 		ContentLength: int64(len(b.last)),
 		Request:       r,
 	}, nil
+}
+
+// errCut is for an answer whose rest the API could not make. The API has logged why.
+var errCut = errors.New("console: the API cut its answer off")
+
+// serve reports whether the API answered to the end.
+func (b *backend) serve(out *recorded, r *http.Request) (whole bool) {
+	defer func() {
+		if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
+			panic(cause)
+		}
+	}()
+	b.api.ServeHTTP(out, r)
+	return true
 }
 
 type recorded struct {
