@@ -28,7 +28,8 @@ func TestAnAnswerThatBreaksOffLooksBroken(t *testing.T) {
 			var log testkit.Buffer
 			answered := make(chan int, 1)
 			a := &API{Config: Config{
-				Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now, Entropy: strings.NewReader(""),
+				Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return time.Time{} },
+				Entropy:  strings.NewReader(""),
 				Answered: func(_, _ string, status int, _ time.Duration) { answered <- status },
 			}, router: mux.NewRouter()}
 			a.router.Handle("/", a.answering(route{path: "/", handle: func(

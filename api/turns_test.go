@@ -318,16 +318,7 @@ func TestUnreadPagesAreBounded(t *testing.T) {
 			w.watches[id] = domain.Watch{ID: id, AccountID: account("a")}
 		}
 		handler := newConsole(t, w).Mount(w.api)
-		form := httptest.NewRecorder()
-		handler.ServeHTTP(form, httptest.NewRequest("GET", "/console/sign-in", nil))
-		fields := sheet{text: form.Body.String()}.form(t, "/console/sign-in")
-		fields.Set("key", w.newKey(account("a"), domain.PermissionRead))
-		post := httptest.NewRequest("POST", "/console/sign-in", strings.NewReader(fields.Encode()))
-		post.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		post.Header.Set("Cookie", form.Header().Get("Set-Cookie"))
-		signed := httptest.NewRecorder()
-		handler.ServeHTTP(signed, post)
-		cookie, _, _ := strings.Cut(signed.Header().Get("Set-Cookie"), ";")
+		cookie := signInDirectly(t, handler, w.newKey(account("a"), domain.PermissionRead))
 
 		listener := make(pipes)
 		server := api.NewServer(handler, slog.New(slog.DiscardHandler))

@@ -106,8 +106,9 @@ type Console struct {
 	streams   *ingress.Places[string] // by account
 	// narrowStreams are those of links of one endpoint, by endpoint.
 	narrowStreams *ingress.Places[string]
-	pages, forms  *ingress.Places[string] // in progress, by account
-	ending        context.Context         // ends all streams
+	pages, forms  limits
+	downloads     limits
+	ending        context.Context // ends all streams
 	endStreams    context.CancelFunc
 }
 
@@ -144,8 +145,10 @@ func New(c Config) (*Console, error) {
 		links:   newUsedLinks(),
 		ended:   newUsedLinks(),
 		streams: ingress.NewPlaces[string](maxStreams),
-		pages:   ingress.NewPlaces[string](maxPages),
-		forms:   ingress.NewPlaces[string](maxPages),
+		pages:   limitsOf(maxPages, maxAccountPages, tooManyPages),
+		forms:   limitsOf(maxPages, maxAccountPages, tooManyPages),
+		downloads: limitsOf(maxDownloads, maxAccountDownloads, "Too many statements are being "+
+			"downloaded at once. Try again when another download has ended."),
 
 		narrowStreams: ingress.NewPlaces[string](maxStreams),
 	}
@@ -218,7 +221,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/transactions/{hash}", x.showTransaction)
 	get("/wallets/{address}", x.showStatement)
 	mux.Handle("GET "+x.at+"/wallets/{address}/statement.csv",
-		x.serving(x.pages, x.downloadStatement))
+		x.serving(x.downloads, x.downloadStatement))
 	for path, read := range map[string]func(*visit) error{
 		"/events/live": x.followEvents, "/events/{id}/live": x.followEvent,
 	} {

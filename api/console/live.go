@@ -103,7 +103,7 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 // look returns a digest of the API's answer now, unless the session has ended. It counts as a page
 // while it reads, and keeps no answer.
 func (x *Console) look(v *visit, read func(*visit) error) (digest string, ok bool) {
-	leave, err := x.pages.Await(v.r.Context(), v.account, maxAccountPages)
+	leave, err := x.pages.enter(v.r.Context(), v.account)
 	if err != nil {
 		return "", false
 	}

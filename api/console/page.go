@@ -167,11 +167,35 @@ const (
 	// pageWaitMax bounds the wait for a place.
 	pageWaitMax = 6 * time.Second
 	answerMax   = 5 * time.Second
-	downloadMax = time.Minute // for one page of a download, until the next
+
+	// Downloads of statements take long, so they have their own places, which leave those of pages
+	// free.
+	maxDownloads        = 8
+	maxAccountDownloads = 2
+	downloadMax         = 10 * time.Minute
+	downloadPageMax     = time.Minute // for one page of a download, until the next
 )
 
+const tooManyPages = "Too many pages of your account are loading at once. Try again."
+
+// limits bound the requests of one kind that a node handles at once.
+type limits struct {
+	places     *ingress.Places[string]
+	perAccount int64
+	refusal    string
+}
+
+func limitsOf(most, perAccount int64, what string) limits {
+	return limits{ingress.NewPlaces[string](most), perAccount, what}
+}
+
+// enter waits for a place until ctx ends.
+func (l limits) enter(ctx context.Context, account string) (leave func(), err error) {
+	return l.places.Await(ctx, account, l.perAccount)
+}
+
 // serving returns the handler of a signed-in user's requests.
-func (x *Console) serving(places *ingress.Places[string], do func(*visit)) http.Handler {
+func (x *Console) serving(within limits, do func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
 		if v == nil {
@@ -179,12 +203,12 @@ func (x *Console) serving(places *ingress.Places[string], do func(*visit)) http.
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageWaitMax)
 		defer cancel()
-		leave, err := places.Await(ctx, v.account, maxAccountPages)
+		leave, err := within.enter(ctx, v.account)
 		if err != nil {
 			v.answer(page{}, &client.Problem{
 				Status: http.StatusTooManyRequests,
 				Code:   problem.CodeRateLimited,
-				Detail: "Too many pages of your account are loading at once. Try again.",
+				Detail: within.refusal,
 			})
 			return
 		}

@@ -2,8 +2,10 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 )
@@ -91,8 +93,8 @@ func (x *Console) moveRow(m client.BalanceMove) moveRow {
 }
 
 // downloadStatement answers with a statement as CSV, with one line of names. It writes each page of
-// the API before it reads the next one. If it cannot read a later page, it cuts the
-// connection, so that the browser reports an incomplete download.
+// the API before it reads the next one. If it cannot read a later page, or the download takes longer
+// than downloadMax, it cuts the connection, so that the browser reports an incomplete download.
 func (x *Console) downloadStatement(v *visit) {
 	f := form{Values: v.r.URL.Query()}
 	var filter client.StatementFilter
@@ -101,8 +103,11 @@ func (x *Console) downloadStatement(v *visit) {
 		v.answer(x.showStatement(v)) // it marks the invalid fields
 		return
 	}
+	ctx, cancel := context.WithTimeout(v.r.Context(), downloadMax)
+	defer cancel()
+	end, _ := ctx.Deadline()
 	for at := (client.Page{Limit: 250}); ; {
-		found, err := v.api.GetStatement(v.r.Context(), v.r.PathValue("address"), filter, at)
+		found, err := v.api.GetStatement(ctx, v.r.PathValue("address"), filter, at)
 		first := at.Cursor == ""
 		switch {
 		case first && err != nil:
@@ -119,7 +124,7 @@ func (x *Console) downloadStatement(v *visit) {
 		} else {
 			_, _ = rows.ReadString('\n') // the names
 		}
-		hurry(v.w, downloadMax)
+		hurry(v.w, min(downloadPageMax, time.Until(end)))
 		if _, err := rows.WriteTo(v.w); err != nil || found.NextCursor == nil {
 			return
 		}

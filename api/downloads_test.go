@@ -1,0 +1,121 @@
+package api_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
+)
+
+// TestSlowDownloadsHoldNobodyUp: statements that browsers read slowly take no places of pages, an
+// account has only two of them, and they end after ten minutes.
+func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := assemble(t)
+		w.followed.MovesSince, w.followed.Ledger = 5, 70_000
+		for n := range uint32(15_000) {
+			w.statement.Moves = append(w.statement.Moves, moved(9+n, 1, 2))
+		}
+		w.statement.Balances = []readmodel.Balance{{Balance: "XLM", Moves: 1, ClosingStroops: 2}}
+		handler := newConsole(t, w).Mount(w.api)
+		server := api.NewServer(handler, slog.New(slog.DiscardHandler))
+		listener := make(pipes)
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		statuses := make(chan string, 32)
+		for n := range 32 {
+			cookie := w.downloader(handler, fmt.Sprint(n/8))
+			client, conn := net.Pipe()
+			listener <- conn
+			all.Go(func() {
+				defer client.Close()
+				_, err := fmt.Fprintf(client, "GET /console/wallets/%s/statement.csv HTTP/1.1\r\n"+
+					"Host: a\r\nCookie: %s\r\nConnection: close\r\n\r\n", wallet, cookie)
+				if err != nil {
+					t.Error(err)
+				}
+				part := make([]byte, 4096)
+				read, _ := client.Read(part)
+				statuses <- string(part[9:min(read, 12)])
+				for err == nil {
+					time.Sleep(3 * time.Second)
+					_, err = io.ReadAtLeast(client, part, 1)
+				}
+			})
+		}
+		other := w.downloader(handler, "other")
+		get := func(path string) int {
+			request := httptest.NewRequest("GET", "/console"+path, nil)
+			request.Header.Set("Cookie", other)
+			out := httptest.NewRecorder()
+			handler.ServeHTTP(out, request)
+			return out.Code
+		}
+		for range 6 {
+			time.Sleep(20 * time.Second)
+			if status := get("/watches"); status != http.StatusOK {
+				t.Errorf("another account's page got %d", status)
+			}
+		}
+		counts := map[string]int{}
+		for range 32 {
+			counts[<-statuses]++
+		}
+		if counts["200"] != 8 || counts["429"] != 24 {
+			t.Errorf("the downloads got %v", counts)
+		}
+		if status := get("/wallets/" + wallet + "/statement.csv"); status != 429 {
+			t.Errorf("a ninth download got %d", status)
+		}
+		time.Sleep(10*time.Minute - time.Since(began))
+		if status := get("/wallets/" + wallet + "/statement.csv"); status != http.StatusOK {
+			t.Errorf("after ten minutes, a download got %d", status)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	})
+}
+
+// downloader signs a new key of an account in, which watches the wallet, and returns the cookie.
+func (w *world) downloader(console http.Handler, of string) string {
+	endpoint, watch := domain.DeriveID(domain.EndpointPrefix, of), domain.DeriveID(domain.WatchPrefix, of)
+	w.endpoints[endpoint] = domain.Endpoint{ID: endpoint, AccountID: account(of)}
+	w.watches[watch] = domain.Watch{ID: watch, AccountID: account(of), WalletAddress: wallet,
+		EndpointID: endpoint, LiveSince: 5, CreatedAtMillis: 1}
+	return signInDirectly(w.t, console, w.newKey(account(of), domain.PermissionRead))
+}
+
+// signInDirectly signs a key in without a server and returns the cookie.
+func signInDirectly(t testing.TB, console http.Handler, key string) string {
+	t.Helper()
+	form := httptest.NewRecorder()
+	console.ServeHTTP(form, httptest.NewRequest("GET", "/console/sign-in", nil))
+	fields := sheet{text: form.Body.String()}.form(t, "/console/sign-in")
+	fields.Set("key", key)
+	post := httptest.NewRequest("POST", "/console/sign-in", strings.NewReader(fields.Encode()))
+	post.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	post.Header.Set("Cookie", form.Header().Get("Set-Cookie"))
+	signed := httptest.NewRecorder()
+	console.ServeHTTP(signed, post)
+	cookie, _, _ := strings.Cut(signed.Header().Get("Set-Cookie"), ";")
+	return cookie
+}
