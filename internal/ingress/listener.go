@@ -117,7 +117,12 @@ func (l *Listener) Close() error {
 
 // admit returns nil, and closes the connection, if it exceeds the limits.
 func (l *Listener) admit(conn net.Conn) *Conn {
-	c := &Conn{Conn: conn, listener: l, address: AddressOf(conn.RemoteAddr().String())}
+	c := &Conn{
+		Conn:     conn,
+		listener: l,
+		address:  AddressOf(conn.RemoteAddr().String()),
+		gone:     make(chan struct{}),
+	}
 	c.isProxy = l.isProxy(conn.RemoteAddr().String())
 	replaced, admitted := l.place(c)
 	if replaced != nil {
@@ -165,10 +170,10 @@ func (l *Listener) longestWaiting(address netip.Prefix, ofAddress bool) *Conn {
 
 // forget stops counting a connection. l.mu must be held.
 func (l *Listener) forget(c *Conn) {
-	if c.gone {
+	if c.isGone() {
 		return
 	}
-	c.gone = true
+	close(c.gone)
 	l.setWaiting(c, false)
 	l.open--
 	if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
@@ -182,7 +187,7 @@ func (l *Listener) setWaiting(c *Conn, waits bool) {
 		l.waiting.Remove(c.place)
 		c.place = nil
 	}
-	if waits && !c.gone {
+	if waits && !c.isGone() {
 		c.place = l.waiting.PushBack(c)
 	}
 }
@@ -195,8 +200,20 @@ type Conn struct {
 	isProxy  bool // a trusted proxy, which serves many clients
 
 	place *list.Element // nil unless waiting
-	gone  bool          // no longer counted
+	gone  chan struct{} // closed when it is no longer counted
 }
+
+func (c *Conn) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Gone is closed when the connection has been closed, or replaced by another one.
+func (c *Conn) Gone() <-chan struct{} { return c.gone }
 
 // Busy reports whether the connection is busy: it has logged in, or has a request in progress. A
 // busy connection is never replaced.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -190,6 +191,37 @@ func TestSilentClientsLockNobodyOut(t *testing.T) {
 	}
 	for _, c := range held {
 		c.Close()
+	}
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
+}
+
+// TestFloodsEndNoEngine: clients without a password that leave at once, as fast as they can, neither
+// exceed the server's connections nor keep the supervisor's pings from it.
+func TestFloodsEndNoEngine(t *testing.T) {
+	t.Parallel()
+	e := clickhousetest.StartWith(t, clickhouse.Config{
+		Program:        clickhousetest.Program(t),
+		DataDir:        t.TempDir(),
+		HealthInterval: 20 * time.Millisecond,
+		HangAfter:      2 * time.Second,
+	})
+	var all sync.WaitGroup
+	end := time.Now().Add(6 * time.Second)
+	for range 40 {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				c, err := net.Dial("tcp", strings.TrimPrefix(e.HTTPURL(), "http://"))
+				if err != nil {
+					continue
+				}
+				_, _ = io.WriteString(c, "GET /ping HTTP/1.1\r\nHost: a\r\n\r\n")
+				c.Close()
+			}
+		})
+	}
+	all.Wait()
+	if e.Restarts() != 0 {
+		t.Errorf("the engine was restarted %d times", e.Restarts())
 	}
 	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }

@@ -39,6 +39,7 @@
 // npm.go, archive.go and progress.go (the library in the user's cache), settings.go (addresses, the
 // server's configuration file), users.go (users and their privileges), child.go and library.go
 // (inside the child), confine*.go (files and ports that the child can access), gateway.go and
-// native.go (the proxy between clients and the server), spawn.go (a child's life as seen by the
-// parent), engine.go (Start, Stop, supervision), stale.go and process_*.go (an orphaned child).
+// native.go (the proxy between clients and the server), kill.go (queries of clients that left),
+// spawn.go (a child's life as seen by the parent), engine.go (Start, Stop, supervision), stale.go
+// and process_*.go (an orphaned child).
 package clickhouse

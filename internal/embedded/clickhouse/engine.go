@@ -40,6 +40,8 @@ type Engine struct {
 	token  string // our child's result of getMacro('lumenhook')
 	lock   *os.File
 	http   *http.Client
+	kills  *killer
+	killer *http.Client // of kills
 
 	quit     context.CancelFunc
 	done     chan struct{} // closed when the supervisor has ended
@@ -66,14 +68,15 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("starting the ClickHouse engine: %w", err)
 	}
 	e := &Engine{
-		cfg:    cfg,
-		folder: folder(cfg.DataDir),
-		token:  rand.Text(),
-		// No proxy, because it is loopback. No keep-alive, because it would delay the child's exit.
-		http:    &http.Client{Transport: &http.Transport{MaxConnsPerHost: 2, DisableKeepAlives: true}},
+		cfg:     cfg,
+		folder:  folder(cfg.DataDir),
+		token:   rand.Text(),
+		http:    serverClient(2),
+		killer:  serverClient(1),
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
 	}
+	e.kills = &killer{kill: e.killQueries}
 	if err := e.lockFolder(); err != nil {
 		return nil, err
 	}
@@ -92,6 +95,12 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 			"whoever has a password of it can read the files of whoever runs it")
 	}
 	return e, nil
+}
+
+// serverClient returns a client of the server that uses at most so many connections. It has no
+// proxy, because the server is on loopback, and no keep-alive, which would delay the child's exit.
+func serverClient(most int) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxConnsPerHost: most, DisableKeepAlives: true}}
 }
 
 func (e *Engine) lockFolder() error {
@@ -148,16 +157,9 @@ func (e *Engine) openPorts() error {
 	e.ports = []*gatewayPort{
 		serveGateway(native, e.inner.nativeAddr(), nativeHandshake(e.cfg.allows, e.HTTPURL()),
 			nil),
-		serveGateway(http, e.inner.httpAddr(), httpHandshake(e.cfg.allows), e.killQueries),
+		serveGateway(http, e.inner.httpAddr(), httpHandshake(e.cfg.allows), e.kills.left),
 	}
 	return nil
-}
-
-// killQueries stops the query of a reader that has closed its HTTP connection. The server itself
-// only notices that when the query reads its next rows, which may take minutes in a join.
-func (e *Engine) killQueries(port int) {
-	_, _ = e.statement(context.Background(), e.cfg.Service, // without an answer, the server is down
-		fmt.Sprintf("KILL QUERY WHERE port = %d AND user != '%s' ASYNC", port, e.cfg.Service.User))
 }
 
 func (e *Engine) closePorts() {
@@ -279,10 +281,16 @@ func (e *Engine) ping(ctx context.Context) error {
 	return err
 }
 
-// request contacts the server directly. Otherwise, clients that use up all connections would look
-// like a server that hangs.
 func (e *Engine) request(
 	ctx context.Context, method, path string, who Login, body string,
+) (string, error) {
+	return e.requestBy(ctx, e.http, method, path, who, body)
+}
+
+// requestBy contacts the server directly. Otherwise, clients that use up all connections would look
+// like a server that hangs.
+func (e *Engine) requestBy(
+	ctx context.Context, by *http.Client, method, path string, who Login, body string,
 ) (string, error) {
 	req, err := http.NewRequestWithContext(
 		ctx, method, "http://"+e.inner.httpAddr()+path, strings.NewReader(body))
@@ -292,7 +300,7 @@ func (e *Engine) request(
 	if who.User != "" { // otherwise ClickHouse uses its default user
 		req.SetBasicAuth(who.User, who.Password)
 	}
-	resp, err := e.http.Do(req)
+	resp, err := by.Do(req)
 	if err != nil {
 		return "", err
 	}

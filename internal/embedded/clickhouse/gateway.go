@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	connectionsMax = 120 // per port: the total stays below the server's max_connections, 256
-	dialMax        = 5 * time.Second
-	refusedMax     = time.Second // time for a client to read its rejection
+	connectionsMax = 120             // per port: the total stays below the server's max_connections, 256
+	dialMax        = 5 * time.Second // for a place and the connection to the server
+	refusedMax     = time.Second     // time for a client to read its rejection
 	// descriptorShare is the share of one port. Each connection uses two descriptors, one for the
 	// client and one for the server.
 	descriptorShare = 1.0 / 64
@@ -41,7 +41,8 @@ type opening struct {
 //     server's response is read to its end and discarded.
 //   - The number of connections is limited, and so are the size and time of the first packet or
 //     request header. New connections replace those that have not sent a password (package
-//     ingress).
+//     ingress). The server's connection to a replaced client lives on until its response has ended,
+//     so those are limited too: with more than max_connections, the server exits.
 //
 // It doesn't read a client's later data (on Linux the kernel copies it, splice(2)). HTTP is passed
 // on unchanged, even with wrong passwords, because rejecting those causes no exceptions.
@@ -51,6 +52,9 @@ type gatewayPort struct {
 	handshake handshake
 	left      func(port int) // called when a client has left, with the port that the server sees
 	work      sync.WaitGroup
+	relays    chan struct{}   // holds one for each connection to the server
+	ending    context.Context // ends with drain
+	end       context.CancelFunc
 
 	mu       sync.Mutex
 	draining bool
@@ -71,8 +75,10 @@ func serveGateway(
 		server:    server,
 		handshake: first,
 		left:      left,
+		relays:    make(chan struct{}, connectionsMax),
 		open:      make(map[*net.TCPConn]*net.TCPConn),
 	}
+	p.ending, p.end = context.WithCancel(context.Background())
 	p.work.Go(p.accept)
 	return p
 }
@@ -122,13 +128,23 @@ func (p *gatewayPort) relay(conn *ingress.Conn) {
 	}
 	conn.Busy(first.proven)
 	_ = client.SetReadDeadline(time.Time{})
-	p.join(client, first.said)
+	p.join(conn, first.said)
 }
 
-// join forwards the client's first data, and then everything in both directions.
-func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialMax)
+// join forwards the client's first data, and then everything in both directions. It waits while the
+// server has connectionsMax connections, but not for long, and not for a client that was replaced.
+func (p *gatewayPort) join(from *ingress.Conn, said []byte) {
+	client := from.Conn.(*net.TCPConn)
+	ctx, cancel := context.WithTimeout(p.ending, dialMax)
 	defer cancel()
+	select {
+	case p.relays <- struct{}{}:
+		defer func() { <-p.relays }()
+	case <-from.Gone():
+		return
+	case <-ctx.Done():
+		return
+	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
 	if err != nil {
 		return // the server is being restarted
@@ -172,6 +188,7 @@ func refuse(client *net.TCPConn, answer []byte) {
 // cleanly.
 func (p *gatewayPort) drain() {
 	p.listener.Close()
+	p.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.draining = true
