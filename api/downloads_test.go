@@ -97,7 +97,8 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 
 // downloader signs a new key of an account in, which watches the wallet, and returns the cookie.
 func (w *world) downloader(console http.Handler, of string) string {
-	endpoint, watch := domain.DeriveID(domain.EndpointPrefix, of), domain.DeriveID(domain.WatchPrefix, of)
+	endpoint := domain.DeriveID(domain.EndpointPrefix, of)
+	watch := domain.DeriveID(domain.WatchPrefix, of)
 	w.endpoints[endpoint] = domain.Endpoint{ID: endpoint, AccountID: account(of)}
 	w.watches[watch] = domain.Watch{ID: watch, AccountID: account(of), WalletAddress: wallet,
 		EndpointID: endpoint, LiveSince: 5, CreatedAtMillis: 1}

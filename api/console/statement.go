@@ -93,7 +93,7 @@ func (x *Console) moveRow(m client.BalanceMove) moveRow {
 }
 
 // downloadStatement answers with a statement as CSV, with one line of names. It writes each page of
-// the API before it reads the next one. If it cannot read a later page, or the download takes longer
+// the API before it reads the next one. If it cannot read a later page, or the download takes more
 // than downloadMax, it cuts the connection, so that the browser reports an incomplete download.
 func (x *Console) downloadStatement(v *visit) {
 	f := form{Values: v.r.URL.Query()}

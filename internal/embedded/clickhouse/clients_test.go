@@ -195,8 +195,8 @@ func TestSilentClientsLockNobodyOut(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }
 
-// TestFloodsEndNoEngine: clients without a password that leave at once, as fast as they can, neither
-// exceed the server's connections nor keep the supervisor's pings from it.
+// TestFloodsEndNoEngine: clients without a password that leave at once, as fast as they can,
+// neither exceed the server's connections nor keep the supervisor's pings from it.
 func TestFloodsEndNoEngine(t *testing.T) {
 	t.Parallel()
 	e := clickhousetest.StartWith(t, clickhouse.Config{

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	connectionsMax = 120             // per port: the total stays below the server's max_connections, 256
-	dialMax        = 5 * time.Second // for a place and the connection to the server
+	connectionsMax = 120             // per port: in all fewer than the server's max_connections, 256
+	dialMax        = 5 * time.Second // to get a connection to the server
 	refusedMax     = time.Second     // time for a client to read its rejection
 	// descriptorShare is the share of one port. Each connection uses two descriptors, one for the
 	// client and one for the server.
