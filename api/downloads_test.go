@@ -38,7 +38,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		began := time.Now()
+		began := time.Now() //nolint:forbidigo // virtual
 		statuses := make(chan string, 32)
 		for n := range 32 {
 			cookie := w.downloader(handler, fmt.Sprint(n/8))
@@ -55,7 +55,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 				read, _ := client.Read(part)
 				statuses <- string(part[9:min(read, 12)])
 				for err == nil {
-					time.Sleep(3 * time.Second)
+					time.Sleep(3 * time.Second) //nolint:forbidigo // virtual
 					_, err = io.ReadAtLeast(client, part, 1)
 				}
 			})
@@ -69,7 +69,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 			return out.Code
 		}
 		for range 6 {
-			time.Sleep(20 * time.Second)
+			time.Sleep(20 * time.Second) //nolint:forbidigo // virtual
 			if status := get("/watches"); status != http.StatusOK {
 				t.Errorf("another account's page got %d", status)
 			}
@@ -84,7 +84,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 		if status := get("/wallets/" + wallet + "/statement.csv"); status != 429 {
 			t.Errorf("a ninth download got %d", status)
 		}
-		time.Sleep(10*time.Minute - time.Since(began))
+		time.Sleep(10*time.Minute - time.Since(began)) //nolint:forbidigo // virtual
 		if status := get("/wallets/" + wallet + "/statement.csv"); status != http.StatusOK {
 			t.Errorf("after ten minutes, a download got %d", status)
 		}

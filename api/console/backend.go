@@ -78,6 +78,7 @@ var errCut = errors.New("console: the API cut its answer off")
 // serve reports whether the API answered to the end.
 func (b *backend) serve(out *recorded, r *http.Request) (whole bool) {
 	defer func() {
+		//nolint:errorlint // a panic's value is not wrapped
 		if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
 			panic(cause)
 		}
