@@ -179,10 +179,10 @@ func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
 	tells := func(what string) func() bool {
 		return func() bool { return strings.Contains(told.String(), what) }
 	}
-	s.eventually("it tells of what was there before", tells("more than 10 events are already QUEUED"))
+	s.eventually("it reports events from before", tells("more than 10 events are already QUEUED"))
 	s.must("devnet", "pay", "--to", flooded, "--amount", "2")
-	s.eventually("it tells of what it does not show", tells("more than 10 events came at once"))
-	s.eventually("it tells of what it forgets", tells("too many pending events"))
+	s.eventually("it reports events that it skips", tells("more than 10 events came at once"))
+	s.eventually("it reports events that it drops", tells("too many pending events"))
 	s.must("endpoints", "enable", endpoint)
 	s.eventually("attempts of more than one round reads", func() bool {
 		read := make(map[string]bool)
