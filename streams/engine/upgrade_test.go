@@ -62,7 +62,10 @@ func (r *rig) cutJournal() {
 	}
 }
 
-// runToACut has a version deliver 60 payments and leave five pending, and cuts the journal.
+// waitingAtFirst is the number of deliveries that are pending before the snapshots that count.
+const waitingAtFirst = 5
+
+// runToACut has a version deliver 60 payments and leave some pending, and cuts the journal.
 func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []string) {
 	r.t.Helper()
 	_, stop := r.startVersion(formats)
@@ -70,8 +73,8 @@ func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []st
 	r.pay(endpointID, 0, 60)
 	r.eventuallyIn(endpointID, domain.StateDelivered, 60)
 	r.receiver.answer(status(500))
-	waiting = r.pay(endpointID, 60, 5)
-	r.eventuallyIn(endpointID, domain.StateWaiting, 5)
+	waiting = r.pay(endpointID, 60, waitingAtFirst)
+	r.eventuallyIn(endpointID, domain.StateWaiting, waitingAtFirst)
 	snapshots := len(r.read(schemas.TopicSnapshots))
 	for n := 65; len(r.read(schemas.TopicSnapshots)) < snapshots+4; n += 5 {
 		waiting = append(waiting, r.pay(endpointID, n, 5)...)
@@ -139,8 +142,9 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 		t.Errorf("%d attempts of what was delivered; %d events, %d before; %d entries were converted",
 			r.receiver.attempts(paid), r.receiver.events(), delivered, converted.Load())
 	}
-	if n := int(wholes.Load()); n <= len(waiting) {
-		t.Errorf("the conversions of whole states saw %d timers, of at least %d", n-1, len(waiting))
+	// The latest deliveries are in the journal after the snapshot, in the present format.
+	if n := int(wholes.Load()); n <= waitingAtFirst {
+		t.Errorf("the conversions of whole states saw %d timers, of at least %d", n-1, waitingAtFirst)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,7 +30,22 @@ var (
 	binaryFlag = flag.String("trial.binary", "", "program to try; else it is built")
 )
 
-// program builds the program.
+// built is the program that all tests of this package run. The first of them builds it.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// program returns the path of the program.
 func program(t *testing.T) string {
 	t.Helper()
 	if *binaryFlag != "" {
@@ -39,13 +55,22 @@ func program(t *testing.T) string {
 	if _, err := clickhouse.Ensure(t.Context(), clickhouse.Options{Progress: os.Stderr}); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "lumenhook")
-	build := exec.Command("go", "build", "-o", path, "./cmd/lumenhook")
+	built.once.Do(build)
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "lumenhook")
+}
+
+func build() {
+	if built.dir, built.err = os.MkdirTemp("", "lumenhook-trial-"); built.err != nil {
+		return
+	}
+	build := exec.Command("go", "build", "-o", built.dir+"/lumenhook", "./cmd/lumenhook")
 	build.Dir = "../../.." // the product's own module
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
+		built.err = fmt.Errorf("building the program: %w\n%s", err, out)
 	}
-	return path
 }
 
 // keep returns the folder of runs, in which failed ones are kept.
@@ -68,6 +93,9 @@ func TestAFixedSeed(t *testing.T) {
 
 // TestFreshSeeds is make trial.
 func TestFreshSeeds(t *testing.T) {
+	if *scriptFlag == "" && *seedFlag == 0 && *forFlag == 0 {
+		return // make test has TestAFixedSeed
+	}
 	bin, dir := program(t), keep(t)
 	if *scriptFlag != "" {
 		ops, err := trial.ReadScript(*scriptFlag)
