@@ -188,6 +188,63 @@ func TestAColdCopyWorks(t *testing.T) {
 	}
 }
 
+// TestABackupIsRestoredWithOtherSecrets: a backup and secrets of different days become the same
+// service, with a new API key. Without a backup, the secrets become no new service. A backup needs
+// the master key of its time.
+func TestABackupIsRestoredWithOtherSecrets(t *testing.T) {
+	t.Parallel()
+	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "first")}
+	s.start("--no-demo")
+	first, saved := s.file, t.TempDir()
+	save := func(name string) {
+		s.must("backup", "--to", filepath.Join(saved, name))
+		copies(t, filepath.Join(s.dir, "secrets"), filepath.Join(saved, name+"-secrets"))
+	}
+	save("before")
+	s.must("keys", "roll", first.APIKeyID, "--grace", "1h")
+	save("after")
+	var report struct{ Keys []struct{ ID string } }
+	s.cli(&report, "secrets", "rewrap")
+	dropped := report.Keys[0].ID
+	s.must("secrets", "drop", dropped)
+	save("dropped")
+	s.interrupt()
+
+	restores := func(backup, secrets string) (advice string) {
+		s.dir = filepath.Join(t.TempDir(), "data")
+		if err := os.Mkdir(s.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		copies(t, filepath.Join(saved, secrets+"-secrets"), filepath.Join(s.dir, "secrets"))
+		out, err := program(anyPorts(s.dir, "--no-demo")...).CombinedOutput()
+		advice = "lumenhook restore --from FOLDER --data-dir " + s.dir
+		if err == nil || !strings.Contains(string(out), advice) {
+			t.Errorf("a start with only the secrets ended with %v:\n%s", err, out)
+		}
+		return filepath.Join(saved, backup)
+	}
+	for _, backup := range []string{"before", "after"} {
+		s.refused("lacks the key "+dropped, "restore", "--from", restores(backup, "dropped"))
+	}
+	for backup, secrets := range map[string]string{"before": "after", "after": "before"} {
+		s.must("restore", "--from", restores(backup, secrets))
+		earlier, err := os.ReadFile(filepath.Join(s.dir, "secrets", "api-key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			s.start("--no-demo")
+			status := s.call("GET", "/v1/endpoints", nil, nil)
+			if s.file.AccountID != first.AccountID || status != 200 ||
+				s.file.APIKey == strings.TrimSpace(string(earlier)) {
+				t.Errorf("%s with the secrets from %s: account %s, status %d, or the key is the same",
+					backup, secrets, s.file.AccountID, status)
+			}
+			s.interrupt()
+		}
+	}
+}
+
 // mustNotRestoreOther damages a file of a backup, and repairs it.
 func (s *testService) mustNotRestoreOther(backup string) {
 	s.t.Helper()

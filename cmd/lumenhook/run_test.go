@@ -545,8 +545,10 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 		return s.call("GET", "/v1/events/"+tested.EventID, nil, nil) == http.StatusOK
 	})
 	s.interrupt()
-	if err := os.RemoveAll(filepath.Join(s.dir, "broker")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"broker", "secrets/account", "secrets/api-key"} {
+		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.start(flags...)
 	s.eventually("what is wrong, and what to do", func() bool {

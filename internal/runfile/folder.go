@@ -1,6 +1,7 @@
 package runfile
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -181,11 +182,14 @@ func (d *Folder) CheckNetwork(passphrase string) error {
 // MasterKey returns where the folder's service stores its master key.
 func (d *Folder) MasterKey() keys.MasterKeyPlace { return keys.MasterKeyPlace{DataDir: d.path} }
 
-// CheckSecrets returns an error if the folder contains data but has lost its secrets. A new master
-// key could not decrypt the endpoints' secrets, and a new API key would have no access to the
-// account.
+// CheckSecrets returns an error if the folder contains data but has lost its secrets, or the other
+// way round. A new master key could not decrypt the endpoints' secrets, a new API key would have no
+// access to the account, and without its data, the service would forget its endpoints and watches.
 func (d *Folder) CheckSecrets() error {
 	if _, err := os.Stat(d.Join("broker")); err != nil {
+		if id, err := d.Account(); err != nil || id != "" {
+			return cmp.Or(err, d.ErrNoData())
+		}
 		return nil // nothing was written yet, or starting the broker reports the error
 	}
 	var needed []string
@@ -202,6 +206,13 @@ func (d *Folder) CheckSecrets() error {
 		}
 	}
 	return nil
+}
+
+// ErrNoData returns the error for a folder whose account exists only in its secrets.
+func (d *Folder) ErrNoData() error {
+	return fmt.Errorf("the data folder %s has a service's secrets but not its data: restore a backup "+
+		"to a folder that contains only the secrets (lumenhook restore --from FOLDER --data-dir %[1]s). "+
+		"To start a new service, move everything out of the folder, or use another --data-dir", d.path)
 }
 
 // APIKeyPath returns the path of the service's API key.

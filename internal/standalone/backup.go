@@ -29,11 +29,12 @@ import (
 // A backup of a data folder contains the broker's files, because the topics are the only source of
 // truth: a start on them rebuilds the states and the history. It does not contain the secrets.
 const (
-	folderBackup = "data-folder"
-	manifestName = "manifest.json" // written last
-	brokerFolder = "broker"
-	devnetFolder = "devnet"
-	draftFolder  = "restoring"
+	folderBackup   = "data-folder"
+	manifestName   = "manifest.json" // written last
+	brokerFolder   = "broker"
+	devnetFolder   = "devnet"
+	draftFolder    = "restoring"
+	restoredFolder = "restored" // empty; exists from a restore until the next start
 )
 
 // Backup is the manifest of a backup of a data folder.
@@ -316,21 +317,18 @@ func RestoreBackup(ctx context.Context, from, dir string, tell transfer.Telling)
 			return b, err
 		}
 	}
-	if err := syncFolder(dir); err != nil {
-		return b, err
-	}
-	return b, os.RemoveAll(draft)
+	return b, errors.Join(syncFolder(dir), replace(draft, folder.Join(restoredFolder)))
 }
 
 // checkRestored rejects a folder whose restore has not finished, because a start would create a new
-// deployment there. A restore that has moved everything may have left its empty draft.
+// deployment there. A restore that was killed after it had moved everything leaves its empty draft.
 func checkRestored(folder *runfile.Folder) error {
 	draft := folder.Join(draftFolder)
 	if _, err := os.Lstat(draft); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if _, err := os.Stat(folder.Join(brokerFolder)); err == nil {
-		return os.RemoveAll(draft)
+		return replace(draft, folder.Join(restoredFolder))
 	}
 	return fmt.Errorf("--data-dir %s: restoring a backup to this folder failed or was interrupted: "+
 		"repeat `lumenhook restore`, or remove %s to start a new deployment", folder.Path(), draft)
@@ -353,9 +351,12 @@ func (b *Backup) checkTarget(dir string) error {
 			dir)
 	}
 	secrets := filepath.Join(dir, "secrets")
-	missing := slices.DeleteFunc(slices.Clone(b.Secrets), func(name string) bool {
+	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(secrets, name))
 		return err == nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(b.Secrets), func(name string) bool {
+		return has(name) || name == "api-key" && has("account") // then a start creates another key
 	})
 	if len(missing) > 0 {
 		return fmt.Errorf("%s lacks %s, and the backup cannot be used without them: copy the secrets "+
@@ -375,8 +376,9 @@ func (b *Backup) checkTarget(dir string) error {
 	have, err := (keys.MasterKeyPlace{DataDir: dir}).Keys()
 	for _, id := range b.MasterKeys {
 		if err == nil && !slices.ContainsFunc(have, func(k keys.MasterKey) bool { return k.ID == id }) {
-			err = fmt.Errorf("the master key in %s lacks the key %d, which encrypts secrets in the backup: "+
-				"copy the secrets folder that you saved with this backup", secrets, id)
+			err = fmt.Errorf("the master key in %s lacks the key %010d, which encrypts secrets in the "+
+				"backup: copy the secrets folder that you saved with this backup "+
+				"(`lumenhook secrets drop` removes keys)", secrets, id)
 		}
 	}
 	return err

@@ -3,6 +3,7 @@ package standalone
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -171,8 +172,7 @@ func (v *service) readSecrets() (err error) {
 	if v.logins, err = v.dir.Logins(); err != nil {
 		return err
 	}
-	live := v.flags.source.Passphrase == network.PublicNetworkPassphrase
-	if v.file.APIKey, v.keyIsNew, err = v.dir.APIKey(live); err != nil {
+	if err := v.readAPIKey(); err != nil {
 		return err
 	}
 	if v.file.AccountID, err = v.dir.Account(); err != nil {
@@ -181,6 +181,13 @@ func (v *service) readSecrets() (err error) {
 	v.ca, err = keys.LoadOrCreateCA(v.dir.Join("secrets"), v.dir.Join("ca.pem"), time.Now)
 	v.file.CAFile = v.dir.Join("ca.pem")
 	v.file.PID = os.Getpid()
+	return err
+}
+
+// readAPIKey reads the folder's API key, or creates it.
+func (v *service) readAPIKey() (err error) {
+	live := v.flags.source.Passphrase == network.PublicNetworkPassphrase
+	v.file.APIKey, v.keyIsNew, err = v.dir.APIKey(live)
 	return err
 }
 
@@ -262,6 +269,14 @@ func (v *service) startWork(ctx context.Context) error {
 // bootstrap creates the service's account with its key at the first start. At every other start
 // the key in the folder must be one of the account's: a key text never opens a second account.
 func (v *service) bootstrap(ctx context.Context) error {
+	id := v.file.AccountID
+	owner, exists, err := v.node.KeyByHash(ctx, domain.APIKeyHash(v.file.APIKey), id)
+	if err == nil && exists {
+		owner, err = v.replaceRestoredKey(owner)
+	}
+	if err != nil {
+		return err
+	}
 	hash := domain.APIKeyHash(v.file.APIKey)
 	key := domain.Key{
 		ID:          domain.DeriveID(domain.KeyPrefix, "run", string(hash)),
@@ -270,14 +285,12 @@ func (v *service) bootstrap(ctx context.Context) error {
 		Permissions: domain.Permissions(),
 	}
 	command := domain.Command{IssuedAtMillis: time.Now().UnixMilli()}
-	id := v.file.AccountID
-	owner, exists, err := v.node.KeyByHash(ctx, hash, id)
 	switch {
-	case err != nil:
-		return err
-	case id == "" || !exists && owner.AccountID == "": // the first start, or the topics were lost
-		id = cmp.Or(id, owner.AccountID, domain.DeriveID(domain.AccountPrefix, "run", string(hash)))
+	case id == "": // the first start
+		id = cmp.Or(owner.AccountID, domain.DeriveID(domain.AccountPrefix, "run", string(hash)))
 		command.Body = domain.CreateAccount{AccountID: id, Email: "you@localhost", Key: key}
+	case !exists:
+		return v.dir.ErrNoData()
 	case owner.AccountID == "" && v.keyIsNew:
 		command.Body = domain.CreateKey{AccountID: id, Key: key}
 	case owner.AccountID != id || owner.Key.Expired(command.IssuedAtMillis):
@@ -297,7 +310,25 @@ func (v *service) bootstrap(ctx context.Context) error {
 		}
 	}
 	v.file.AccountID, v.file.APIKeyID = id, owner.Key.ID
-	return v.dir.SetAccount(id)
+	return errors.Join(v.dir.SetAccount(id), os.RemoveAll(v.dir.Join(restoredFolder)))
+}
+
+// replaceRestoredKey replaces the API key at the first start after a restore, if the secrets are
+// older or newer than the backup and the key is thus unknown or was rolled. The account never gets
+// the folder's key back, because the key may have been rolled after a leak.
+func (v *service) replaceRestoredKey(owner node.KeyOwner) (node.KeyOwner, error) {
+	_, err := os.Stat(v.dir.Join(restoredFolder))
+	unknown := owner.AccountID == "" && !v.keyIsNew || owner.Key.RolledTo != "" ||
+		owner.Key.Expired(time.Now().UnixMilli())
+	if err != nil || !unknown {
+		return owner, nil // no restore, or nothing to replace
+	}
+	if err := os.Remove(v.dir.APIKeyPath()); err != nil {
+		return owner, err
+	}
+	v.out.Say("note: the restored account does not have the API key in %s, or it was rolled: "+
+		"the service replaces it with a new key", v.dir.APIKeyPath())
+	return node.KeyOwner{}, v.readAPIKey()
 }
 
 func (v *service) startFollower(ctx context.Context) error {
