@@ -27,7 +27,8 @@ import (
 )
 
 var (
-	kills    = flag.Int("kills", 50, "how often the projector or ClickHouse is killed")
+	kills = flag.Int("kills", testkit.Rounds(8, 50),
+		"how often the projector or ClickHouse is killed")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the kills; 0 takes one from the clock")
 )
 

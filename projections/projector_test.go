@@ -146,7 +146,8 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
 	run := r.project(func(c *writer.ProjectorConfig) { c.BlockRows = 50 })
-	const rounds, events = 3, 200
+	const events = 200
+	rounds := testkit.Rounds(1, 3)
 	stories := []*story{newStory(1), newStory(2), newStory(3), newStory(4), newStory(5)}
 	for round := range rounds {
 		for i := range events {

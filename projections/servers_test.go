@@ -94,7 +94,7 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	r.world(5)
 	run := r.project(func(cfg *writer.ProjectorConfig) { cfg.DB, cfg.BlockRows = both, 200 })
 	stop := r.load()
-	for n := range 8 {
+	for n := range testkit.Rounds(3, 8) {
 		facts := run.Status().Facts
 		testkit.EventuallyNil(t, "the projector writes on", func() error {
 			if now := run.Status(); now.Facts < facts+300 {

@@ -85,6 +85,7 @@ func hangingNPM(t *testing.T, home string) (gate string) {
 // While a history that was lost is filled again, each answer is marked: an event that
 // is there already says that it may be of an earlier time, all else is 503.
 func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	const resends = 100
 	s := &testService{t: t, dir: t.TempDir()}
@@ -142,6 +143,7 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 // TestATornHistoryIsNoticedAndRebuilt: a third of ClickHouse's files is cut, as a power failure
 // does. No list is short, and the history is whole again without a command.
 func TestATornHistoryIsNoticedAndRebuilt(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	const events = 12
 	s := &testService{t: t, dir: t.TempDir()}

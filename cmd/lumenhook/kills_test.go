@@ -21,6 +21,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/receiver"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 var (
@@ -32,6 +33,7 @@ var (
 // while it is starting too. In the end each payment on the ledger was observed
 // once, has one event, and that event was delivered under its one id.
 func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	seed := *killsSeed
 	if seed == 0 {
@@ -73,6 +75,7 @@ func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
 // ledger was read: it is read again, with a watch that has moved meanwhile. The match
 // that stands keeps its endpoint and its body, and nothing else comes of the payment.
 func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	holds := filepath.Join(t.TempDir(), "hold")

@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // aChain is a development network that can be paid on.
@@ -77,6 +78,7 @@ func (c *aChain) open(t *testing.T, address string) {
 // was followed, and then has the new one followed: watches and events stay, the payments of the
 // new chain have events, and a backfill reads it.
 func TestAResetNetworkIsReported(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	former := newChain(t, 50*time.Millisecond)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // lies is a fault of each kind that a development network has, three answers each: the next kind a
@@ -24,6 +25,7 @@ func lies(from, apart uint32) (flag string, last uint32) {
 // TestASourceThatLiesStopsNothing: whatever the source of ledgers answers, the API answers every
 // request, and once the source is right again every payment is delivered, once.
 func TestASourceThatLiesStopsNothing(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	faults, last := lies(40, 12)
@@ -79,6 +81,7 @@ func (s *testService) payer() string {
 // TestAStalledSourceIsNotReady: if no ledger was read for a minute, the process is not ready and
 // says since when, as does `lumenhook health`. The API still answers.
 func TestAStalledSourceIsNotReady(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	// From ledger 60 on, the network claims that 60 is its latest.

@@ -40,6 +40,7 @@ type soaked struct{ Address, Secret string }
 // watched. In the end the statement of each equals its account's balance, and nothing is
 // unexplained. `make reconcile-soak` does it with a million payments.
 func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
+	testkit.Nightly(t)
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	args := []string{

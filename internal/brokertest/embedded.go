@@ -32,6 +32,10 @@ func Start(t testing.TB) *Broker {
 	return k
 }
 
+// Exclusive marks a test that stops or changes its brokers. With a broker per test, it runs next to
+// others.
+func Exclusive(t *testing.T) { t.Parallel() }
+
 // StartLowered starts a broker whose transaction.version can be lowered. The embedded broker can't
 // be used, because it rejects commits of lower versions.
 func StartLowered(t testing.TB) *Broker {

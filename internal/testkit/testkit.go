@@ -101,3 +101,21 @@ func Long(t testing.TB) {
 		t.Skip("left out of the short run; make test runs it") //nolint:forbidigo // see above
 	}
 }
+
+// Nightly skips a test unless the build has the tag nightly (make nightly). CONTRIBUTING.md lists
+// the tests that only run at night. They take long, and another test of each run shows the same in
+// less time or on fewer parts.
+func Nightly(t testing.TB) {
+	t.Helper()
+	if !IsNightly {
+		t.Skip("left to the nightly run") //nolint:forbidigo // see above
+	}
+}
+
+// Rounds returns how often a test repeats something: a few times, or more often in the nightly run.
+func Rounds(few, nightly int) int {
+	if IsNightly {
+		return nightly
+	}
+	return few
+}

@@ -334,7 +334,7 @@ func TestCommandsInFlightAreBounded(t *testing.T) {
 }
 
 func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
-	t.Parallel()
+	brokertest.Exclusive(t)
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: brokertest.Patience / 100})
 	r.startEngine(&engine{})

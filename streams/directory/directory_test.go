@@ -467,7 +467,7 @@ func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 }
 
 func TestFreshnessEndsWithTheCluster(t *testing.T) {
-	t.Parallel()
+	brokertest.Exclusive(t)
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })

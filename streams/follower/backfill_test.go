@@ -195,10 +195,12 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 	if got := r.told("wat_1"); len(want) < 30 || !slices.Equal(got, want) {
 		t.Fatalf("%d events, want %d, each once", len(got), len(want))
 	}
-	for i, report := range d.reports() {
-		if report.To-report.From >= 10 || report.From != uint32(2+10*i) {
-			t.Errorf("report %d is of ledgers %d to %d", i, report.From, report.To)
+	next := uint32(2)
+	for i, report := range d.reports() { // a part that takes long on a busy machine ends early
+		if report.To-report.From >= 10 || report.From != next {
+			t.Errorf("report %d is of ledgers %d to %d, want from %d", i, report.From, report.To, next)
 		}
+		next = report.To + 1
 	}
 	if got := r.told("wat_2"); len(got) != 0 {
 		t.Errorf("the other watch of the wallet got %d events", len(got))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
@@ -483,7 +484,7 @@ func TestParseStart(t *testing.T) {
 }
 
 func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
-	t.Parallel()
+	brokertest.Exclusive(t)
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)

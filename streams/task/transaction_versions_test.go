@@ -63,7 +63,7 @@ func (r *rig) groupAt() (next int64) {
 // TestTurnsUnderEachVersionOfTransactions: records and positions of a turn are committed together
 // under each level of transaction.version that a cluster can have, and during an upgrade.
 func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
-	t.Parallel()
+	brokertest.Exclusive(t)
 	r := rigOn(t, brokertest.StartLowered(t))
 	fed := 0
 	turns := func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -48,6 +49,9 @@ func TestEachMeasurementHasItsMetrics(t *testing.T) {
 		{"restore", restores, []string{"s-cold", "s-local", "s-killed"}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
+			if m.name != "deliver" && m.name != "latency" {
+				testkit.Nightly(t)
+			}
 			got := m.measure(newLab(t))
 			for _, unit := range m.units {
 				if got[unit] <= 0 {

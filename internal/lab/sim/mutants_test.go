@@ -713,7 +713,7 @@ func containsOneOf(text, others string) bool {
 // mutantVariable chooses a mutant of a program that contains all of them.
 const mutantVariable = "LUMENHOOK_MUTANT"
 
-var everyFlag = flag.Int("sim.mutants", 4,
+var everyFlag = flag.Int("sim.mutants", 8,
 	"search every n-th mutant; 1: all of them (make mutants)")
 
 // TestMutantsAreFound: each is found within a number of seeds, by the responsible checker. All of

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "make this one run and show its transcript")
 	stepsFlag = flag.Int("sim.steps", 1500, "steps of a run with faults")
 	forFlag   = flag.Duration("sim.for", 10*time.Minute, "how long seeds are tried, at most")
-	seedsFlag = flag.Int("sim.seeds", 150,
+	seedsFlag = flag.Int("sim.seeds", testkit.Rounds(60, 150),
 		"how many seeds are tried, at most; 0: as many as the time allows")
 	firstFlag  = flag.Uint64("sim.first", 1, "the first of the seeds; 0: by the clock")
 	failFlag   = flag.Int("sim.failures", 3, "after how many failing seeds the search ends")
