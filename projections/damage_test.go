@@ -275,7 +275,7 @@ var tears = map[string]struct {
 func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	for name, of := range tears {
 		t.Run(name, func(t *testing.T) {
-			if name != "files of parts" && name != "bits" { // noticed at the start, and by a check of all files
+			if name != "files of parts" && name != "bits" {
 				testkit.Nightly(t)
 			}
 			t.Parallel()

@@ -8,7 +8,8 @@
 //
 //   - Tests never see each other's topics, groups and transactional ids if each of them starts
 //     all its names with [Broker.Prefix].
-//   - A test that calls [Broker.Outage] or changes settings of a broker is [Exclusive] or not parallel.
+//   - A test that calls [Broker.Outage] or changes settings of a broker is [Exclusive] or not
+//     parallel.
 //   - A package whose tests call [Start] has a TestMain that calls [Main].
 //
 // File map:

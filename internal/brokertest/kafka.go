@@ -72,8 +72,8 @@ func Start(t testing.TB) *Broker {
 	return k
 }
 
-// Exclusive marks a test that stops or changes the shared brokers. It runs alone, before all parallel
-// tests of its package.
+// Exclusive marks a test that stops or changes the shared brokers. It runs alone, before all
+// parallel tests of its package.
 func Exclusive(*testing.T) {}
 
 // StartLowered starts a broker whose transaction.version can be lowered.
