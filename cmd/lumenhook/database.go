@@ -30,36 +30,27 @@ func newMigrate() *cobra.Command {
 		t         config.Service
 		retention string
 	)
-	c := &cobra.Command{
-		Use:   "migrate",
-		Short: "Create or upgrade the history tables",
-		Example: `  # Create or upgrade the history of the service on this machine
-  lumenhook migrate
-
-  # Delete rows after 90 days as well
-  lumenhook migrate --history-retention 90d`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			keep, err := cli.ParseDays(retention)
-			if err != nil {
-				return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
-			}
-			db, err := t.Database()
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			if err := writer.Migrate(cmd.Context(), db); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("history-retention") {
-				if err := writer.SetRetention(cmd.Context(), db, keep); err != nil {
-					return fmt.Errorf("--history-retention: %w", err)
-				}
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the tables of %s are up to date\n", db.Name())
+	c := command("migrate", func(cmd *cobra.Command, _ []string) error {
+		keep, err := cli.ParseDays(retention)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
+		}
+		db, err := t.Database()
+		if err != nil {
 			return err
-		},
-	}
+		}
+		defer db.Close()
+		if err := writer.Migrate(cmd.Context(), db); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("history-retention") {
+			if err := writer.SetRetention(cmd.Context(), db, keep); err != nil {
+				return fmt.Errorf("--history-retention: %w", err)
+			}
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the tables of %s are up to date\n", db.Name())
+		return err
+	})
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
 	c.Flags().StringVar(&retention, "history-retention", "0",
@@ -116,47 +107,30 @@ func (r *refoldFlags) config(out io.Writer) (cfg writer.RefoldConfig, end func()
 
 func newRebuild() *cobra.Command {
 	var flags refoldFlags
-	c := &cobra.Command{
-		Use:   "rebuild --all | --table NAME…",
-		Short: "Rebuild history tables from the topics while the service is running",
-		Long: `Fill new tables from the topics, swap them atomically with the live tables, and drop
-the old ones. The command copies rows from the live tables if the topics no longer
-have their facts. The service can read and write during the rebuild. If a rebuild is
-interrupted, run the command again with the same tables to resume it. If it fails,
-the live tables don't change.
-
-Queries that still read the old tables continue. The command prints each one with its
-id. To stop one, use KILL QUERY.`,
-		Example: `  # Rebuild a single table, for example after verify-projection reports it
-  lumenhook rebuild --table attempts
-
-  # Rebuild the complete history while the service is running
-  lumenhook rebuild --all`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, end, err := flags.config(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			// Collecting garbage took a fifth of a rebuild, whose blocks are garbage soon.
-			debug.SetGCPercent(rebuildGCPercent)
-			debug.SetMemoryLimit(rebuildMemoryBytes)
-			err = writer.Rebuild(cmd.Context(), cfg)
-			end()
-			if cmd.Context().Err() != nil {
-				return fmt.Errorf("interrupted; the live tables are as they were, "+
-					"and the same command continues: %w", context.Cause(cmd.Context()))
-			}
-			if err != nil {
-				return fmt.Errorf("the rebuild failed: %w", err)
-			}
-			names := "all tables"
-			if !flags.all {
-				names = strings.Join(flags.tables, ", ")
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "rebuilt %s\n", names)
+	c := command("rebuild", func(cmd *cobra.Command, _ []string) error {
+		cfg, end, err := flags.config(cmd.ErrOrStderr())
+		if err != nil {
 			return err
-		},
-	}
+		}
+		// Collecting garbage took a fifth of a rebuild, whose blocks are garbage soon.
+		debug.SetGCPercent(rebuildGCPercent)
+		debug.SetMemoryLimit(rebuildMemoryBytes)
+		err = writer.Rebuild(cmd.Context(), cfg)
+		end()
+		if cmd.Context().Err() != nil {
+			return fmt.Errorf("interrupted; the live tables are as they were, "+
+				"and the same command continues: %w", context.Cause(cmd.Context()))
+		}
+		if err != nil {
+			return fmt.Errorf("the rebuild failed: %w", err)
+		}
+		names := "all tables"
+		if !flags.all {
+			names = strings.Join(flags.tables, ", ")
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "rebuilt %s\n", names)
+		return err
+	})
 	flags.register(c.Flags(), "rebuild")
 	return c
 }
@@ -169,35 +143,18 @@ const (
 
 func newVerifyProjection() *cobra.Command {
 	var flags refoldFlags
-	c := &cobra.Command{
-		Use:   "verify-projection --all | --table NAME…",
-		Short: "Compare history tables with the topics",
-		Long: `Fold the topics into temporary tables and compare row counts and checksums with the
-live tables for each partition and day. If they differ, the command prints the
-differences and exits with 3. To fix them, run "lumenhook rebuild". The command skips
-rows that change during the comparison. It also skips rows whose facts are no longer
-in the topics, for example after a repartition or a restore, and prints how many.
-
-If the topics contain an event with two live deliveries, the command also prints it
-and exits with 3. You can't fix that with a rebuild.`,
-		Example: `  # Check that the history matches the topics
-  lumenhook verify-projection --all
-
-  # Check a single table
-  lumenhook verify-projection --table attempts`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, end, err := flags.config(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			found, err := writer.Verify(cmd.Context(), cfg)
-			end()
-			if err != nil {
-				return fmt.Errorf("verifying the projection: %w", err)
-			}
-			return reportVerification(cmd.OutOrStdout(), found)
-		},
-	}
+	c := command("verify-projection", func(cmd *cobra.Command, _ []string) error {
+		cfg, end, err := flags.config(cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		found, err := writer.Verify(cmd.Context(), cfg)
+		end()
+		if err != nil {
+			return fmt.Errorf("verifying the projection: %w", err)
+		}
+		return reportVerification(cmd.OutOrStdout(), found)
+	})
 	flags.register(c.Flags(), "compare")
 	return c
 }
@@ -250,51 +207,26 @@ func newSQL() *cobra.Command {
 		format string
 		cfg    history.ConsoleConfig
 	)
-	c := &cobra.Command{
-		Use:   `sql ["SELECT …"]`,
-		Short: "Run a query against the history, or open a shell",
-		Long: `Run a query against the history in ClickHouse and print the result. If you don't pass
-a query, the command reads queries from standard input. In a terminal, this opens a
-shell with line editing, where you end each query with a semicolon. You can't write
-to the history.
-
-The command waits up to 2 s for the history to catch up with the topics. If it
-doesn't, the command prints a warning to standard error. With --clickhouse-dsn, this
-requires --kafka-brokers.
-
-Redirected CSV, JSON or vertical output contains all rows unless you set --max-rows.
-A Parquet file always does. The command keeps all other results in memory.
-
-For the tables and views, and for twenty-one example queries, see docs/analytics.md.`,
-		Example: `  # Show how many attempts were made and how many succeeded, by attempt number
-  lumenhook sql "SELECT * FROM retry_ladder"
-
-  # Export the results to a spreadsheet
-  lumenhook sql --format csv "SELECT * FROM attempts_per_minute" > minutes.csv
-
-  # List the tables
-  lumenhook sql "SHOW TABLES"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "table" && !cmd.Flags().Changed("max-rows") && !cli.IsTerminal(cmd.OutOrStdout()) {
-				cfg.RowsMax = math.MaxInt32
-			}
-			err := checkBounds(cfg)
-			if err != nil {
-				return err
-			}
-			if format == "parquet" {
-				return writeParquet(cmd, args, &t, cfg)
-			}
-			if _, known := ops.SQLFormats[format]; !known {
-				return cli.Usage(fmt.Errorf("--format %q: must be one of %s", format,
-					strings.Join(sqlFormats, ", ")))
-			}
-			if cfg.DSN, err = t.ReaderDSN(); err != nil {
-				return err
-			}
-			return query(cmd, args, &t, cfg, format)
-		},
-	}
+	c := command("sql", func(cmd *cobra.Command, args []string) error {
+		if format != "table" && !cmd.Flags().Changed("max-rows") && !cli.IsTerminal(cmd.OutOrStdout()) {
+			cfg.RowsMax = math.MaxInt32
+		}
+		err := checkBounds(cfg)
+		if err != nil {
+			return err
+		}
+		if format == "parquet" {
+			return writeParquet(cmd, args, &t, cfg)
+		}
+		if _, known := ops.SQLFormats[format]; !known {
+			return cli.Usage(fmt.Errorf("--format %q: must be one of %s", format,
+				strings.Join(sqlFormats, ", ")))
+		}
+		if cfg.DSN, err = t.ReaderDSN(); err != nil {
+			return err
+		}
+		return query(cmd, args, &t, cfg, format)
+	})
 	t.Register(c.Flags())
 	t.RegisterClickHouse(c.Flags())
 	t.RegisterKafka(c.Flags())

@@ -35,49 +35,7 @@ type listening struct {
 
 func newListen() *cobra.Command {
 	var l listening
-	c := &cobra.Command{
-		Use:   "listen [--endpoint ENDPOINT_ID] [--forward-to URL] [--since 2h] [--fail 503,…]",
-		Short: "Forward an endpoint's events to a receiver on this machine as they arrive",
-		Long: `Pull an endpoint's events as they arrive and post each one to a receiver that the
-service can't reach, such as one you're developing. Each request has the same body,
-id and signature as a real delivery. Events arrive in sequence order, and you don't
-need a public address. Without --forward-to, the command only prints events.
-
-By default, the command starts with new events. To start earlier, or to post events
-again that the receiver didn't accept, use --since. After each event, the command
-prints the receiver's response and moves on to the next one. If nothing is listening
-at the address, it waits. It keeps running until you interrupt it, even if the
-service is unavailable or your machine goes to sleep.
-
-Use --fail to simulate failed attempts before each event is delivered.
-  503 (or any from 400 to 599)  a proxy responds and the receiver gets no request.
-  timeout                       the receiver gets the event, but the response is lost.
-  reset                         the connection is closed in the middle of the body.
-
-The failures happen in the order you list them. The event is then posted once more.
-
-Signatures are based on the time when the event was created, so receivers reject
-events that are older than five minutes. To sign each event again when it's posted,
-pass the receiver's secret with --secret-file.
-
-If the account has only one endpoint, you can omit --endpoint. The service continues
-to post to the endpoint's own URL. To stop that, run "lumenhook endpoints disable".
-Events of a disabled endpoint are still numbered, and you can still pull them.`,
-		Example: `  # Forward events from your only endpoint to a local server
-  lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
-
-  # Start with the events from the last two hours
-  lumenhook listen --endpoint ep_… --since 2h --forward-to http://127.0.0.1:3000/webhooks \
-    --secret-file hook.secret
-
-  # Fail each event three times before it is delivered
-  lumenhook listen --endpoint ep_… --forward-to http://127.0.0.1:3000/webhooks \
-    --fail 503,timeout,reset
-
-  # Print payments without forwarding them
-  lumenhook listen --endpoint ep_… --events payment.received --json`,
-		RunE: l.run,
-	}
+	c := command("listen", l.run)
 	l.register(c)
 	f := c.Flags()
 	l.secrets.Register(f)
@@ -247,35 +205,7 @@ type trigger struct {
 
 func newTrigger() *cobra.Command {
 	var t trigger
-	c := &cobra.Command{
-		Use:   "trigger [TYPE] --to URL --secret-file FILE",
-		Short: "Sign a sample event and post it directly to a receiver, such as a local one",
-		Long: `Post a sample event to a receiver without making a payment. The event type is
-payment.received unless you set TYPE to payment.rejected or test.ping. The sample is
-signed with the secret you provide. You don't need a running service, and the
-receiver can be on this machine without TLS. To send a sample through the service,
-use "lumenhook endpoints test".
-
-Some flags describe the payment. These flags test how the receiver handles problems.
-
-  --repeat N        post each event N more times, as if the response was lost.
-  --stale           use a timestamp that is ten minutes old.
-  --fail-signature  use an invalid signature.
-
-The exit code is 0 if the receiver accepts every sample with a 2xx response. With
---stale or --fail-signature, it is 0 if the receiver rejects every sample with a 4xx
-response. Otherwise, it is 1.`,
-		Example: `  # Send a payment event to a receiver you're developing
-  lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --amount 12.5
-
-  # Check that the receiver processes an event only once when it's posted three times
-  lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --repeat 2
-
-  # Check that the receiver rejects forged and outdated events
-  lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --fail-signature
-  lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --stale`,
-		RunE: t.run,
-	}
+	c := command("trigger", t.run)
 	f := c.Flags()
 	t.Output.Register(f)
 	t.secrets.Register(f)

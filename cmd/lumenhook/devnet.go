@@ -24,14 +24,9 @@ import (
 
 func newDevnet() *cobra.Command {
 	var dir string
-	c := &cobra.Command{
-		Use:   "devnet",
-		Short: "Create wallets and payments on a running service's devnet",
-	}
-	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
-	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir),
+	c := group("devnet", newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir),
 		newDevnetCert(&dir), newDevnetReceiver(&dir), newDevnetLoad(&dir))
-	c.Example = examplesOf(c, "account", "pay")
+	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
 	return c
 }
 
@@ -97,35 +92,26 @@ func (p *paymentFlags) check(given func(flag string) bool) error {
 func newDevnetPay(dir *string) *cobra.Command {
 	var payment paymentFlags
 	var out cli.Output
-	c := &cobra.Command{
-		Use:   "pay --to G… --amount 12.5",
-		Short: "Pay a wallet from the devnet payer and wait for the ledger to close",
-		Example: `  # Pay a watched wallet the way a customer would
-  lumenhook devnet pay --to G… --amount 12.5 --memo-text order-42
-
-  # Pay in an asset created by "devnet asset", to a wallet that trusts it
-  lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := payment.check(cmd.Flags().Changed)
-			if err != nil {
-				return err
-			}
-			n, payer, err := openDevnet(*dir)
-			if err != nil {
-				return err
-			}
-			defer n.Close()
-			payment.From = payer
-			paid, err := n.Pay(cmd.Context(), payment.PayRequest)
-			if err != nil {
-				return err
-			}
-			return out.Print(cmd.OutOrStdout(), paid, func(w io.Writer) {
-				fmt.Fprintf(w, "paid %s in ledger %d\n  payment %s\n  transaction %s\n",
-					payment.Amount, paid.Ledger, paid.ID, paid.TxHash)
-			})
-		},
-	}
+	c := command("devnet pay", func(cmd *cobra.Command, _ []string) error {
+		err := payment.check(cmd.Flags().Changed)
+		if err != nil {
+			return err
+		}
+		n, payer, err := openDevnet(*dir)
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		payment.From = payer
+		paid, err := n.Pay(cmd.Context(), payment.PayRequest)
+		if err != nil {
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), paid, func(w io.Writer) {
+			fmt.Fprintf(w, "paid %s in ledger %d\n  payment %s\n  transaction %s\n",
+				payment.Amount, paid.Ledger, paid.ID, paid.TxHash)
+		})
+	})
 	payment.register(c.Flags())
 	out.Register(c.Flags())
 	out.Changes(c)
@@ -136,36 +122,26 @@ func newDevnetPay(dir *string) *cobra.Command {
 func newDevnetAsset(dir *string) *cobra.Command {
 	var code, amount string
 	var out cli.Output
-	c := &cobra.Command{
-		Use:   "asset --code USDC",
-		Short: "Create an asset and issue some of it to the devnet payer",
-		Long: `Create an account that issues an asset. The devnet payer trusts the asset and
-receives some of it, so you can send it with "devnet pay --asset". A wallet must
-trust an asset before it can receive it. To create a wallet that does, run "devnet
-account --asset".`,
-		Example: `  # Create an asset and print its name, such as USDC:G…
-  lumenhook devnet asset --code USDC`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := errors.Join(devclient.CheckCode(code), devclient.CheckAmount(amount))
-			if err != nil {
-				return cli.Usage(err)
-			}
-			n, payer, err := openDevnet(*dir)
-			if err != nil {
-				return err
-			}
-			defer n.Close()
-			issued, err := n.IssueAsset(cmd.Context(), payer, code, amount)
-			if err != nil {
-				return err
-			}
-			return out.Print(cmd.OutOrStdout(), issued, func(w io.Writer) {
-				fmt.Fprintf(w, "asset   %s\nissuer  %s\nsecret  %s\n"+
-					"the payer holds %s; a wallet that trusts it: lumenhook devnet account --asset %s\n",
-					issued.Asset, issued.Issuer, issued.IssuerSecret, amount, issued.Asset)
-			})
-		},
-	}
+	c := command("devnet asset", func(cmd *cobra.Command, _ []string) error {
+		err := errors.Join(devclient.CheckCode(code), devclient.CheckAmount(amount))
+		if err != nil {
+			return cli.Usage(err)
+		}
+		n, payer, err := openDevnet(*dir)
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		issued, err := n.IssueAsset(cmd.Context(), payer, code, amount)
+		if err != nil {
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), issued, func(w io.Writer) {
+			fmt.Fprintf(w, "asset   %s\nissuer  %s\nsecret  %s\n"+
+				"the payer holds %s; a wallet that trusts it: lumenhook devnet account --asset %s\n",
+				issued.Asset, issued.Issuer, issued.IssuerSecret, amount, issued.Asset)
+		})
+	})
 	f := c.Flags()
 	f.StringVar(&code, "code", "", "asset code: 1 to 12 letters and digits")
 	f.StringVar(&amount, "amount", "1000000000", "amount to issue to the payer")
@@ -184,38 +160,29 @@ type wallet struct {
 func newDevnetAccount(dir *string) *cobra.Command {
 	var assets []string
 	var out cli.Output
-	c := &cobra.Command{
-		Use:   "account [--asset CODE:ISSUER]",
-		Short: "Create and fund a wallet, and print its address and secret",
-		Example: `  # Create a wallet with 10,000 XLM
-  lumenhook devnet account
-
-  # Create a wallet that can also receive an asset created by "devnet asset"
-  lumenhook devnet account --asset USDC:G…`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, asset := range assets {
-				if _, err := devclient.ParseAsset(asset); err != nil {
-					return cli.Usage(err)
-				}
+	c := command("devnet account", func(cmd *cobra.Command, _ []string) error {
+		for _, asset := range assets {
+			if _, err := devclient.ParseAsset(asset); err != nil {
+				return cli.Usage(err)
 			}
-			n, _, err := openDevnet(*dir)
-			if err != nil {
-				return err
-			}
-			defer n.Close()
-			address, secret, err := n.CreateAccount(cmd.Context(), assets...)
-			if err != nil {
-				return err
-			}
-			if err := n.NextLedger(cmd.Context()); err != nil {
-				return err
-			}
-			return out.Print(cmd.OutOrStdout(), wallet{address, secret}, func(w io.Writer) {
-				cli.Row(w, "address", address)
-				cli.Row(w, "secret", secret)
-			})
-		},
-	}
+		}
+		n, _, err := openDevnet(*dir)
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		address, secret, err := n.CreateAccount(cmd.Context(), assets...)
+		if err != nil {
+			return err
+		}
+		if err := n.NextLedger(cmd.Context()); err != nil {
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), wallet{address, secret}, func(w io.Writer) {
+			cli.Row(w, "address", address)
+			cli.Row(w, "secret", secret)
+		})
+	})
 	c.Flags().StringSliceVar(&assets, "asset", nil,
 		"asset for the wallet to trust, as CODE:ISSUER; can be repeated")
 	out.Register(c.Flags())
@@ -225,41 +192,30 @@ func newDevnetAccount(dir *string) *cobra.Command {
 
 func newDevnetCert(dir *string) *cobra.Command {
 	var out string
-	c := &cobra.Command{
-		Use:   "cert --out DIR",
-		Short: "Create a certificate for a local receiver, signed by the data folder's authority",
-		Long: `Write cert.pem and key.pem to a folder. If the folder doesn't exist, the command
-creates it. The certificate is valid for 127.0.0.1, ::1 and localhost, and only you
-can read the key. If you run the command again, it creates a new certificate for the
-same key. If the folder contains a certificate from another authority or a different
-type of key, the command fails instead of replacing it.`,
-		Example: `  # Create a certificate and key for your own receiver in the folder hook
-  lumenhook devnet cert --out hook`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
-				return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
-			}
-			run, err := runfile.Read(*dir)
-			if err != nil {
-				return err
-			}
-			ca, err := keys.LoadOrCreateCA(filepath.Join(*dir, "secrets"), run.CAFile, time.Now)
-			if err != nil {
-				return err
-			}
-			folder, err := filepath.Abs(out)
-			if err != nil {
-				return fmt.Errorf("--out %q: %w", out, err)
-			}
-			cert, key, err := ca.WriteFiles(folder)
-			if err != nil {
-				return fmt.Errorf("--out %q: %w", out, err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s\nkey         %s\nauthority   %s\n",
-				cert, key, ca.CertFile())
+	c := command("devnet cert", func(cmd *cobra.Command, _ []string) error {
+		if out == "" {
+			return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
+		}
+		run, err := runfile.Read(*dir)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		ca, err := keys.LoadOrCreateCA(filepath.Join(*dir, "secrets"), run.CAFile, time.Now)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Abs(out)
+		if err != nil {
+			return fmt.Errorf("--out %q: %w", out, err)
+		}
+		cert, key, err := ca.WriteFiles(folder)
+		if err != nil {
+			return fmt.Errorf("--out %q: %w", out, err)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s\nkey         %s\nauthority   %s\n",
+			cert, key, ca.CertFile())
+		return err
+	})
 	c.Flags().StringVar(&out, "out", "", "folder to write cert.pem and key.pem to")
 	cli.Require(c, "out")
 	return c
@@ -267,32 +223,10 @@ type of key, the command fails instead of replacing it.`,
 
 func newDevnetReceiver(dir *string) *cobra.Command {
 	var r forward.Receiver
-	c := &cobra.Command{
-		Use:   "receiver --secret-file FILE",
-		Short: "Receive webhooks on this machine, verify their signatures and print them",
-		Long: `Start a receiver with a certificate signed by the data folder's own authority. It
-handles each webhook the way your receiver should: it verifies the signature, checks
-whether it has already seen the id, and responds with 200. It also prints the
-webhook. Press Ctrl-C to stop it.
-
-The receiver reads the secret file for each webhook, so you can create the endpoint
-later.
-
-  lumenhook devnet receiver --secret-file hook.secret
-  lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret
-
-With --json, the receiver prints each webhook as a single line that you can pass to
-"lumenhook verify --webhook".`,
-		Example: `  # Start a receiver at https://127.0.0.1:8443 with secrets from "endpoints create"
-  lumenhook devnet receiver --secret-file hook.secret
-
-  # Start a receiver and save each webhook as a line of JSON
-  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.DataDir = *dir
-			return r.Run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	c := command("devnet receiver", func(cmd *cobra.Command, _ []string) error {
+		r.DataDir = *dir
+		return r.Run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
 	f := c.Flags()
 	f.StringVar(&r.Listen, "listen", "127.0.0.1:8443", "address to listen on")
 	f.StringVar(&r.SecretFile, "secret-file", "",
@@ -307,43 +241,28 @@ const loadPaymentsMax = 20_000
 
 func newDevnetLoad(dir *string) *cobra.Command {
 	var l forward.Load
-	c := &cobra.Command{
-		Use:   "load",
-		Short: "Make payments to many watched wallets, and refuse some of the webhooks",
-		Long: `Create wallets that hold XLM and a test asset. Create a watch for each wallet, and an
-endpoint for every five watches. Five payers then make the payments, and a receiver
-on this machine gets the webhooks. The receiver refuses a share of them with 503.
-
-When no more webhooks arrive, the command disables the endpoints, so that later
-retries don't reach another program at the same port, and exits.`,
-		Example: `  # Make 500 payments in ten seconds
-  lumenhook devnet load
-
-  # Make 1,000 payments to 20 wallets, and refuse a tenth of the webhooks
-  lumenhook devnet load --payments 1000 --watches 20 --fail-ratio 0.1`,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if l.Payments < 1 || l.Payments > loadPaymentsMax || l.PerSecond < 1 || l.PerSecond > 500 ||
-				l.Watches < 1 || l.Watches > 100 ||
-				l.FailRatio < 0 || l.FailRatio > 1 || math.IsNaN(l.FailRatio) {
-				return cli.Usage(fmt.Errorf("must be --payments from 1 to %d, --rate from 1 to 500, "+
-					"--watches from 1 to 100, and --fail-ratio from 0 to 1", loadPaymentsMax))
-			}
-			l.DataDir = *dir
-			if l.API, err = (&config.Service{DataDir: *dir}).API(); err != nil {
-				return err
-			}
-			if l.Network, l.Payer, err = openDevnet(*dir); err != nil {
-				return err
-			}
-			defer l.Network.Close()
-			if err := l.Run(cmd.Context()); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "made %d payments, received %d webhooks and refused "+
-				"%d of them\n", l.Payments, l.Requests.Load(), l.Refused.Load())
+	c := command("devnet load", func(cmd *cobra.Command, _ []string) (err error) {
+		if l.Payments < 1 || l.Payments > loadPaymentsMax || l.PerSecond < 1 || l.PerSecond > 500 ||
+			l.Watches < 1 || l.Watches > 100 ||
+			l.FailRatio < 0 || l.FailRatio > 1 || math.IsNaN(l.FailRatio) {
+			return cli.Usage(fmt.Errorf("must be --payments from 1 to %d, --rate from 1 to 500, "+
+				"--watches from 1 to 100, and --fail-ratio from 0 to 1", loadPaymentsMax))
+		}
+		l.DataDir = *dir
+		if l.API, err = (&config.Service{DataDir: *dir}).API(); err != nil {
 			return err
-		},
-	}
+		}
+		if l.Network, l.Payer, err = openDevnet(*dir); err != nil {
+			return err
+		}
+		defer l.Network.Close()
+		if err := l.Run(cmd.Context()); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "made %d payments, received %d webhooks and refused "+
+			"%d of them\n", l.Payments, l.Requests.Load(), l.Refused.Load())
+		return err
+	})
 	f := c.Flags()
 	f.IntVar(&l.Payments, "payments", 500, "number of payments, 1 to 20000")
 	f.IntVar(&l.PerSecond, "rate", 50, "payments per second, 1 to 500")

@@ -16,7 +16,7 @@ import (
 
 func newExplain() *cobra.Command {
 	var a apiFlags
-	c := asking(&a, "explain TX", "Explain why a transaction did or didn't create an event",
+	c := asking(&a, "explain",
 		func(ctx context.Context, c *client.Client, args []string) (client.Explanation, error) {
 			hash := strings.ToLower(args[0])
 			if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
@@ -25,13 +25,6 @@ func newExplain() *cobra.Command {
 			}
 			return c.ExplainTransaction(ctx, hash)
 		}, showExplanation)
-	c.Long = `Show a transaction's payments. For each of the wallet's watches, the output shows the
-event, or why there is none, such as a rule that the payment doesn't meet. It also
-shows whether the service has read the transaction's ledger.
-
-TX is the transaction hash that you see in wallet apps and explorers.`
-	c.Example = `  # Find out why there is no event for a customer's payment
-  lumenhook explain 3f…`
 	a.register(c)
 	return c
 }

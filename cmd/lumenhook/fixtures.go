@@ -18,16 +18,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/forward"
 )
 
-func newFixtures() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "fixtures",
-		Short: "Record real deliveries and replay them in your receiver's tests",
-	}
-	c.AddCommand(newFixturesRecord(), newFixturesReplay(), newFixturesSchema())
-	c.Example = examplesOf(c, "record", "replay")
-	return c
-}
-
 // fixturesRecord is `lumenhook fixtures record`.
 type fixturesRecord struct {
 	apiFlags
@@ -39,26 +29,7 @@ type fixturesRecord struct {
 
 func newFixturesRecord() *cobra.Command {
 	var r fixturesRecord
-	c := &cobra.Command{
-		Use:   "record --endpoint ENDPOINT_ID --to FOLDER",
-		Short: "Save an endpoint's latest events as test fixtures",
-		Long: `Write a JSON file for each of an endpoint's latest events that match the filters.
-Each file contains the raw body, the headers and the secret to verify them with. The
-secret only works for fixtures and is never the endpoint's own. The signature is
-based on the time when the event was created. You can commit the files to a
-repository, because they verify as long as your test sets its clock to the fixture's
-"now". The same event always produces the same file.
-
-Use --redact to replace wallets, memos, hashes, labels and ids with values in the
-same format. The same value always gets the same replacement. Receivers treat a
-redacted fixture as a different event.`,
-		Example: `  # Record the last 20 events for a receiver's tests
-  lumenhook fixtures record --endpoint ep_… --to testdata/webhooks --redact
-
-  # Record the last five events of the past day
-  lumenhook fixtures record --endpoint ep_… --since 24h --last 5 --to testdata/webhooks`,
-		RunE: r.run,
-	}
+	c := command("fixtures record", r.run)
 	r.register(c)
 	r.Changes(c)
 	f := c.Flags()
@@ -117,17 +88,7 @@ type fixturesReplay struct {
 
 func newFixturesReplay() *cobra.Command {
 	var r fixturesReplay
-	c := &cobra.Command{
-		Use:   "replay --from FOLDER --to URL",
-		Short: "Post recorded deliveries to a receiver with new signatures",
-		Long: `Post the fixtures in a folder to a receiver, sorted by file name. Each one is signed
-with the current time, using the fixture secret or your own. You don't need a running
-service. The exit code is 0 if the receiver accepts every fixture, and 1 otherwise.`,
-		Example: `  # Replay fixtures to a receiver you're developing
-  lumenhook fixtures replay --from testdata/webhooks --to http://127.0.0.1:3000/webhooks \
-    --secret-file hook.secret`,
-		RunE: r.run,
-	}
+	c := command("fixtures replay", r.run)
 	f := c.Flags()
 	r.Output.Register(f)
 	r.secrets.Register(f)
@@ -180,16 +141,10 @@ func (r *fixturesReplay) run(cmd *cobra.Command, _ []string) error {
 }
 
 func newFixturesSchema() *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema for fixture files",
-		Example: `  # Save the schema to validate fixtures in an editor or a test
-  lumenhook fixtures schema > fixture.schema.json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(forward.Schema)
-			return err
-		},
-	}
+	return command("fixtures schema", func(cmd *cobra.Command, _ []string) error {
+		_, err := cmd.OutOrStdout().Write(forward.Schema)
+		return err
+	})
 }
 
 // verification is `lumenhook verify`.
@@ -204,38 +159,13 @@ type verification struct {
 
 func newVerify() *cobra.Command {
 	var v verification
-	c := &cobra.Command{
-		Use: "verify --secret-file FILE {--webhook FILE | --timestamp … --signature v1=… " +
-			"[--body FILE]}",
-		Short: "Verify a webhook's signature the way a receiver should",
-		Long: `Read a webhook's raw body from a file or standard input, and verify it against the
-Webhook-Timestamp and Webhook-Signature headers. The body must be exactly as it was
-received.
-
-Provide the endpoint's secret in a file or in the LUMENHOOK_SECRET environment
-variable. If there are several valid secrets, put each one on its own line. With
---secret-file -, the command reads the secret from standard input, so the body must
-be in a file. Avoid --secret, because anyone who can list the processes on this
-machine can see its value.
-
-Instead of --timestamp, --signature and --body, you can use --webhook. It accepts a
-line of JSON from "devnet receiver --json" or "events pull", or a file from "fixtures
-record". Fixtures are signed with the secret in the file and a time in the past, so
-to verify one, provide that secret and --any-time.`,
-		Example: `  # Verify the last webhook saved from "devnet receiver --json"
-  tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
-
-  # Verify a webhook from a log, using its two headers and raw body
-  lumenhook verify --secret-file hook.secret --timestamp 1793620801 \
-    --signature v1=c80045e0917a30… --body body.json --any-time`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := v.run(cmd.InOrStdin()); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
+	c := command("verify", func(cmd *cobra.Command, _ []string) error {
+		if err := v.run(cmd.InOrStdin()); err != nil {
 			return err
-		},
-	}
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
+		return err
+	})
 	f := c.Flags()
 	v.secrets.Register(f)
 	f.StringVar(&v.timestamp, "timestamp", "", "value of the Webhook-Timestamp header")

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -26,6 +29,27 @@ func TestABriefHelpHasTenFlags(t *testing.T) {
 		// --help-all itself is the eleventh; -h, --help is not counted.
 		if brief, all := shown("--help"), shown("--help-all"); brief != 11 || all < 60 {
 			t.Errorf("%s: --help shows %d flags, and --help-all %d", command, brief, all)
+		}
+	}
+}
+
+// TestEachSectionIsTheHelpOfACommand finds sections of help.txt that no command shows.
+func TestEachSectionIsTheHelpOfACommand(t *testing.T) {
+	shown := make(map[string]bool)
+	var collect func(c *cobra.Command)
+	collect = func(c *cobra.Command) {
+		shown[strings.TrimPrefix(c.CommandPath(), rootName+" ")] = true
+		for _, sub := range c.Commands() {
+			collect(sub)
+		}
+	}
+	collect(newRoot())
+	for name, h := range helps {
+		if !shown[name] {
+			t.Errorf("help.txt has the section %q, and there is no such command", name)
+		}
+		if h.short == "" || strings.HasSuffix(h.short, ".") {
+			t.Errorf("the short description of %q is %q", name, h.short)
 		}
 	}
 }

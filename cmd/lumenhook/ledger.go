@@ -23,41 +23,19 @@ import (
 func newLedgerSources() *cobra.Command {
 	var process config.Process
 	var out cli.Output
-	c := &cobra.Command{
-		Use:   "sources",
-		Short: "Show which ledger sources agree, and why others are excluded",
-		Long: `Show the ledger sources of the process that runs the follower. The output shows which
-sources agree, which are lagging, and which are excluded, with the reason and the
-time. These are the possible reasons.
-
-  disagrees      the source has a different hash than the other sources.
-  forked         the source follows a different history.
-  refused        the source's data doesn't match its hashes.
-  away, late     the source doesn't respond, or not in time.
-  behind         the source no longer has the ledger.
-
-The command doesn't contact the sources. Instead, it shows what the process has seen.
-A single source appears as alone. To require several sources to agree, use
---ledger-quorum. If a source is excluded, the command exits with 3.`,
-		Example: `  # Show the ledger sources of the service on this machine
-  lumenhook ledger sources
-
-  # Show the ledger sources of a follower on another machine as JSON
-  lumenhook ledger sources --metrics-listen 10.0.0.7:9464 --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			sources, err := process.LedgerSources(cmd.Context())
-			if err != nil {
-				return err
-			}
-			err = out.Print(cmd.OutOrStdout(), sources, func(w io.Writer) {
-				showLedgerSources(w, sources.SourceStandings)
-			})
-			if left := sources.Fault(); err == nil && left != nil {
-				return cli.Differs(left)
-			}
+	c := command("ledger sources", func(cmd *cobra.Command, _ []string) error {
+		sources, err := process.LedgerSources(cmd.Context())
+		if err != nil {
 			return err
-		},
-	}
+		}
+		err = out.Print(cmd.OutOrStdout(), sources, func(w io.Writer) {
+			showLedgerSources(w, sources.SourceStandings)
+		})
+		if left := sources.Fault(); err == nil && left != nil {
+			return cli.Differs(left)
+		}
+		return err
+	})
 	process.Register(c.Flags())
 	out.Register(c.Flags())
 	return c
@@ -97,29 +75,9 @@ type ledgerCheck struct {
 
 func newLedgerCheck() *cobra.Command {
 	var k ledgerCheck
-	c := &cobra.Command{
-		Use:   "check --from LEDGER --to LEDGER",
-		Short: "Reread ledgers and compare them with the recorded payments",
-		Long: `Reread a range of ledgers with this version of lumenhook, and compare the payments
-with the ones recorded earlier. The output lists payments that are new, missing or
-different. The command doesn't change anything. Use it after you upgrade lumenhook,
-or after a transaction was quarantined. For each missed payment, the output includes
-the "lumenhook backfill" command that delivers it. The command doesn't compare
-payments that the topics no longer have, and prints how many.
-
-The recorded payments come from the topics of a running service (--data-dir) or from
---kafka-brokers. If you don't specify a source, the command reads ledgers from that
-service's network. If there are differences, it exits with 3.`,
-		Example: `  # Check after an upgrade that these ledgers still produce the same payments
-  lumenhook ledger check --from 63092000 --to 63093000
-
-  # Check a cluster against ledgers from another server
-  lumenhook ledger check --from 63092000 --to 63093000 --kafka-brokers kafka-1:9092 \
-    --stellar-rpc-url https://rpc.example`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return k.run(cmd.Context(), cmd.OutOrStdout())
-		},
-	}
+	c := command("ledger check", func(cmd *cobra.Command, _ []string) error {
+		return k.run(cmd.Context(), cmd.OutOrStdout())
+	})
 	f := c.Flags()
 	f.Uint32Var(&k.from, "from", 0, "first ledger to read")
 	f.Uint32Var(&k.to, "to", 0, "last ledger to read")
@@ -175,16 +133,6 @@ func (k *ledgerCheck) settle() error {
 	return cli.Usage(k.source.Check())
 }
 
-func newLedger() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "ledger",
-		Short: "Check ledger sources and recorded payments",
-	}
-	c.AddCommand(newLedgerSources(), newLedgerCheck(), newLedgerReset())
-	c.Example = examplesOf(c, "sources", "check", "reset")
-	return c
-}
-
 // resetMax bounds each question of `lumenhook ledger reset`.
 const resetMax = 30 * time.Second
 
@@ -209,32 +157,9 @@ type startedChain struct {
 
 func newLedgerReset() *cobra.Command {
 	var k ledgerReset
-	c := &cobra.Command{
-		Use:   "reset [--first LEDGER] [--confirm NETWORK]",
-		Short: "Follow the new chain after a test network reset",
-		Long: `Start reading the source's new chain after a test network was reset. Your endpoints,
-watches, keys and history don't change. You don't need to stop the follower, because
-it switches to the new chain within seconds.
-
-The command only makes changes if there is proof that the source serves a different
-chain. Either a ledger that was already read now has a different hash, or a ledger
-with a lower number closed later. To reset without proof, pass the network's name or
-passphrase with --confirm.
-
-By default, the follower starts with the source's oldest ledger. To start with a
-different one, use --first. Lumenhook adds 200000000 to the ledger numbers of the new
-chain so that event ids are never reused. For example, ledger 56 becomes ledger
-200000056. Event bodies contain the chain's own ledger number. Each additional reset
-adds the same amount again.`,
-		Example: `  # Check whether the network was reset and what this command would change
-  lumenhook ledger reset --dry-run
-
-  # Switch the service on this machine to the new chain
-  lumenhook ledger reset`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return k.run(cmd.Context(), cmd.OutOrStdout())
-		},
-	}
+	c := command("ledger reset", func(cmd *cobra.Command, _ []string) error {
+		return k.run(cmd.Context(), cmd.OutOrStdout())
+	})
 	f := c.Flags()
 	k.service.Register(f)
 	k.service.RegisterKafka(f)

@@ -1,17 +1,14 @@
 // Command lumenhook watches wallets on the Stellar network and delivers each
 // matching payment as a signed webhook.
 //
-// This package is the only place that reads configuration; roles are assembled by
-// internal/node. A file has the commands of one task.
+// This package is the only place that reads configuration; roles are assembled by internal/node. A
+// file has the commands of one task. help.txt has the descriptions and examples of all commands.
 package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,6 +19,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
+
+// rootName is the name of the root command.
+const rootName = "lumenhook"
 
 func main() {
 	clickhouse.MaybeChild() // the engine's child is this program again
@@ -52,33 +52,8 @@ func commandLine(args []string) cli.Line {
 }
 
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "lumenhook",
-		Short: "Payment webhooks for the Stellar network",
-		Long: `Lumenhook watches wallets on the Stellar ledger and matches incoming payments
-against each watch's rules. It delivers each match as a signed HTTPS webhook, at
-least once, under one event id.
-
-Start with:
-
-  lumenhook run                         start everything on this machine
-  lumenhook devnet account --json       create a wallet on the devnet
-  lumenhook devnet pay --to G… --amount 12.5
-
-To use your own Kafka cluster and ClickHouse:
-
-  lumenhook serve --config lumenhook.yaml
-
-You can set any flag with an environment variable. For example, LUMENHOOK_DATA_DIR
-sets --data-dir. Flags override environment variables, and unknown LUMENHOOK_…
-variables are errors.
-
-If the command fails, the exit code is 1. If the command line or a value is invalid,
-it is 2. If a comparison finds differences, it is 3.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       cli.ThisBuild().String(),
-	}
+	root := command(rootName, nil)
+	root.Version = cli.ThisBuild().String()
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "permissions" { // the flag's former name
 			name = "permission"
@@ -86,39 +61,17 @@ it is 2. If a comparison finds differences, it is 3.`,
 		return pflag.NormalizedName(name)
 	})
 	root.AddCommand(
-		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newVerifyReceipt(),
-		newSecrets(), newAccounts(), newKeys(), newPortal(), newEndpoints(), newWatches(), newBackfill(),
-		newEvents(), newExplain(), newCoverage(), newStatement(), newReconcile(), newListen(),
-		newTrigger(), newFixtures(), newSQL(), newTopics(), newBackup(), newRestore(),
-		newRepartition(), newRebuild(),
-		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),
-		newMCP(), newInstallClickHouse(), newMan(), cli.NewVersion(), completion.New(),
+		newRun(), newServe(), group("config", newConfigCheck()), newDevnet(),
+		group("ledger", newLedgerSources(), newLedgerCheck(), newLedgerReset()),
+		newVerify(), newVerifyReceipt(), newSecrets(), newAccounts(), newKeys(), newPortal(),
+		newEndpoints(), newWatches(), newBackfill(), newEvents(), newExplain(), newCoverage(),
+		newStatement(), newReconcile(), newListen(), newTrigger(),
+		group("fixtures", newFixturesRecord(), newFixturesReplay(), newFixturesSchema()),
+		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
+		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(), newMCP(),
+		newInstallClickHouse(), newMan(), cli.NewVersion(),
+		command("completion", completion.Print),
 	)
-	root.Example = examplesOf(root, "run")
 	completion.Register(root)
 	return root
-}
-
-// An example in a help is a line with a # that says what for, and below it the command
-// line. Several are told apart by an empty line, and a test runs each of them
-// (examples_test.go).
-
-// withExample gives a command its examples.
-func withExample(c *cobra.Command, examples string) *cobra.Command {
-	c.Example = examples
-	return c
-}
-
-// examplesOf returns the examples of a group: the first of each of these of its commands.
-func examplesOf(group *cobra.Command, names ...string) string {
-	var firsts []string
-	for _, name := range names {
-		i := slices.IndexFunc(group.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
-		if i < 0 {
-			panic(fmt.Sprintf("%s has no command %s", group.CommandPath(), name))
-		}
-		first, _, _ := strings.Cut(group.Commands()[i].Example, "\n\n")
-		firsts = append(firsts, first)
-	}
-	return strings.Join(firsts, "\n\n")
 }

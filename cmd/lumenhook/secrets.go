@@ -55,16 +55,8 @@ func (p *masterKeyPlace) walk(out io.Writer) (ops.RewrapConfig, *cli.Progress) {
 
 func newSecrets() *cobra.Command {
 	var place masterKeyPlace
-	c := &cobra.Command{
-		Use:   "secrets",
-		Short: "Manage the master key, which encrypts endpoint secrets and headers",
-		Long: `The master key encrypts ("seals") endpoint signing secrets and custom header values
-before they are written to any topic or table. The master key's file contains one or
-more keys. Lumenhook seals with the newest key and can open values with any of them.
-
-These commands use --master-key-file if you set it, then the environment variable
-LUMENHOOK_MASTER_KEY, and otherwise the key in the data folder (--data-dir).`,
-	}
+	c := group("secrets", newSecretsCreate(&place), newSecretsList(&place),
+		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
 	place.Register(c.PersistentFlags())
 	place.RegisterKafka(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&place.file, "master-key-file", "",
@@ -72,42 +64,27 @@ LUMENHOOK_MASTER_KEY, and otherwise the key in the data folder (--data-dir).`,
 	c.PersistentFlags().StringVar(&place.signingFile, "signing-keys-file", "",
 		"file that contains the Ed25519 signing keys; default: "+keys.SigningFileName+
 			" next to the master key")
-	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place),
-		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
-	c.Example = examplesOf(c, "create", "rewrap")
 	return c
 }
 
 func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
-	return &cobra.Command{
-		Use:   "create --master-key-file FILE",
-		Short: "Create a service's master key",
-		Example: `  # Create the master key once, before you start the first process
-  lumenhook secrets create --master-key-file /etc/lumenhook/master-key.json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if place.file == "" {
-				return cli.Usage(errors.New("--master-key-file must be given: the file to make"))
-			}
-			if _, err := os.Stat(place.file); !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("--master-key-file %q: it exists, and what was sealed with it "+
-					"opens with no other (%w)", place.file, cmp.Or(err, os.ErrExist))
-			}
-			if _, err := keys.LoadOrCreateSealer(place.file); err != nil {
-				return err
-			}
-			return place.list(cmd)
-		},
-	}
+	return command("secrets create", func(cmd *cobra.Command, _ []string) error {
+		if place.file == "" {
+			return cli.Usage(errors.New("--master-key-file must be given: the file to make"))
+		}
+		if _, err := os.Stat(place.file); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("--master-key-file %q: it exists, and what was sealed with it "+
+				"opens with no other (%w)", place.file, cmp.Or(err, os.ErrExist))
+		}
+		if _, err := keys.LoadOrCreateSealer(place.file); err != nil {
+			return err
+		}
+		return place.list(cmd)
+	})
 }
 
 func newSecretsList(place *masterKeyPlace) *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the master key's keys without showing secrets",
-		Example: `  # List all keys and show which one is used for sealing
-  lumenhook secrets list`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return place.list(cmd) },
-	}
+	return command("secrets list", func(cmd *cobra.Command, _ []string) error { return place.list(cmd) })
 }
 
 func (p *masterKeyPlace) list(cmd *cobra.Command) error {
@@ -120,52 +97,25 @@ func (p *masterKeyPlace) list(cmd *cobra.Command) error {
 
 func newSecretsRewrap(place *masterKeyPlace) *cobra.Command {
 	var stage, keyOnly, resume bool
-	c := &cobra.Command{
-		Use:   "rewrap",
-		Short: "Rotate the master key and reseal everything",
-		Long: `Add a new key to the master key's file and use it for sealing from then on. The
-running service then reseals every signing secret and header value. You don't need to
-restart anything, because running processes pick up changes to the file within a
-second. Webhooks don't change. At the end, the command lists the older keys that are
-no longer needed.
-
-If the command is interrupted, run it again with --resume, which doesn't add another
-key.
-
-If each process has its own copy of the file, distribute the new key first. To do so,
-run the command with --stage, distribute the file, and run the command again without
---stage. If the key is set in LUMENHOOK_MASTER_KEY, the command prints the new value.
-Update the variable for every process, then run the command with --resume.
-
-If someone with read access to the topics may have copied a key, also rotate the
-endpoint secrets (POST /v1/endpoints/:id/rotate-secret) and the header values. Facts
-in the journal remain sealed with the old key, so they can still be opened with the
-copy.`,
-		Example: `  # Create a new key and reseal everything
-  lumenhook secrets rewrap
-
-  # Resume after an interruption
-  lumenhook secrets rewrap --resume --json`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if stage && keyOnly || stage && resume || keyOnly && resume {
-				return errors.New("--stage, --key-only and --resume: give one of them")
+	c := command("secrets rewrap", func(cmd *cobra.Command, _ []string) error {
+		_, isVariable := place.key().FromVariable()
+		switch {
+		case isVariable && !resume:
+			return rotateVariable(cmd, place, stage)
+		case stage || keyOnly:
+			list, err := keys.RotateMasterFile(place.key().Path(), stage)
+			if err != nil {
+				return err
 			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, isVariable := place.key().FromVariable()
-			switch {
-			case isVariable && !resume:
-				return rotateVariable(cmd, place, stage)
-			case stage || keyOnly:
-				list, err := keys.RotateMasterFile(place.key().Path(), stage)
-				if err != nil {
-					return err
-				}
-				return printKeys(cmd.OutOrStdout(), list)
-			}
-			return runRewrap(cmd, place, resume)
-		},
+			return printKeys(cmd.OutOrStdout(), list)
+		}
+		return runRewrap(cmd, place, resume)
+	})
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if stage && keyOnly || stage && resume || keyOnly && resume {
+			return errors.New("--stage, --key-only and --resume: give one of them")
+		}
+		return nil
 	}
 	f := c.Flags()
 	f.BoolVar(&stage, "stage", false,
@@ -213,26 +163,16 @@ func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
 }
 
 func newSecretsDrop(place *masterKeyPlace) *cobra.Command {
-	return &cobra.Command{
-		Use:   "drop KEY_ID",
-		Short: "Remove a key that is no longer needed from the master key",
-		Long: `Remove an older key from the master key's file. If the running service still needs
-the key to open an endpoint's secret or header value, the command doesn't change
-anything. In that case, run ` + "`lumenhook secrets rewrap`" + ` first. If the key is set in
-LUMENHOOK_MASTER_KEY, the command prints the new value.
-
-` + ops.WhatDroppingMeans,
-		Example: `  # Remove a key shown by "secrets list" after resealing everything
-  lumenhook secrets drop 1483920075`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := strconv.ParseUint(args[0], 10, 32)
-			if err != nil {
-				return cli.Usage(fmt.Errorf("KEY_ID %q: must be a number that "+
-					"`lumenhook secrets list` shows", args[0]))
-			}
-			return runDrop(cmd, place, uint32(id))
-		},
-	}
+	c := command("secrets drop", func(cmd *cobra.Command, args []string) error {
+		id, err := strconv.ParseUint(args[0], 10, 32)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("KEY_ID %q: must be a number that "+
+				"`lumenhook secrets list` shows", args[0]))
+		}
+		return runDrop(cmd, place, uint32(id))
+	})
+	c.Long += "\n\n" + ops.WhatDroppingMeans
+	return c
 }
 
 func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
@@ -266,50 +206,21 @@ func printKeys(w io.Writer, list []keys.MasterKey) error {
 }
 
 func newSigningKeys(place *masterKeyPlace) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "signing",
-		Short: "Manage Ed25519 signing keys",
-		Long: `Signing keys sign receipts, which anyone can verify with the public keys at
-/.well-known/jwks.json. Each endpoint also has its own key, which is derived from the
-signing keys. If standard-webhooks-ed25519 is one of the endpoint's signatures,
-Lumenhook signs deliveries with the endpoint's key. The public key is available at
-/.well-known/endpoints/ENDPOINT_ID/jwks.json. If you rotate a signing key, all
-endpoint keys change as well.
-
-The private keys are stored in the file signing-keys next to the master key, and are
-sealed with it. The API and the engines need the same file on every machine, and pick
-up changes within a second.`,
-	}
-	c.AddCommand(newSigningCreate(place), newSigningList(place), newSigningRotate(place),
-		newSigningDrop(place))
-	c.Example = examplesOf(c, "create", "rotate")
-	return c
+	return group("secrets signing", newSigningCreate(place), newSigningList(place),
+		newSigningRotate(place), newSigningDrop(place))
 }
 
 func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 	var after time.Duration
-	c := &cobra.Command{
-		Use:   "create",
-		Short: "Create a file with a first signing key",
-		Long: `Create the signing keys file with a first key, which is used immediately. Running
-services read the file within seconds. If several machines have a copy of the file,
-use --after to delay signing until you have distributed it. Until then, deliveries to
-endpoints that use this signature wait.`,
-		Example: `  # Create a signing key for the service on this machine
-  lumenhook secrets signing create
-
-  # Start signing in an hour, so that you can distribute the file first
-  lumenhook secrets signing create --after 1h --master-key-file secrets/engine/master-key`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if after < 0 || after > maxSigningLead {
-				return cli.Usage(fmt.Errorf("--after %s: must be from 0s to %s", after, maxSigningLead))
-			}
-			return place.changeSigning(cmd, func(s *keys.Sealer) ([]keys.SigningKey, error) {
-				now := time.Now()
-				return keys.CreateSigning(place.signingKeys(), s, now, now.Add(after))
-			})
-		},
-	}
+	c := command("secrets signing create", func(cmd *cobra.Command, _ []string) error {
+		if after < 0 || after > maxSigningLead {
+			return cli.Usage(fmt.Errorf("--after %s: must be from 0s to %s", after, maxSigningLead))
+		}
+		return place.changeSigning(cmd, func(s *keys.Sealer) ([]keys.SigningKey, error) {
+			now := time.Now()
+			return keys.CreateSigning(place.signingKeys(), s, now, now.Add(after))
+		})
+	})
 	c.Flags().DurationVar(&after, "after", 0, "how long to wait before the key is used")
 	return c
 }
@@ -318,19 +229,13 @@ endpoints that use this signature wait.`,
 const maxSigningLead = 90 * 24 * time.Hour
 
 func newSigningList(place *masterKeyPlace) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "list",
-		Short: "List signing keys without their private keys",
-		Example: `  # List the ids and public keys
-  lumenhook secrets signing list --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := keys.ReadSigning(place.signingKeys())
-			if err != nil {
-				return err
-			}
-			return place.printSigning(cmd, list)
-		},
-	}
+	c := command("secrets signing list", func(cmd *cobra.Command, _ []string) error {
+		list, err := keys.ReadSigning(place.signingKeys())
+		if err != nil {
+			return err
+		}
+		return place.printSigning(cmd, list)
+	})
 	c.Flags().BoolVar(&place.asJSON, "json", false, "print the keys as JSON")
 	return c
 }
@@ -338,36 +243,19 @@ func newSigningList(place *masterKeyPlace) *cobra.Command {
 func newSigningRotate(place *masterKeyPlace) *cobra.Command {
 	var after time.Duration
 	var stolen bool
-	c := &cobra.Command{
-		Use:   "rotate",
-		Short: "Add a signing key to be used later",
-		Long: `Add a key that is published immediately but isn't used for signing until --after has
-passed. This gives every machine and every receiver time to get the new key. Both
-keys are then used for 24 hours, and after that only the new one. The previous key
-stays published until you drop it.
-
-With --stolen, the new key replaces all other keys and is used immediately, so
-earlier signatures no longer verify. Receivers may cache the published keys for up to
-an hour and reject deliveries until they fetch them again.`,
-		Example: `  # Add a key that is used for signing from tomorrow
-  lumenhook secrets signing rotate
-
-  # Wait three days, for receivers that cache the published keys for a long time
-  lumenhook secrets signing rotate --after 72h`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if after < keys.LeastLead || after > maxSigningLead {
-				return cli.Usage(fmt.Errorf("--after %s: must be from %s to %s; --stolen replaces all keys "+
-					"at once", after, keys.LeastLead, maxSigningLead))
+	c := command("secrets signing rotate", func(cmd *cobra.Command, _ []string) error {
+		if after < keys.LeastLead || after > maxSigningLead {
+			return cli.Usage(fmt.Errorf("--after %s: must be from %s to %s; --stolen replaces all keys "+
+				"at once", after, keys.LeastLead, maxSigningLead))
+		}
+		return place.changeSigning(cmd, func(s *keys.Sealer) ([]keys.SigningKey, error) {
+			now := time.Now()
+			if stolen {
+				return keys.ReplaceSigning(place.signingKeys(), s, now)
 			}
-			return place.changeSigning(cmd, func(s *keys.Sealer) ([]keys.SigningKey, error) {
-				now := time.Now()
-				if stolen {
-					return keys.ReplaceSigning(place.signingKeys(), s, now)
-				}
-				return keys.RotateSigning(place.signingKeys(), s, now, now.Add(after))
-			})
-		},
-	}
+			return keys.RotateSigning(place.signingKeys(), s, now, now.Add(after))
+		})
+	})
 	c.Flags().DurationVar(&after, "after", 24*time.Hour,
 		"how long to wait before the key is used, at least 2h")
 	c.Flags().BoolVar(&stolen, "stolen", false,
@@ -376,19 +264,13 @@ an hour and reject deliveries until they fetch them again.`,
 }
 
 func newSigningDrop(place *masterKeyPlace) *cobra.Command {
-	return &cobra.Command{
-		Use:   "drop KEY_ID",
-		Short: "Remove a signing key that hasn't been used for at least 30 days",
-		Example: `  # Stop publishing a key from "secrets signing list" that was last used a month ago
-  lumenhook secrets signing drop kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := keys.DropSigning(place.signingKeys(), args[0], time.Now())
-			if err != nil {
-				return err
-			}
-			return place.printSigning(cmd, list)
-		},
-	}
+	return command("secrets signing drop", func(cmd *cobra.Command, args []string) error {
+		list, err := keys.DropSigning(place.signingKeys(), args[0], time.Now())
+		if err != nil {
+			return err
+		}
+		return place.printSigning(cmd, list)
+	})
 }
 
 // changeSigning changes the signing keys with the master key, and prints them.

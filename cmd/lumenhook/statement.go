@@ -21,52 +21,34 @@ func newStatement() *cobra.Command {
 	var wallet string
 	var filter client.StatementFilter
 	var asCSV bool
-	c := &cobra.Command{
-		Use:   "statement --wallet G…",
-		Short: "Show every change to a watched wallet's balances",
-		Long: `Show a wallet's opening and closing balances, and every move between them. Payments
-to the wallet appear with their events, or with the reason why no watch accepted
-them. Each move starts from the balance after the previous one. If it doesn't, the
-command reports the difference as unexplained and exits with 3.
-
-Statements require the service to record balance moves. To turn this on, start it
-with "lumenhook run --balance-moves", or with "make run ARGS=--balance-moves" in a
-clone. A statement starts at the first ledger seen by the account's oldest active
-watch.`,
-		Example: `  # Show a month of XLM moves for a wallet
-  lumenhook statement --wallet G… --asset XLM --from 2026-11-01T00:00:00Z
-
-  # Export a range of ledgers to a spreadsheet
-  lumenhook statement --wallet G… --from 63092000 --to 63093000 --csv > moves.csv`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asCSV && (a.JSON || a.Field != "") {
-				return cli.Usage(errors.New("--csv: is another form than --json and --field: give one"))
-			}
-			if err := apicli.CheckWallet(wallet); err != nil {
-				return err
-			}
-			c, err := a.API()
-			if err != nil {
-				return err
-			}
-			read, err := apicli.ReadStatement(cmd.Context(), c, wallet, filter)
-			if err != nil {
-				return err
-			}
-			if note := apicli.Future(filter, read, time.Now()); note != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), note)
-			}
-			if out := cmd.OutOrStdout(); asCSV {
-				err = read.WriteCSV(cli.Exact(out))
-			} else {
-				err = a.Print(out, read, func(w io.Writer) { apicli.ShowStatement(w, read, filter) })
-			}
-			if gaps := apicli.Unexplained(read); err == nil && gaps != nil {
-				return cli.Differs(gaps)
-			}
+	c := command("statement", func(cmd *cobra.Command, _ []string) error {
+		if asCSV && (a.JSON || a.Field != "") {
+			return cli.Usage(errors.New("--csv: is another form than --json and --field: give one"))
+		}
+		if err := apicli.CheckWallet(wallet); err != nil {
 			return err
-		},
-	}
+		}
+		c, err := a.API()
+		if err != nil {
+			return err
+		}
+		read, err := apicli.ReadStatement(cmd.Context(), c, wallet, filter)
+		if err != nil {
+			return err
+		}
+		if note := apicli.Future(filter, read, time.Now()); note != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), note)
+		}
+		if out := cmd.OutOrStdout(); asCSV {
+			err = read.WriteCSV(cli.Exact(out))
+		} else {
+			err = a.Print(out, read, func(w io.Writer) { apicli.ShowStatement(w, read, filter) })
+		}
+		if gaps := apicli.Unexplained(read); err == nil && gaps != nil {
+			return cli.Differs(gaps)
+		}
+		return err
+	})
 	a.register(c)
 	c.Flags().StringVar(&wallet, "wallet", "", "public address of the wallet")
 	cli.AddFields(c.Flags(), &filter)
@@ -88,42 +70,22 @@ type reconcileFlags struct {
 
 func newReconcile() *cobra.Command {
 	var r reconcileFlags
-	c := &cobra.Command{
-		Use:   "reconcile --wallet G…",
-		Short: "Compare a wallet's statement with its account on the network",
-		Long: `Query a Stellar RPC server for the wallet's balances as of its latest ledger, wait
-until the service has read that ledger, and compare the balances with the statement.
-If a balance differs or includes unexplained changes, the command prints it and exits
-with 3.
-
-For the strongest check, use --stellar-rpc-url to specify a server that the service
-doesn't read from. Otherwise, the command queries the network of the service in
---data-dir, or the public testnet server. For balances without recorded moves, the
-command shows the balance but doesn't compare it. If none of the balances has
-recorded moves, the command fails with exit code 1. To record moves, start the
-service with --balance-moves. In a clone, run "make run ARGS=--balance-moves".`,
-		Example: `  # Check that an account's balances match its statement
-  lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
-
-  # Print the result as JSON
-  lumenhook reconcile --wallet G… --json --stellar-rpc-url https://rpc.example`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := r.run(cmd.Context())
-			if err != nil {
-				return err
-			}
-			err = r.Print(cmd.OutOrStdout(), report, func(w io.Writer) { report.Show(w) })
-			if found := report.Findings(); err == nil && found != nil {
-				return cli.Differs(found)
-			}
-			if err == nil && !report.Compared() {
-				return fmt.Errorf("nothing was compared: no move of these balances is recorded since ledger "+
-					"%d, where the record begins: a balance is compared from its first recorded move on",
-					report.RecordedSince)
-			}
+	c := command("reconcile", func(cmd *cobra.Command, _ []string) error {
+		report, err := r.run(cmd.Context())
+		if err != nil {
 			return err
-		},
-	}
+		}
+		err = r.Print(cmd.OutOrStdout(), report, func(w io.Writer) { report.Show(w) })
+		if found := report.Findings(); err == nil && found != nil {
+			return cli.Differs(found)
+		}
+		if err == nil && !report.Compared() {
+			return fmt.Errorf("nothing was compared: no move of these balances is recorded since ledger "+
+				"%d, where the record begins: a balance is compared from its first recorded move on",
+				report.RecordedSince)
+		}
+		return err
+	})
 	r.register(c)
 	f := c.Flags()
 	f.StringVar(&r.wallet, "wallet", "", "public address of the wallet")
@@ -184,34 +146,21 @@ func (r *reconcileFlags) run(ctx context.Context) (report ops.ReconcileReport, e
 
 func newCoverage() *cobra.Command {
 	var a apiFlags
-	c := &cobra.Command{
-		Use:   "coverage",
-		Short: "Show which ledgers were read and verified, and any gaps",
-		Long: `Show the ledger ranges that this deployment has read, and whether each ledger was
-verified against its hashes. There is normally a single range, because the follower
-always resumes where it stopped. If ledgers may be missing between two ranges, the
-command exits with 3.`,
-		Example: `  # Check that there are no gaps between ledgers
-  lumenhook coverage
-
-  # Get the service's current ledger in a script
-  lumenhook coverage --field cursor.ledger`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.API()
-			if err != nil {
-				return err
-			}
-			read, err := c.GetCoverage(cmd.Context())
-			if err != nil {
-				return err
-			}
-			err = a.Print(cmd.OutOrStdout(), read, func(w io.Writer) { apicli.ShowCoverage(w, read) })
-			if gaps := apicli.GapsFault(read); err == nil && gaps != nil {
-				return cli.Differs(gaps)
-			}
+	c := command("coverage", func(cmd *cobra.Command, _ []string) error {
+		c, err := a.API()
+		if err != nil {
 			return err
-		},
-	}
+		}
+		read, err := c.GetCoverage(cmd.Context())
+		if err != nil {
+			return err
+		}
+		err = a.Print(cmd.OutOrStdout(), read, func(w io.Writer) { apicli.ShowCoverage(w, read) })
+		if gaps := apicli.GapsFault(read); err == nil && gaps != nil {
+			return cli.Differs(gaps)
+		}
+		return err
+	})
 	a.register(c)
 	return c
 }

@@ -24,46 +24,29 @@ import (
 
 func newTopics() *cobra.Command {
 	var t config.Service
-	c := &cobra.Command{Use: "topics", Short: "Create, check and read the topics"}
+	c := group("topics", newTopicsCat(&t), newTopicsTail(&t), newTopicsPlan(&t),
+		newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
 	t.Register(c.PersistentFlags())
 	t.RegisterKafka(c.PersistentFlags())
-	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsPlan(&t),
-		newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
-	c.Example = examplesOf(c, "cat", "plan", "check")
 	return c
 }
 
 func newTopicsCat(t *config.Service) *cobra.Command {
 	var r ops.TopicReading
-	c := &cobra.Command{
-		Use:   "cat NAME",
-		Short: "Print all records in a topic",
-		Example: `  # Show the results of an endpoint's attempts
-  lumenhook topics cat journal --key ep_… --type AttemptMade
-
-  # Show payments from the last ten minutes
-  lumenhook topics cat payments --from 10m`,
-		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return printTopic(cmd, t, &r, args[0], false)
-		},
-	}
+	c := command("topics cat", func(cmd *cobra.Command, args []string) error {
+		return printTopic(cmd, t, &r, args[0], false)
+	})
+	c.PreRunE = func(*cobra.Command, []string) error { return r.Check() }
 	r.Register(c.Flags(), "start")
 	return c
 }
 
 func newTopicsTail(t *config.Service) *cobra.Command {
 	var r ops.TopicReading
-	c := &cobra.Command{
-		Use:   "tail NAME",
-		Short: "Print a topic's records as they arrive, until you press Ctrl-C",
-		Example: `  # Show state changes from the last minute and new ones as they happen
-  lumenhook topics tail journal --from 1m`,
-		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return printTopic(cmd, t, &r, args[0], true)
-		},
-	}
+	c := command("topics tail", func(cmd *cobra.Command, args []string) error {
+		return printTopic(cmd, t, &r, args[0], true)
+	})
+	c.PreRunE = func(*cobra.Command, []string) error { return r.Check() }
 	r.Register(c.Flags(), "end")
 	return c
 }
@@ -178,35 +161,23 @@ func (t *topologyFlags) well(w io.Writer, said string) {
 
 func newTopicsPlan(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
-	c := &cobra.Command{
-		Use:   "plan",
-		Short: "Show how the cluster's topics differ from the required ones",
-		Long: `Print the differences without changing anything. If there are differences, the
-command exits with 3, and otherwise with 0. A data folder's broker (--data-dir) must
-have one replica of each topic, because ` + "`lumenhook run`" + ` creates topics this way.`,
-		Example: `  # Check the topics on this machine
-  lumenhook topics plan
-
-  # Preview what "topics create" would change on a cluster
-  lumenhook topics plan --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cluster, err := t.reach()
-			if err != nil {
-				return err
-			}
-			differences, err := topology.Plan(cmd.Context(), cluster, t.shape)
-			if err != nil {
-				return err
-			}
-			show := func(w io.Writer) { t.show(w, differences) }
-			err = t.Print(cmd.OutOrStdout(), listOf("differences", differences), show)
-			if err == nil && len(differences) > 0 {
-				err = cli.Differs(fmt.Errorf("%d differences; "+
-					"lumenhook topics create brings about what a program may", len(differences)))
-			}
+	c := command("topics plan", func(cmd *cobra.Command, _ []string) error {
+		cluster, err := t.reach()
+		if err != nil {
 			return err
-		},
-	}
+		}
+		differences, err := topology.Plan(cmd.Context(), cluster, t.shape)
+		if err != nil {
+			return err
+		}
+		show := func(w io.Writer) { t.show(w, differences) }
+		err = t.Print(cmd.OutOrStdout(), listOf("differences", differences), show)
+		if err == nil && len(differences) > 0 {
+			err = cli.Differs(fmt.Errorf("%d differences; "+
+				"lumenhook topics create brings about what a program may", len(differences)))
+		}
+		return err
+	})
 	t.registerShape(c.Flags())
 	return c
 }
@@ -229,23 +200,9 @@ func (t *topologyFlags) show(w io.Writer, list []topology.Difference) {
 
 func newTopicsCreate(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
-	c := &cobra.Command{
-		Use:   "create --partitions N",
-		Short: "Create missing topics and correct topic settings",
-		Long: `Create missing topics with 3 replicas, 2 of which must acknowledge each record, and
-correct the settings of existing topics. The command never shortens retention or
-changes the number of partitions or replicas. If they differ, it reports the
-differences and exits with 3. It returns once every broker knows about every topic.
-It's safe to run it several times in parallel.
-
-You can't change the number of partitions later, because it determines where records
-are stored.`,
-		Example: `  # Create the topics for a new deployment
-  lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.create(cmd.Context(), cmd.OutOrStdout())
-		},
-	}
+	c := command("topics create", func(cmd *cobra.Command, _ []string) error {
+		return t.create(cmd.Context(), cmd.OutOrStdout())
+	})
 	t.registerShape(c.Flags())
 	t.registerAccept(c.Flags())
 	t.Changes(c)
@@ -278,47 +235,32 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 
 func newTopicsCheck(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
-	c := &cobra.Command{
-		Use:   "check",
-		Short: "Check whether a cluster could lose acknowledged records",
-		Long: `Check that all topics exist and can't lose records. The check fails if topics have
-fewer than 3 replicas, fewer than 2 in sync, unclean elections or insufficient
-retention. It also fails if the cluster doesn't support KIP-890 transactions, or if
-this host's clock differs too much from the cluster's. For each problem, the output
-suggests a fix. The command doesn't change anything. A data folder's broker
-(--data-dir) only needs one replica, because ` + "`lumenhook run`" + ` only creates one.`,
-		Example: `  # Check the topics on this machine
-  lumenhook topics check
-
-  # Check that a cluster is ready for the service
-  lumenhook topics check --kafka-brokers kafka-1:9092`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cluster, err := t.reach()
-			if err != nil {
-				return err
+	c := command("topics check", func(cmd *cobra.Command, _ []string) error {
+		cluster, err := t.reach()
+		if err != nil {
+			return err
+		}
+		faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
+			Partitions:  t.shape.Partitions,
+			Replicas:    t.shape.Replicas,
+			LocalMillis: t.shape.LocalMillis,
+			Shortened:   t.shape.Shortened,
+			Accept:      t.accept,
+			Now:         time.Now,
+		})
+		if err != nil {
+			return err
+		}
+		err = t.Print(cmd.OutOrStdout(), listOf("faults", faults), func(w io.Writer) {
+			if len(faults) == 0 {
+				t.well(w, "the cluster is fit to be run on")
 			}
-			faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
-				Partitions:  t.shape.Partitions,
-				Replicas:    t.shape.Replicas,
-				LocalMillis: t.shape.LocalMillis,
-				Shortened:   t.shape.Shortened,
-				Accept:      t.accept,
-				Now:         time.Now,
-			})
-			if err != nil {
-				return err
-			}
-			err = t.Print(cmd.OutOrStdout(), listOf("faults", faults), func(w io.Writer) {
-				if len(faults) == 0 {
-					t.well(w, "the cluster is fit to be run on")
-				}
-			})
-			if err != nil {
-				return err
-			}
-			return topology.Refusal(faults)
-		},
-	}
+		})
+		if err != nil {
+			return err
+		}
+		return topology.Refusal(faults)
+	})
 	f := c.Flags()
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
@@ -339,24 +281,9 @@ type aclFlags struct {
 
 func newTopicsACLs(at *config.Service) *cobra.Command {
 	a := aclFlags{Service: at}
-	c := &cobra.Command{
-		Use:   "acls",
-		Short: "Print or create the minimum Kafka permissions for each role",
-		Long: `Print the permissions as commands for Kafka's own tool, or as JSON. To create them,
-use --apply. Each role's user name consists of --user-prefix and the role's name, for
-example lumenhook-engine. If clients use certificates, set the prefix to
-CN=lumenhook-.
-
-If a process runs several roles, its user needs the permissions of all of them.`,
-		Example: `  # Print the commands for one role to send to your cluster's operator
-  lumenhook topics acls --role engine
-
-  # Create the permissions for all roles
-  lumenhook topics acls --apply --kafka-brokers kafka-1:9092 --kafka-user admin`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.run(cmd.Context(), cmd.OutOrStdout())
-		},
-	}
+	c := command("topics acls", func(cmd *cobra.Command, _ []string) error {
+		return a.run(cmd.Context(), cmd.OutOrStdout())
+	})
 	f := c.Flags()
 	a.Output.Register(f)
 	f.StringVar(&a.userPrefix, "user-prefix", "lumenhook-",
@@ -411,40 +338,19 @@ func showGranted(w io.Writer, acls []kafka.ACL) {
 
 func newTopicsCopy(at *config.Service) *cobra.Command {
 	var output cli.Output
-	c := &cobra.Command{
-		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",
-		Short: "Copy topics from `lumenhook run` to a Kafka cluster, preserving offsets",
-		Long: `Copy records and group positions from a data folder's broker to a Kafka cluster.
-Offsets stay the same, so the service resumes where it stopped. It doesn't lose any
-payment or report one twice.
-
-Create the cluster's topics first, with the same number of partitions as in the
-folder (the command prints this number). Start copying while the service is running,
-then stop the service and copy again. The second copy only takes seconds to add the
-newest records. If you interrupt a copy, run the command again to resume it. The
-command rejects topics that contain other records. Don't run a service on the
-cluster's topics until you have finished copying. The Kafka user needs permission to
-write to every topic and to commit offsets for every group. The user who creates the
-roles' permissions (lumenhook topics acls --apply) has both.
-
-Afterwards, run lumenhook serve with the folder's master key. Existing API keys stay
-valid. Finally, rebuild the history from the topics.`,
-		Example: `  # Copy from a single machine to a cluster with the same number of partitions
-  lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			to, err := at.NamedCluster(stderrLog())
-			if err != nil {
-				return err
-			}
-			if len(to.Brokers) == 0 {
-				return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
-			}
-			show := func(report transfer.MirrorReport) error {
-				return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
-			}
-			return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), show)
-		},
-	}
+	c := command("topics copy", func(cmd *cobra.Command, _ []string) error {
+		to, err := at.NamedCluster(stderrLog())
+		if err != nil {
+			return err
+		}
+		if len(to.Brokers) == 0 {
+			return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
+		}
+		show := func(report transfer.MirrorReport) error {
+			return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
+		}
+		return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), show)
+	})
 	output.Register(c.Flags())
 	output.Changes(c)
 	return c

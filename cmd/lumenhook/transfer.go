@@ -74,32 +74,7 @@ type backingUp struct {
 
 func newBackup() *cobra.Command {
 	var b backingUp
-	c := &cobra.Command{
-		Use:   "backup --to FOLDER",
-		Short: "Back up a running service to a folder",
-		Long: `Back up a data folder (--data-dir), or a service on a Kafka cluster
-(--kafka-brokers).
-
-A data folder's backup contains all topics at a single moment, including the history.
-The service can be running or stopped. The backup doesn't contain the secrets folder,
-which has the master key, the signing keys and the API key. Store a copy of that folder
-in a different place. You can't restore the backup without it.
-
-A cluster's backup contains each partition's state, the engine's pending inputs and the
-follower's position as a consistent snapshot. It doesn't contain the master key, which
-is required to sign webhooks. Store a copy of the key's file in a different place,
-because anyone who has both can read all secrets. It doesn't contain the history either.
-To back it up, use ClickHouse's BACKUP DATABASE.
-
-The manifest has the files' checksums and is written last, so a folder without a
-manifest isn't a complete backup. You can also use a mounted bucket as the folder.`,
-		Example: `  # Back up the service on this machine while it's running
-  lumenhook backup --to /backups/2026-11-23
-
-  # Back up a service on a Kafka cluster as a user with read access
-  lumenhook backup --config lumenhook.yaml --kafka-user backup --to /mnt/bucket/2026-11-23`,
-		RunE: b.run,
-	}
+	c := command("backup", b.run)
 	b.at.Register(c.Flags())
 	b.at.RegisterKafka(c.Flags())
 	b.output.Register(c.Flags())
@@ -239,39 +214,7 @@ type restoring struct {
 
 func newRestore() *cobra.Command {
 	var r restoring
-	c := &cobra.Command{
-		Use:   "restore --from FOLDER {--data-dir FOLDER | --kafka-brokers HOST:PORT…}",
-		Short: "Restore a backup to a new data folder or a new cluster",
-		Long: `Restore a data folder's backup to a new data folder (--data-dir), or a cluster's
-backup to a new cluster (--kafka-brokers).
-
-Before you restore a data folder, copy the secrets folder that you saved into the new
-folder. The command verifies the backup's checksum, checks the secrets, and writes the
-files. Then start the service: lumenhook run --data-dir FOLDER, with the same flags as
-before. It rebuilds its state and the history from the topics.
-
-On a cluster, the command verifies the checksum of every file, creates and fills the
-topics, and then reads the states back to compare them with the backup. It rejects
-topics that already contain records, so you can't restore into a live deployment by
-accident. The number of partitions can be different from the backup.
-
-Afterwards, run lumenhook serve with the same master key as the old cluster.
-Accounts, API keys and secrets stay valid. The service delivers events that were
-pending at the time of the backup. The follower rereads all ledgers since then. Later
-payments get the same event ids, even if the old cluster has already reported them.
-
-To keep using the old deployment's history, pass --clickhouse-dsn. The database must
-be at exactly the same position as the backup. The command rejects older or newer
-databases, because the restore can't tell their attempts apart from later ones.
-Without --clickhouse-dsn, use an empty database. The history then starts at the
-backup, and you can keep the old database for reference.`,
-		Example: `  # Restore to a new data folder, into which you have copied the secrets
-  lumenhook restore --from /backups/2026-11-23 --data-dir restored
-
-  # Restore to a new cluster, which you then run with the same master key
-  lumenhook restore --from /mnt/bucket/2026-11-23 --kafka-brokers kafka-1:9092`,
-		RunE: r.run,
-	}
+	c := command("restore", r.run)
 	r.at.Kafka.Register(c.Flags())
 	r.at.RegisterClickHouse(c.Flags())
 	r.output.Register(c.Flags())
@@ -402,32 +345,7 @@ type repartition struct {
 
 func newRepartition() *cobra.Command {
 	var r repartition
-	c := &cobra.Command{
-		Use:   "repartition --to N --to-prefix PREFIX --kafka-brokers HOST:PORT…",
-		Short: "Move a deployment to topics with a different number of partitions",
-		Long: `Create topics with N partitions under a different prefix, and fold the current
-topics' states while the service is running. When the states are ready, the command
-asks you to stop the service and waits until no process uses the topics. It then
-copies the newest records, writes the states, and verifies them by reading them back
-from the new topics. The service is only down for a few seconds. Afterwards, run
-lumenhook serve with --topic-prefix PREFIX.
-
-The new topics contain all of your accounts, keys, endpoints and their secrets,
-watches, and events with their ids. They also contain pending and failed deliveries,
-responses to requests and the follower's ledger. To keep the history, pass
---clickhouse-dsn. The history then continues after it has caught up with the old
-topics. Without --clickhouse-dsn, you can't use a database that was filled from the
-old topics with the new ones.
-
-If the command fails before the new topics are complete, the old topics aren't
-changed, and you can continue to use them. After that, the old topics are closed, and
-the service no longer starts on them. Delete them once you're sure you don't need
-them.`,
-		Example: `  # Move from the configured topics to 96 partitions under a new prefix
-  lumenhook repartition --config lumenhook.yaml --kafka-user admin \
-    --to 96 --to-prefix lumenhook96.`,
-		RunE: r.run,
-	}
+	c := command("repartition", r.run)
 	r.Kafka.Register(c.Flags())
 	r.RegisterClickHouse(c.Flags())
 	r.Output.Register(c.Flags())

@@ -51,16 +51,10 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	}
 }
 
-// ShowEndpoints prints a list of endpoints with their health.
-func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
-	cli.Row(w, "ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
-		"DESCRIPTION")
-	for _, e := range l.Data {
-		h := healthOf(e)
-		cli.Row(w, e.ID, h.State, rate(h.Hour), rate(h.Day), rate(h.Week), sparkline(h.Sparkline),
-			h.LastSuccessAt, oldestPending(h), e.URL, e.Description)
-	}
-	cli.More(w, l.NextCursor)
+func endpointRow(e client.Endpoint) []any {
+	h := healthOf(e)
+	return []any{e.ID, h.State, rate(h.Hour), rate(h.Day), rate(h.Week), sparkline(h.Sparkline),
+		h.LastSuccessAt, oldestPending(h), e.URL, e.Description}
 }
 
 // healthOf returns an endpoint's health, or a State that explains why it is unknown.

@@ -58,17 +58,11 @@ func showData(w io.Writer, data json.RawMessage) {
 	_, _ = io.WriteString(w, "\n")
 }
 
-// ShowEvents prints a list of events.
-func ShowEvents(w io.Writer, l client.List[client.Event]) {
-	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED",
-		"NEXT ATTEMPT", "SEQUENCE", "TYPE", "ENDPOINT")
-	for _, e := range l.Data {
-		d, about := e.Delivery, readPaid(e.Data)
-		cli.Row(w, e.ID, stateText(d), d.Attempts, lastText(d), about.amount(),
-			cut(about.Payment.Memo), cut(&about.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
-			d.Sequence, e.Type, d.EndpointID)
-	}
-	cli.More(w, l.NextCursor)
+func eventRow(e client.Event) []any {
+	d, paid := e.Delivery, readPaid(e.Data)
+	return []any{e.ID, stateText(d), d.Attempts, lastText(d), paid.amount(),
+		cut(paid.Payment.Memo), cut(&paid.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
+		d.Sequence, e.Type, d.EndpointID}
 }
 
 func lastText(d client.Delivery) any {

@@ -28,7 +28,7 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 	}
 	since := time.Date(2026, 11, 21, 7, 15, 30, 0, time.UTC)
 	var out strings.Builder
-	apicli.ShowEndpoints(&out, client.List[client.Endpoint]{Data: []client.Endpoint{
+	apicli.Endpoints.ShowList(&out, client.List[client.Endpoint]{Data: []client.Endpoint{
 		{ID: "ep_1", URL: "https://down.example/", Health: &client.EndpointHealth{
 			State: "down", OldestPendingAt: &since, PendingKnown: true,
 			Day: counts(8, 5), Week: counts(10_000, 9_999), Sparkline: []client.AttemptCounts{
@@ -37,7 +37,7 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 		}},
 		{ID: "ep_2", URL: "https://idle.example/", Health: &client.EndpointHealth{State: "idle"}},
 		{ID: "ep_3", URL: "https://dark.example/", HealthUnavailable: "HISTORY_BEHIND"},
-	}})
+	}}, client.EndpointFilter{})
 	want := [][]string{
 		{"ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
 			"DESCRIPTION"},
@@ -60,7 +60,7 @@ func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
 			`,"asset":{"code":"XLM","issuer":null}},"watch":{"walletAddress":"GABCDEFGHIJKLMNOPQRSTUVWXYZ"}}`)
 	}
 	var out strings.Builder
-	apicli.ShowEvents(&out, client.List[client.Event]{Data: []client.Event{
+	apicli.Events.ShowList(&out, client.List[client.Event]{Data: []client.Event{
 		{ID: "evt_1", Type: "payment.received", CreatedAt: made,
 			Data: paid("12.5000000", `"order-42 of a long name"`),
 			Delivery: client.Delivery{State: "WAITING", Attempts: 2, LastStatusCode: &status,
@@ -71,7 +71,7 @@ func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
 			}},
 		{ID: "evt_3", Type: "test.ping", CreatedAt: made, Data: json.RawMessage(`{"endpoint":{}}`),
 			Delivery: client.Delivery{State: "DELIVERED", EndpointID: "ep_1"}},
-	}})
+	}}, client.EventFilter{})
 	want := [][]string{
 		{"ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT ATTEMPT",
 			"SEQUENCE", "TYPE", "ENDPOINT"},

@@ -1,8 +1,8 @@
 package apicli
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 	"strings"
 	"time"
@@ -15,68 +15,114 @@ import (
 // Resource describes one kind of API object: how it is read and what is shown of it. The command
 // line, shell completion and MCP tools share it.
 type Resource[T, F any] struct {
+	Name   string // of its commands, such as endpoints
 	ID     string // name of the id in use lines
 	Filter F      // of lists, with the command line's defaults
 	List   func(*client.Client, context.Context, F, client.Page) (client.List[T], error)
-	Get    func(*client.Client, context.Context, string) (T, error)
-	// ShowAll prints a list, and Show one object.
-	ShowAll func(io.Writer, client.List[T])
-	Show    func(io.Writer, T)
+	// Columns are the headings of a list, and Row has an object's cells.
+	Columns []any
+	Row     func(T) []any
+	// Empty, if set, is what to print if no object matches a filter.
+	Empty func(F) string
+	// Get reads one object and Show prints it. Show is nil if no command does.
+	Get  func(*client.Client, context.Context, string) (T, error)
+	Show func(io.Writer, T)
+	// History, if set, lists what happened to an object.
+	History func(*client.Client, context.Context, string, client.Page) (
+		client.List[client.Fact], error)
 	// Offer returns an id for completion, and its description.
 	Offer func(T) (id string, about []string)
 	// Untrusted lists the members whose content comes from strangers.
 	Untrusted []string
 }
 
+// ShowList prints a list as a table.
+func (r Resource[T, F]) ShowList(w io.Writer, l client.List[T], f F) {
+	cli.Row(w, r.Columns...)
+	for _, one := range l.Data {
+		cli.Row(w, r.Row(one)...)
+	}
+	cli.More(w, l.NextCursor)
+	if len(l.Data) == 0 && r.Empty != nil {
+		_, _ = io.WriteString(w, r.Empty(f))
+	}
+}
+
 // The resources that have lists.
 var (
 	Endpoints = Resource[client.Endpoint, client.EndpointFilter]{
-		ID:      "ENDPOINT_ID",
-		Filter:  client.EndpointFilter{Sort: "health"},
-		List:    (*client.Client).ListEndpoints,
+		Name:   "endpoints",
+		ID:     "ENDPOINT_ID",
+		Filter: client.EndpointFilter{Sort: "health"},
+		List:   (*client.Client).ListEndpoints,
+		Columns: []any{"ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS",
+			"OLDEST PENDING", "URL", "DESCRIPTION"},
+		Row:     endpointRow,
 		Get:     (*client.Client).GetEndpoint,
-		ShowAll: ShowEndpoints,
 		Show:    ShowEndpoint,
+		History: (*client.Client).GetEndpointHistory,
 		Offer: func(e client.Endpoint) (string, []string) {
 			return e.ID, []string{e.Status, e.URL, e.Description}
 		},
 		Untrusted: []string{"url", "description", "headers"},
 	}
 	Watches = Resource[client.Watch, client.WatchFilter]{
-		ID:      "WATCH_ID",
-		List:    (*client.Client).ListWatches,
+		Name: "watches",
+		ID:   "WATCH_ID",
+		List: (*client.Client).ListWatches,
+		Columns: []any{"ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "EXPIRES",
+			"CREATED"},
+		Row: func(w client.Watch) []any {
+			return []any{w.ID, w.WalletAddress, w.EndpointID, w.Status, w.AmountRule.Kind, w.Label,
+				w.ExpiresAt, w.CreatedAt}
+		},
 		Get:     (*client.Client).GetWatch,
-		ShowAll: ShowWatches,
 		Show:    ShowWatch,
+		History: (*client.Client).GetWatchHistory,
 		Offer: func(w client.Watch) (string, []string) {
 			return w.ID, []string{w.Status, w.Label, w.WalletAddress}
 		},
 		Untrusted: []string{"label"},
 	}
 	Events = Resource[client.Event, client.EventFilter]{
-		ID:      "EVENT_ID",
-		List:    (*client.Client).ListEvents,
+		Name: "events",
+		ID:   "EVENT_ID",
+		List: (*client.Client).ListEvents,
+		Columns: []any{"ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED",
+			"NEXT ATTEMPT", "SEQUENCE", "TYPE", "ENDPOINT"},
+		Row: eventRow,
+		Empty: func(f client.EventFilter) string {
+			return "no event matches\nlumenhook explain " + cmp.Or(f.TxHash, "TX") +
+				" says why a payment has no event\n"
+		},
 		Get:     (*client.Client).GetEvent,
-		ShowAll: ShowEvents,
 		Show:    ShowEvent,
+		History: (*client.Client).GetEventHistory,
 		Offer: func(e client.Event) (string, []string) {
-			var told struct{ Payment struct{ Amount, Memo string } }
-			_ = json.Unmarshal(e.Data, &told) // other events have no payment to show
-			return e.ID, []string{e.Delivery.State, e.Type, told.Payment.Amount, told.Payment.Memo}
+			paid := readPaid(e.Data)
+			about := []string{e.Delivery.State, e.Type, paid.Payment.Amount}
+			if paid.Payment.Memo != nil {
+				about = append(about, *paid.Payment.Memo)
+			}
+			return e.ID, about
 		},
 		Untrusted: []string{
 			"data.payment.memo", "data.watch.label", "attempts[].errorDetail", "attempts[].responseBody",
 		},
 	}
 	Keys = Resource[client.Key, struct{}]{
-		ID: "KEY_ID",
+		Name: "keys",
+		ID:   "KEY_ID",
 		List: func(c *client.Client, ctx context.Context, _ struct{}, p client.Page) (
 			client.List[client.Key], error,
 		) {
 			return c.ListKeys(ctx, p)
 		},
-		Get:     (*client.Client).GetKey,
-		ShowAll: ShowKeys,
+		Columns: []any{"ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO"},
+		Row: func(k client.Key) []any {
+			return []any{k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt,
+				k.RolledTo}
+		},
 		Offer: func(k client.Key) (string, []string) {
 			return k.ID, []string{strings.Join(k.Permissions, ","), k.Name}
 		},
@@ -165,15 +211,6 @@ func ShowRolledKey(w io.Writer, k client.Key) {
 	cli.Row(w, "key id", k.ID)
 	cli.Row(w, "key", k.Key)
 	_, _ = io.WriteString(w, keepIt)
-}
-
-// ShowKeys prints a list of keys.
-func ShowKeys(w io.Writer, l client.List[client.Key]) {
-	cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
-	for _, k := range l.Data {
-		cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt, k.RolledTo)
-	}
-	cli.More(w, l.NextCursor)
 }
 
 // PortalLink is a link with its complete URL.

@@ -30,16 +30,6 @@ func showWarnings(w io.Writer, warnings []string) {
 	}
 }
 
-// ShowWatches prints a list of watches.
-func ShowWatches(w io.Writer, l client.List[client.Watch]) {
-	cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "EXPIRES", "CREATED")
-	for _, x := range l.Data {
-		cli.Row(w, x.ID, x.WalletAddress, x.EndpointID, x.Status, x.AmountRule.Kind, x.Label, x.ExpiresAt,
-			x.CreatedAt)
-	}
-	cli.More(w, l.NextCursor)
-}
-
 // Watch holds the flags for a watch's fields.
 type Watch struct {
 	client.WatchCreate

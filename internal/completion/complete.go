@@ -2,6 +2,7 @@ package completion
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -91,10 +92,8 @@ func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 		return fixed(values)
 	case f.Value.Type() == "time":
 		return fixed([]string{"1h", "24h", "168h"})
-	case f.Name == "endpoint":
-		return offer(apicli.Endpoints)
-	case f.Name == "watch":
-		return offer(apicli.Watches)
+	case f.Name == "endpoint", f.Name == "watch":
+		return ids[strings.ToUpper(f.Name)+"_ID"]
 	case f.Name == "wallet", name == "devnet pay to":
 		return offer(wallets)
 	case is(folders):
@@ -105,9 +104,18 @@ func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 	return cobra.NoFileCompletions
 }
 
+// ids completes the ids in use lines.
+var ids = map[string]cobra.CompletionFunc{
+	apicli.Endpoints.ID: offer(apicli.Endpoints),
+	apicli.Watches.ID:   offer(apicli.Watches),
+	apicli.Events.ID:    offer(apicli.Events),
+	apicli.Keys.ID:      offer(apicli.Keys),
+}
+
 func argumentOf(c *cobra.Command) cobra.CompletionFunc {
-	complete, use := cobra.NoFileCompletions, strings.Fields(c.Use+" -")
-	switch word := strings.Trim(use[1], "[]"); {
+	word := strings.Trim(strings.Fields(c.Use + " -")[1], "[]")
+	complete := cobra.NoFileCompletions
+	switch {
 	case word == "FILE":
 		return nil // the shell completes files
 	case word == "NAME" && c.Parent().Name() == "topics":
@@ -117,15 +125,10 @@ func argumentOf(c *cobra.Command) cobra.CompletionFunc {
 		}
 		complete = fixed(names)
 	case word == "SHELL":
-		complete = fixed(shells)
-	case word == apicli.Endpoints.ID:
-		complete = offer(apicli.Endpoints)
-	case word == apicli.Watches.ID:
-		complete = offer(apicli.Watches)
-	case word == apicli.Events.ID:
-		complete = offer(apicli.Events)
-	case word == apicli.Keys.ID && c.Parent().Name() == "keys": // not a key in a key file
-		complete = offer(apicli.Keys)
+		complete = fixed(shellNames)
+	case word == apicli.Keys.ID && c.Parent().Name() != apicli.Keys.Name: // a key in a file
+	case ids[word] != nil:
+		complete = ids[word]
 	}
 	return func(c *cobra.Command, args []string, word string) (
 		[]cobra.Completion, cobra.ShellCompDirective,
@@ -222,79 +225,33 @@ func serviceOf(given *pflag.FlagSet) (*client.Client, error) {
 	return s.API()
 }
 
-var shells = []string{"bash", "zsh", "fish", "powershell"}
+// shells has the function that prints the completion script of each shell.
+var shells = map[string]func(root *cobra.Command, w io.Writer) error{
+	"bash": func(root *cobra.Command, w io.Writer) error {
+		err := root.GenBashCompletionV2(w, true)
+		if err == nil {
+			_, err = io.WriteString(w, bashInit)
+		}
+		return err
+	},
+	"zsh":        (*cobra.Command).GenZshCompletion,
+	"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+	"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
+}
 
-// New returns the completion command, which prints a shell's script.
-func New() *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print a shell completion script for commands, flags, values and ids",
-		Long: `Prints the completion script for bash, zsh, fish or powershell. With the script, the shell
-completes commands, flags, and flag values (states, event types, networks, roles, tables).
-It also completes the ids of endpoints, watches, events and keys. To complete ids, it
-queries the service for at most a second. The service comes from --data-dir or --api-url,
-or from their variables. Release packages and archives contain the scripts in the
-completions folder.
+var shellNames = []string{"bash", "zsh", "fish", "powershell"}
 
-To use bash without the bash-completion package, add the first example to ~/.bashrc.`,
-		Example: `  # For the current shell
-  source <(lumenhook completion bash)
-
-  # For every new bash shell, with the bash-completion package
-  mkdir -p ~/.local/share/bash-completion/completions
-  lumenhook completion bash > ~/.local/share/bash-completion/completions/lumenhook
-
-  # For every new zsh shell
-  mkdir -p ~/.zfunc
-  lumenhook completion zsh > ~/.zfunc/_lumenhook
-  echo 'fpath+=~/.zfunc; autoload -Uz compinit; compinit' >> ~/.zshrc
-
-  # For every new fish shell
-  mkdir -p ~/.config/fish/completions
-  lumenhook completion fish > ~/.config/fish/completions/lumenhook.fish
-
-  # For PowerShell: run the file in your profile
-  lumenhook completion powershell > lumenhook.ps1`,
-		RunE: func(c *cobra.Command, args []string) error {
-			root, w := c.Root(), c.OutOrStdout()
-			switch args[0] {
-			case "bash":
-				if err := root.GenBashCompletionV2(w, true); err != nil {
-					return err
-				}
-				_, err := io.WriteString(w, withoutPackage)
-				return err
-			case "zsh":
-				return root.GenZshCompletion(w)
-			case "fish":
-				return root.GenFishCompletion(w, true)
-			case "powershell":
-				return root.GenPowerShellCompletionWithDesc(w)
-			}
-			return cli.Usage(fmt.Errorf("unknown shell %q: must be one of %s", args[0],
-				strings.Join(shells, ", ")))
-		},
+// Print runs the completion command, which prints a shell's script.
+func Print(c *cobra.Command, args []string) error {
+	script := shells[args[0]]
+	if script == nil {
+		return cli.Usage(fmt.Errorf("unknown shell %q: must be one of %s", args[0],
+			strings.Join(shellNames, ", ")))
 	}
+	return script(c.Root(), c.OutOrStdout())
 }
 
-// withoutPackage replaces a function of cobra's script that calls the bash-completion package.
-// Without the package, it splits the line up to the cursor at spaces. Bash itself also splits it at
-// = and :, which occur in some values.
-const withoutPackage = `
-__lumenhook_init_completion()
-{
-    COMPREPLY=()
-    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
-        _get_comp_words_by_ref "$@" cur prev words cword
-        return
-    fi
-    local line=${COMP_LINE:0:COMP_POINT}
-    read -ra words <<<"$line"
-    if [[ $line == *[[:space:]] ]]; then
-        words+=("")
-    fi
-    cword=$((${#words[@]} - 1))
-    cur=${words[cword]}
-    prev=${words[cword - 1]}
-}
-`
+// bashInit replaces a function of cobra's script that calls the bash-completion package.
+//
+//go:embed init.bash
+var bashInit string
