@@ -107,21 +107,27 @@ func ShowTest(w io.Writer, t client.TestResult) {
 
 // CheckTest returns an error if the receiver did not accept the test.
 func CheckTest(t client.TestResult) error {
-	var r domain.AttemptResult
-	if t.Attempt.StatusCode != nil {
-		r.StatusCode = *t.Attempt.StatusCode
-	}
-	if t.Attempt.Error != nil {
-		r.Error = domain.AttemptError(*t.Attempt.Error)
-	}
-	if t.Attempt.ErrorDetail != nil {
-		r.ErrorDetail = *t.Attempt.ErrorDetail
-	}
+	a := t.Attempt
+	r := ResultOf(a.StatusCode, a.Error, a.ErrorDetail)
 	if r.Succeeded() {
 		return nil
 	}
 	return fmt.Errorf("the receiver did not accept the test: %s: %s. The test is retried like "+
 		"any event", r.Answer(), remedyOf(r))
+}
+
+// ResultOf returns the result of an attempt, whose fields are nil if they don't apply.
+func ResultOf(statusCode *int, fault, detail *string) (r domain.AttemptResult) {
+	if statusCode != nil {
+		r.StatusCode = *statusCode
+	}
+	if fault != nil {
+		r.Error = domain.AttemptError(*fault)
+	}
+	if detail != nil {
+		r.ErrorDetail = *detail
+	}
+	return r
 }
 
 func remedyOf(r domain.AttemptResult) string {

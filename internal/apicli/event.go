@@ -2,6 +2,7 @@ package apicli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,10 +60,30 @@ func showData(w io.Writer, data json.RawMessage) {
 }
 
 func eventRow(e client.Event) []any {
-	d, paid := e.Delivery, readPaid(e.Data)
+	d, paid := e.Delivery, ReadPaid(e.Data)
 	return []any{e.ID, stateText(d), d.Attempts, lastText(d), paid.amount(),
-		cut(paid.Payment.Memo), cut(&paid.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
+		cut(paid.Payment.Memo), cut(paid.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
 		d.Sequence, e.Type, d.EndpointID}
+}
+
+// ReadEvents returns the newest events that match the filter, from at most so many pages. whole is
+// false if there are more.
+func ReadEvents(
+	ctx context.Context, c *client.Client, filter client.EventFilter, pageSize, pages int,
+) (events []client.Event, whole bool, err error) {
+	page := client.Page{Limit: pageSize}
+	for range pages {
+		list, err := c.ListEvents(ctx, filter, page)
+		if err != nil {
+			return nil, false, err
+		}
+		events = append(events, list.Data...)
+		if list.NextCursor == nil {
+			return events, true, nil
+		}
+		page.Cursor = *list.NextCursor
+	}
+	return events, false, nil
 }
 
 func lastText(d client.Delivery) any {
@@ -72,35 +93,40 @@ func lastText(d client.Delivery) any {
 	return d.LastError
 }
 
-// paidData holds the payment fields shown in lists. They are empty for other events.
-type paidData struct {
+// Paid holds an event's payment. Its fields are empty for other events.
+type Paid struct {
 	Payment struct {
-		Memo   *string      `json:"memo"`
+		From   string       `json:"from"`
+		To     string       `json:"to"`
+		Memo   string       `json:"memo"`
 		Asset  client.Asset `json:"asset"`
 		Amount string       `json:"amount"`
+		TxHash string       `json:"txHash"`
+		Ledger uint32       `json:"ledger"`
 	} `json:"payment"`
 	Watch struct {
 		WalletAddress string `json:"walletAddress"`
 	} `json:"watch"`
 }
 
-func readPaid(data json.RawMessage) (p paidData) {
+// ReadPaid returns the payment in an event's data.
+func ReadPaid(data json.RawMessage) (p Paid) {
 	_ = json.Unmarshal(data, &p) // on an error the fields stay empty
 	return p
 }
 
 // amount returns "" for events without a payment.
-func (p paidData) amount() string {
+func (p Paid) amount() string {
 	return strings.TrimSpace(p.Payment.Amount + " " + p.Payment.Asset.Code)
 }
 
 // cut shortens a memo or an address to the width of a column. "events get" shows all of it.
-func cut(text *string) any {
+func cut(text string) string {
 	const most = 16
-	if text == nil || utf8.RuneCountInString(*text) <= most {
+	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
-	return string([]rune(*text)[:most-1]) + "…"
+	return string([]rune(text)[:most-1]) + "…"
 }
 
 // ShowResent prints an event that was queued again.

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// Resource describes one kind of API object: how it is read and what is shown of it. The command
-// line, shell completion and MCP tools share it.
+// Resource describes one kind of API object: how to read and show it. The command line, shell
+// completion and MCP tools share it.
 type Resource[T, F any] struct {
 	Name   string // of its commands, such as endpoints
 	ID     string // name of the id in use lines
@@ -99,12 +99,8 @@ var (
 		Show:    ShowEvent,
 		History: (*client.Client).GetEventHistory,
 		Offer: func(e client.Event) (string, []string) {
-			paid := readPaid(e.Data)
-			about := []string{e.Delivery.State, e.Type, paid.Payment.Amount}
-			if paid.Payment.Memo != nil {
-				about = append(about, *paid.Payment.Memo)
-			}
-			return e.ID, about
+			payment := ReadPaid(e.Data).Payment
+			return e.ID, []string{e.Delivery.State, e.Type, payment.Amount, payment.Memo}
 		},
 		Untrusted: []string{
 			"data.payment.memo", "data.watch.label", "attempts[].errorDetail", "attempts[].responseBody",

@@ -177,23 +177,10 @@ func (t *Tail) begin(ctx context.Context) error {
 	return nil
 }
 
-// list returns the newest events that match the filter. whole is false if there are more.
 func (t *Tail) list(
 	ctx context.Context, filter client.EventFilter,
 ) (events []client.Event, whole bool, err error) {
-	page := client.Page{Limit: t.Bounds.Page}
-	for range t.Bounds.Pages {
-		list, err := t.Client.ListEvents(ctx, filter, page)
-		if err != nil {
-			return nil, false, err
-		}
-		events = append(events, list.Data...)
-		if list.NextCursor == nil {
-			return events, true, nil
-		}
-		page.Cursor = *list.NextCursor
-	}
-	return events, false, nil
+	return ReadEvents(ctx, t.Client, filter, t.Bounds.Page, t.Bounds.Pages)
 }
 
 func (t *Tail) tellLost() {
@@ -389,7 +376,7 @@ func (l TailLine) text() string {
 }
 
 func paid(data json.RawMessage) string {
-	if amount := readPaid(data).amount(); amount != "" {
+	if amount := ReadPaid(data).amount(); amount != "" {
 		return cli.OneLine(": " + amount)
 	}
 	return ""

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
@@ -48,26 +47,26 @@ func listWrittenByOthers(list any, members ...string) *answer {
 	return a
 }
 
-func (a *answer) result() (*mcp.CallToolResult, error) {
+func (a *answer) text() (string, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	if err := e.Encode(a); err != nil {
-		return nil, err
+		return "", err
 	}
 	if text.Len() > answerMaxBytes {
-		return nil, fmt.Errorf("the result has %d bytes, but the limit is %d: request less with a "+
+		return "", fmt.Errorf("the result has %d bytes, but the limit is %d: request less with a "+
 			"lower limit, a filter or a shorter time range", text.Len(), answerMaxBytes)
 	}
-	content := &mcp.TextContent{Text: printable.Text(text.String())}
-	return &mcp.CallToolResult{Content: []mcp.Content{content}}, nil
+	return printable.Text(text.String()), nil
 }
 
 // call is one call of a tool: the structs that receive its arguments and contain their defaults,
-// and the function that returns the result.
+// the maximum of the argument limit if there is one, and the function that returns the result.
 type call struct {
 	arguments []any
+	limitMax  int
 	answer    func(context.Context) (*answer, error)
 }
 
@@ -75,7 +74,7 @@ type call struct {
 func takes[In any](f func(context.Context, In) (*answer, error)) func() call {
 	return func() call {
 		var in In
-		return call{[]any{&in}, func(ctx context.Context) (*answer, error) { return f(ctx, in) }}
+		return call{[]any{&in}, 0, func(ctx context.Context) (*answer, error) { return f(ctx, in) }}
 	}
 }
 
@@ -99,25 +98,30 @@ func add(to *mcp.Server, name, description string, begin func() call) {
 		InputSchema: schemaOf(begin().flags()),
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
 	}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		one := begin()
-		flags := one.flags()
-		err := read(name, flags, r.Params.Arguments)
-		var found *answer
-		if err == nil {
-			if found, err = one.answer(ctx); err != nil {
-				err = errors.New(printable.Text(cli.Explain(err, noFlags)))
-			}
-		}
 		result := &mcp.CallToolResult{}
-		if err == nil {
-			result, err = found.result()
-		}
+		text, err := begin().run(ctx, name, r.Params.Arguments)
 		if err != nil {
-			result = &mcp.CallToolResult{}
 			result.SetError(err)
+		} else {
+			result.Content = []mcp.Content{&mcp.TextContent{Text: text}}
 		}
 		return result, nil
 	})
+}
+
+func (c call) run(ctx context.Context, tool string, given json.RawMessage) (string, error) {
+	flags := c.flags()
+	if err := read(tool, flags, given); err != nil {
+		return "", err
+	}
+	if limit, err := flags.GetInt("limit"); err == nil && (limit < 1 || limit > c.limitMax) {
+		return "", fmt.Errorf("limit %d: must be from 1 to %d", limit, c.limitMax)
+	}
+	found, err := c.answer(ctx)
+	if err != nil {
+		return "", errors.New(printable.Text(cli.Explain(err, noFlags)))
+	}
+	return found.text()
 }
 
 func isWhole(f *pflag.Flag) bool { return f.Value.Type() == "int" }
@@ -186,11 +190,4 @@ func listed(names []string) string {
 		return "its argument is " + names[0]
 	}
 	return "its arguments are " + strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
-func checkLimit(p client.Page, most int) error {
-	if p.Limit < 1 || p.Limit > most {
-		return fmt.Errorf("limit %d: must be from 1 to %d", p.Limit, most)
-	}
-	return nil
 }

@@ -2,13 +2,13 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 )
 
 // explanation describes an event. Quoted contains the text written by others.
@@ -35,15 +35,7 @@ func (s *server) explainEvent(ctx context.Context, in byID) (*answer, error) {
 		Attempts: make([]string, 0, len(e.Attempts)),
 		Next:     next(e),
 	}
-	var told struct {
-		Payment struct {
-			From, To, Amount, Memo, TxHash string
-			Ledger                         uint32
-			Asset                          client.Asset
-		}
-	}
-	if json.Unmarshal(e.Data, &told) == nil && told.Payment.Amount != "" {
-		p := told.Payment
+	if p := apicli.ReadPaid(e.Data).Payment; p.Amount != "" {
 		x.Payment = fmt.Sprintf("%s %s from %s to %s in ledger %d, transaction %s", p.Amount,
 			p.Asset.Code, p.From, p.To, p.Ledger, p.TxHash)
 		x.Quoted.Memo = p.Memo
@@ -80,13 +72,7 @@ func summary(e client.Event) string {
 func attemptInWords(a client.Attempt) string {
 	text := fmt.Sprintf("attempt %d of run %d at %s, after %d ms: ", a.Number, a.Run,
 		a.SentAt.Format(time.RFC3339), a.DurationMs)
-	r := domain.AttemptResult{}
-	if a.StatusCode != nil {
-		r.StatusCode = *a.StatusCode
-	}
-	if a.Error != nil {
-		r.Error = domain.AttemptError(*a.Error)
-	}
+	r := apicli.ResultOf(a.StatusCode, a.Error, nil)
 	if r.Succeeded() {
 		return text + "accepted, " + r.Answer()
 	}

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -57,20 +56,15 @@ func addPages(to *mcp.Server) error {
 			return err
 		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
-		uri := "lumenhook://docs/" + name
 		to.AddResource(&mcp.Resource{
 			Name:     name,
 			Title:    title,
-			URI:      uri,
+			URI:      "lumenhook://docs/" + name,
 			MIMEType: "text/markdown",
 			Size:     int64(len(text)),
-		}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-			if r.Params.URI != uri {
-				return nil, fmt.Errorf("reading %s: %w", r.Params.URI, fs.ErrNotExist)
-			}
-			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
-				{URI: uri, MIMEType: "text/markdown", Text: string(text)},
-			}}, nil
+		}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			contents := []*mcp.ResourceContents{{Text: string(text)}}
+			return &mcp.ReadResourceResult{Contents: contents}, nil
 		})
 		return nil
 	})

@@ -30,16 +30,14 @@ func (s *server) addTools(to *mcp.Server) {
 	addResource(s, to, apicli.Endpoints, "endpoint", "Lists endpoints, which receive events, "+
 		"newest first unless sorted: status, reason if disabled, consecutive failures. An endpoint is "+
 		"disabled after a 410 or 20 consecutive failed events. Its events then wait.",
-		"Shows an endpoint (ep_…). It never shows secrets or header values.",
-		func(e client.Endpoint) any { return e })
+		"Shows an endpoint (ep_…). It never shows secrets or header values.")
 	addResource(s, to, apicli.Watches, "watch", "Lists watches, newest first: the wallet, the "+
 		"rules on asset, amount, memo and sender, and the endpoint that receives the events.",
-		"Shows a watch (wat_…) with its rules, its warnings and the progress of its backfill.",
-		func(w client.Watch) any { return w })
+		"Shows a watch (wat_…) with its rules, its warnings and the progress of its backfill.")
 	addResource(s, to, apicli.Events, "event", "Lists events, newest first, without their "+
 		"attempts. Filters can be combined. The data member is the body that is posted.",
 		"Shows an event (evt_…) with its body, its delivery, and every attempt with the receiver's "+
-			"response.", func(e client.Event) any { return e })
+			"response.")
 	add(to, "explain_event", "Explains what happened to an event (evt_…): its payment, each "+
 		"attempt, why it failed, what happens next and what you can do. "+untrustedNote,
 		takes(s.explainEvent))
@@ -64,32 +62,22 @@ func (s *server) addTools(to *mcp.Server) {
 		"The body is only checked, not interpreted.", takes(s.verify))
 }
 
+// addResource adds the tools that list a resource and get one object.
 func addResource[T, F any](
-	s *server, to *mcp.Server, r apicli.Resource[T, F], noun, lists, gets string, shown func(T) any,
+	s *server, to *mcp.Server, r apicli.Resource[T, F], noun, lists, gets string,
 ) {
-	plural := map[string]string{"watch": "watches"}[noun]
-	if plural == "" {
-		plural = noun + "s"
-	}
-	add(to, "list_"+plural, lists+" "+untrustedNote, func() call {
+	add(to, "list_"+r.Name, lists+" "+untrustedNote, func() call {
 		var f F
 		p := client.Page{Limit: pageDefault}
-		return call{[]any{&f, &p}, func(ctx context.Context) (*answer, error) {
-			if err := checkLimit(p, pageMax); err != nil {
-				return nil, err
-			}
-			found, err := r.List(s.API, ctx, f, p)
-			list := client.List[any]{NextCursor: found.NextCursor}
-			for _, one := range found.Data {
-				list.Data = append(list.Data, shown(one))
-			}
+		return call{[]any{&f, &p}, pageMax, func(ctx context.Context) (*answer, error) {
+			list, err := r.List(s.API, ctx, f, p)
 			return listWrittenByOthers(list, r.Untrusted...), err
 		}}
 	})
 	add(to, "get_"+noun, gets+" "+untrustedNote,
 		takes(func(ctx context.Context, in byID) (*answer, error) {
 			found, err := r.Get(s.API, ctx, in.ID)
-			return writtenByOthers(shown(found), r.Untrusted...), err
+			return writtenByOthers(found, r.Untrusted...), err
 		}))
 }
 
@@ -107,21 +95,21 @@ func (s *server) stuck() call {
 		EndpointID string `json:"endpointId,omitempty" help:"only events for this endpoint (ep_…)"`
 		Limit      int    `json:"limit,omitempty" help:"maximum number of events to list: 1 to 100"`
 	}{"10m", "", pageDefault}
-	return call{[]any{&in}, func(ctx context.Context) (*answer, error) {
+	return call{[]any{&in}, pageMax, func(ctx context.Context) (*answer, error) {
 		older, err := time.ParseDuration(in.OlderThan)
 		if err != nil || older < 0 {
 			return nil, fmt.Errorf("olderThan %q: must be a duration such as 10m or 2h", in.OlderThan)
-		}
-		if err := checkLimit(client.Page{Limit: in.Limit}, pageMax); err != nil {
-			return nil, err
 		}
 		found := stuckList{Now: time.Now().UTC()}
 		filter := client.EventFilter{EndpointID: in.EndpointID, Until: found.Now.Add(-older)}
 		for _, state := range []domain.DeliveryState{domain.StateQueued, domain.StateWaiting} {
 			filter.State = string(state)
-			if err := s.readStuck(ctx, filter, &found); err != nil {
+			events, whole, err := apicli.ReadEvents(ctx, s.API, filter, stuckPage, stuckPages)
+			if err != nil {
 				return nil, err
 			}
+			found.Data = append(found.Data, events...)
+			found.Unread = found.Unread || !whole
 		}
 		slices.SortStableFunc(found.Data, func(a, b client.Event) int {
 			return a.CreatedAt.Compare(b.CreatedAt)
@@ -133,32 +121,10 @@ func (s *server) stuck() call {
 	}}
 }
 
-func (s *server) readStuck(
-	ctx context.Context, filter client.EventFilter, into *stuckList,
-) error {
-	next := client.Page{Limit: stuckPage}
-	for range stuckPages {
-		list, err := s.API.ListEvents(ctx, filter, next)
-		if err != nil {
-			return err
-		}
-		into.Data = append(into.Data, list.Data...)
-		if list.NextCursor == nil {
-			return nil
-		}
-		next.Cursor = *list.NextCursor
-	}
-	into.Unread = true
-	return nil
-}
-
 func (s *server) history() call {
 	var in byID
 	p := client.Page{Limit: pageDefault}
-	return call{[]any{&in, &p}, func(ctx context.Context) (*answer, error) {
-		if err := checkLimit(p, historyMax); err != nil {
-			return nil, err
-		}
+	return call{[]any{&in, &p}, historyMax, func(ctx context.Context) (*answer, error) {
 		read := s.API.GetEventHistory
 		switch {
 		case domain.IsID(domain.EndpointPrefix, in.ID):
@@ -180,10 +146,7 @@ func (s *server) statement() call {
 	}
 	var f client.StatementFilter
 	p := client.Page{Limit: pageDefault}
-	return call{[]any{&wallet, &f, &p}, func(ctx context.Context) (*answer, error) {
-		if err := checkLimit(p, pageMax); err != nil {
-			return nil, err
-		}
+	return call{[]any{&wallet, &f, &p}, pageMax, func(ctx context.Context) (*answer, error) {
 		read, err := s.API.GetStatement(ctx, wallet.Address, f, p)
 		return &answer{Result: read}, err
 	}}
