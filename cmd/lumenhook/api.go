@@ -31,16 +31,18 @@ func (a *apiFlags) register(c *cobra.Command) {
 // changing is like asking, for an operation that changes something.
 func changing[T any](a *apiFlags, path string,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
+	check ...func(T) error,
 ) *cobra.Command {
-	c := asking(a, path, ask, show)
+	c := asking(a, path, ask, show, check...)
 	a.Changes(c)
 	return c
 }
 
 // asking returns the command of an API operation, which prints the response. show prints it as
-// text.
+// text. If the response doesn't pass a check, the command fails after it has printed it.
 func asking[T any](a *apiFlags, path string,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
+	check ...func(T) error,
 ) *cobra.Command {
 	return command(path, func(cmd *cobra.Command, args []string) error {
 		c, err := a.API()
@@ -51,7 +53,13 @@ func asking[T any](a *apiFlags, path string,
 		if err != nil {
 			return err
 		}
-		return a.Print(cmd.OutOrStdout(), answer, func(w io.Writer) { show(w, answer) })
+		err = a.Print(cmd.OutOrStdout(), answer, func(w io.Writer) { show(w, answer) })
+		for _, passes := range check {
+			if err == nil {
+				err = passes(answer)
+			}
+		}
+		return err
 	})
 }
 

@@ -70,21 +70,12 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
 }
 
 func newEndpointsTest(a *apiFlags) *cobra.Command {
-	var result client.TestResult
 	var test client.Test
 	c := changing(a, "endpoints test",
-		func(ctx context.Context, c *client.Client, args []string) (_ client.TestResult, err error) {
-			result, err = c.TestEndpoint(ctx, args[0], test)
-			return result, err
-		}, apicli.ShowTest)
+		func(ctx context.Context, c *client.Client, args []string) (client.TestResult, error) {
+			return c.TestEndpoint(ctx, args[0], test)
+		}, apicli.ShowTest, apicli.CheckTest)
 	cli.AddFields(c.Flags(), &test)
-	shown := c.RunE
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := shown(cmd, args); err != nil {
-			return err
-		}
-		return apicli.CheckTest(result)
-	}
 	return c
 }
 

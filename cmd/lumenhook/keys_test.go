@@ -18,7 +18,7 @@ func TestGivenPermissionsReplaceTheDefaultOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.ParseFlags([]string{"--permissions", "read"}); err != nil { // the former name
+		if err := c.ParseFlags([]string{"--permission", "read"}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := c.Flags().GetStringSlice("permission")

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/completion"
@@ -54,12 +53,6 @@ func commandLine(args []string) cli.Line {
 func newRoot() *cobra.Command {
 	root := command(rootName, nil)
 	root.Version = cli.ThisBuild().String()
-	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "permissions" { // the flag's former name
-			name = "permission"
-		}
-		return pflag.NormalizedName(name)
-	})
 	root.AddCommand(
 		newRun(), newServe(), group("config", newConfigCheck()), newDevnet(),
 		group("ledger", newLedgerSources(), newLedgerCheck(), newLedgerReset()),

@@ -146,21 +146,10 @@ func (r *reconcileFlags) run(ctx context.Context) (report ops.ReconcileReport, e
 
 func newCoverage() *cobra.Command {
 	var a apiFlags
-	c := command("coverage", func(cmd *cobra.Command, _ []string) error {
-		c, err := a.API()
-		if err != nil {
-			return err
-		}
-		read, err := c.GetCoverage(cmd.Context())
-		if err != nil {
-			return err
-		}
-		err = a.Print(cmd.OutOrStdout(), read, func(w io.Writer) { apicli.ShowCoverage(w, read) })
-		if gaps := apicli.GapsFault(read); err == nil && gaps != nil {
-			return cli.Differs(gaps)
-		}
-		return err
-	})
+	c := asking(&a, "coverage",
+		func(ctx context.Context, c *client.Client, _ []string) (client.Coverage, error) {
+			return c.GetCoverage(ctx)
+		}, apicli.ShowCoverage, apicli.CheckGaps)
 	a.register(c)
 	return c
 }

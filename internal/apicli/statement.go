@@ -136,13 +136,13 @@ func verifiedText(verified bool) string {
 	return "not verified: the source provides no hashes"
 }
 
-// GapsFault returns an error if the coverage has gaps.
-func GapsFault(c client.Coverage) error {
+// CheckGaps returns an error if the coverage has gaps.
+func CheckGaps(c client.Coverage) error {
 	if len(c.Gaps) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d ranges of ledgers were not read, the first from %d to %d; "+
-		"to read them for a watch, use `lumenhook backfill`", len(c.Gaps), c.Gaps[0].From, c.Gaps[0].To)
+	return cli.Differs(fmt.Errorf("%d ranges of ledgers were not read, the first from %d to %d; to "+
+		"read them for a watch, use `lumenhook backfill`", len(c.Gaps), c.Gaps[0].From, c.Gaps[0].To))
 }
 
 // CheckWallet rejects an invalid --wallet. For a mistyped address the service would only report
