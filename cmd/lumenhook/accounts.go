@@ -34,7 +34,7 @@ func newAccounts() *cobra.Command {
 func newAccountsCreate(r *apiFlags) *cobra.Command {
 	var emails []string
 	var k config.Key
-	c := command("accounts create", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("accounts create", func(cmd *cobra.Command, _ []string) error {
 		if err := checkEmails(emails); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func checkEmails(emails []string) error {
 }
 
 func newAccountsList(r *apiFlags) *cobra.Command {
-	c := command("accounts list", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("accounts list", func(cmd *cobra.Command, _ []string) error {
 		all, err := r.Accounts(cmd.Context())
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func newAccountsUpdate(r *apiFlags) *cobra.Command {
 	var account string
 	var emails []string
 	var quotas map[string]int64
-	c := command("accounts update", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("accounts update", func(cmd *cobra.Command, _ []string) error {
 		id, err := r.Account(account)
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func newKeys() *cobra.Command {
 func newKeysCreate(r *apiFlags) *cobra.Command {
 	var account string
 	var k config.Key
-	c := command("keys create", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("keys create", func(cmd *cobra.Command, _ []string) error {
 		key, text, err := k.Draw(r.IsLive())
 		if err != nil {
 			return cli.Usage(err)
@@ -240,7 +240,7 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 
 func newKeysRevoke(r *apiFlags) *cobra.Command {
 	var account string
-	c := command("keys revoke", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("keys revoke", func(cmd *cobra.Command, args []string) error {
 		if r.IsFoldersKey(args[0]) {
 			return cli.Usage(fmt.Errorf("%s is the key of the data folder, which its commands and its "+
 				"next start need: replace it with `lumenhook keys roll %s --grace 0s`", args[0], args[0]))

@@ -44,7 +44,7 @@ func asking[T any](a *apiFlags, path string,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 	check ...func(T) error,
 ) *cobra.Command {
-	return command(path, func(cmd *cobra.Command, args []string) error {
+	return newCommand(path, func(cmd *cobra.Command, args []string) error {
 		c, err := a.API()
 		if err != nil {
 			return err

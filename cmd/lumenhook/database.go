@@ -30,7 +30,7 @@ func newMigrate() *cobra.Command {
 		t         config.Service
 		retention string
 	)
-	c := command("migrate", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("migrate", func(cmd *cobra.Command, _ []string) error {
 		keep, err := cli.ParseDays(retention)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--history-retention %q: %w", retention, err))
@@ -107,7 +107,7 @@ func (r *refoldFlags) config(out io.Writer) (cfg writer.RefoldConfig, end func()
 
 func newRebuild() *cobra.Command {
 	var flags refoldFlags
-	c := command("rebuild", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("rebuild", func(cmd *cobra.Command, _ []string) error {
 		cfg, end, err := flags.config(cmd.ErrOrStderr())
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ const (
 
 func newVerifyProjection() *cobra.Command {
 	var flags refoldFlags
-	c := command("verify-projection", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("verify-projection", func(cmd *cobra.Command, _ []string) error {
 		cfg, end, err := flags.config(cmd.ErrOrStderr())
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func newSQL() *cobra.Command {
 		format string
 		cfg    history.ConsoleConfig
 	)
-	c := command("sql", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("sql", func(cmd *cobra.Command, args []string) error {
 		if format != "table" && !cmd.Flags().Changed("max-rows") && !cli.IsTerminal(cmd.OutOrStdout()) {
 			cfg.RowsMax = math.MaxInt32
 		}

@@ -35,7 +35,7 @@ type listening struct {
 
 func newListen() *cobra.Command {
 	var l listening
-	c := command("listen", l.run)
+	c := newCommand("listen", l.run)
 	l.register(c)
 	f := c.Flags()
 	l.secrets.Register(f)
@@ -205,7 +205,7 @@ type trigger struct {
 
 func newTrigger() *cobra.Command {
 	var t trigger
-	c := command("trigger", t.run)
+	c := newCommand("trigger", t.run)
 	f := c.Flags()
 	t.Output.Register(f)
 	t.secrets.Register(f)

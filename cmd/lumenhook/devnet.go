@@ -92,7 +92,7 @@ func (p *paymentFlags) check(given func(flag string) bool) error {
 func newDevnetPay(dir *string) *cobra.Command {
 	var payment paymentFlags
 	var out cli.Output
-	c := command("devnet pay", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("devnet pay", func(cmd *cobra.Command, _ []string) error {
 		err := payment.check(cmd.Flags().Changed)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 func newDevnetAsset(dir *string) *cobra.Command {
 	var code, amount string
 	var out cli.Output
-	c := command("devnet asset", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("devnet asset", func(cmd *cobra.Command, _ []string) error {
 		err := errors.Join(devclient.CheckCode(code), devclient.CheckAmount(amount))
 		if err != nil {
 			return cli.Usage(err)
@@ -160,7 +160,7 @@ type wallet struct {
 func newDevnetAccount(dir *string) *cobra.Command {
 	var assets []string
 	var out cli.Output
-	c := command("devnet account", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("devnet account", func(cmd *cobra.Command, _ []string) error {
 		for _, asset := range assets {
 			if _, err := devclient.ParseAsset(asset); err != nil {
 				return cli.Usage(err)
@@ -192,7 +192,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 
 func newDevnetCert(dir *string) *cobra.Command {
 	var out string
-	c := command("devnet cert", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("devnet cert", func(cmd *cobra.Command, _ []string) error {
 		if out == "" {
 			return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
 		}
@@ -223,7 +223,7 @@ func newDevnetCert(dir *string) *cobra.Command {
 
 func newDevnetReceiver(dir *string) *cobra.Command {
 	var r forward.Receiver
-	c := command("devnet receiver", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("devnet receiver", func(cmd *cobra.Command, _ []string) error {
 		r.DataDir = *dir
 		return r.Run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	})
@@ -241,7 +241,7 @@ const loadPaymentsMax = 20_000
 
 func newDevnetLoad(dir *string) *cobra.Command {
 	var l forward.Load
-	c := command("devnet load", func(cmd *cobra.Command, _ []string) (err error) {
+	c := newCommand("devnet load", func(cmd *cobra.Command, _ []string) (err error) {
 		if l.Payments < 1 || l.Payments > loadPaymentsMax || l.PerSecond < 1 || l.PerSecond > 500 ||
 			l.Watches < 1 || l.Watches > 100 ||
 			l.FailRatio < 0 || l.FailRatio > 1 || math.IsNaN(l.FailRatio) {

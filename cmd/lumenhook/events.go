@@ -62,7 +62,7 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 
 func newEventsTail(a *apiFlags) *cobra.Command {
 	var f client.EventFilter
-	c := command("events tail", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("events tail", func(cmd *cobra.Command, _ []string) error {
 		if f.Since.IsZero() {
 			f.Since = time.Now()
 		}
@@ -104,7 +104,7 @@ type eventsPull struct {
 
 func newEventsPull(a *apiFlags) *cobra.Command {
 	p := eventsPull{apiFlags: a}
-	c := command("events pull", p.run)
+	c := newCommand("events pull", p.run)
 	f := c.Flags()
 	f.StringVar(&p.endpointID, "endpoint", "", "id of the endpoint")
 	f.StringVar(&p.file, "to", "", "file to append events to, resuming after its last line")
@@ -153,7 +153,7 @@ func (p *eventsPull) run(cmd *cobra.Command, _ []string) (err error) {
 func newEventsReceipt(a *apiFlags) *cobra.Command {
 	var q client.ReceiptQuery
 	var out string
-	c := command("events receipt", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("events receipt", func(cmd *cobra.Command, args []string) error {
 		if q.Attempt < 0 || q.EarlierSize < 0 {
 			return cli.Usage(errors.New("--attempt and --earlier-size: must be numbers from 1 on"))
 		}
@@ -190,7 +190,7 @@ type receiptCheck struct {
 
 func newVerifyReceipt() *cobra.Command {
 	var v receiptCheck
-	c := command("verify-receipt", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("verify-receipt", func(cmd *cobra.Command, args []string) error {
 		result, err := v.run(cmd.Context(), cmd.InOrStdin(), args[0])
 		switch {
 		case err == nil:

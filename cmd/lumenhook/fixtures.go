@@ -29,7 +29,7 @@ type fixturesRecord struct {
 
 func newFixturesRecord() *cobra.Command {
 	var r fixturesRecord
-	c := command("fixtures record", r.run)
+	c := newCommand("fixtures record", r.run)
 	r.register(c)
 	r.Changes(c)
 	f := c.Flags()
@@ -88,7 +88,7 @@ type fixturesReplay struct {
 
 func newFixturesReplay() *cobra.Command {
 	var r fixturesReplay
-	c := command("fixtures replay", r.run)
+	c := newCommand("fixtures replay", r.run)
 	f := c.Flags()
 	r.Output.Register(f)
 	r.secrets.Register(f)
@@ -141,7 +141,7 @@ func (r *fixturesReplay) run(cmd *cobra.Command, _ []string) error {
 }
 
 func newFixturesSchema() *cobra.Command {
-	return command("fixtures schema", func(cmd *cobra.Command, _ []string) error {
+	return newCommand("fixtures schema", func(cmd *cobra.Command, _ []string) error {
 		_, err := cmd.OutOrStdout().Write(forward.Schema)
 		return err
 	})
@@ -159,7 +159,7 @@ type verification struct {
 
 func newVerify() *cobra.Command {
 	var v verification
-	c := command("verify", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("verify", func(cmd *cobra.Command, _ []string) error {
 		if err := v.run(cmd.InOrStdin()); err != nil {
 			return err
 		}

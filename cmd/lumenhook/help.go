@@ -43,9 +43,9 @@ func readHelp(text string) map[string]help {
 	return all
 }
 
-// command returns a command with its help. path is its name with its parents', such as "accounts
+// newCommand returns a command with its help. path is its name with its parents', such as "accounts
 // create".
-func command(path string, run func(*cobra.Command, []string) error) *cobra.Command {
+func newCommand(path string, run func(*cobra.Command, []string) error) *cobra.Command {
 	h := helpOf(path)
 	return &cobra.Command{
 		Use:     h.use,
@@ -58,7 +58,7 @@ func command(path string, run func(*cobra.Command, []string) error) *cobra.Comma
 
 // group returns a command that only has subcommands.
 func group(path string, subcommands ...*cobra.Command) *cobra.Command {
-	c := command(path, nil)
+	c := newCommand(path, nil)
 	c.AddCommand(subcommands...)
 	return c
 }

@@ -23,7 +23,7 @@ import (
 func newLedgerSources() *cobra.Command {
 	var process config.Process
 	var out cli.Output
-	c := command("ledger sources", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("ledger sources", func(cmd *cobra.Command, _ []string) error {
 		sources, err := process.LedgerSources(cmd.Context())
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ type ledgerCheck struct {
 
 func newLedgerCheck() *cobra.Command {
 	var k ledgerCheck
-	c := command("ledger check", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("ledger check", func(cmd *cobra.Command, _ []string) error {
 		return k.run(cmd.Context(), cmd.OutOrStdout())
 	})
 	f := c.Flags()
@@ -157,7 +157,7 @@ type startedChain struct {
 
 func newLedgerReset() *cobra.Command {
 	var k ledgerReset
-	c := command("ledger reset", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("ledger reset", func(cmd *cobra.Command, _ []string) error {
 		return k.run(cmd.Context(), cmd.OutOrStdout())
 	})
 	f := c.Flags()

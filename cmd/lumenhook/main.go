@@ -51,7 +51,7 @@ func commandLine(args []string) cli.Line {
 }
 
 func newRoot() *cobra.Command {
-	root := command(rootName, nil)
+	root := newCommand(rootName, nil)
 	root.Version = cli.ThisBuild().String()
 	root.AddCommand(
 		newRun(), newServe(), group("config", newConfigCheck()), newDevnet(),
@@ -63,7 +63,7 @@ func newRoot() *cobra.Command {
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(), newMCP(),
 		newInstallClickHouse(), newMan(), cli.NewVersion(),
-		command("completion", completion.Print),
+		newCommand("completion", completion.Print),
 	)
 	completion.Register(root)
 	return root

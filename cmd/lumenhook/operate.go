@@ -25,7 +25,7 @@ import (
 func newHealth() *cobra.Command {
 	var asked config.HealthFlags
 	var out cli.Output
-	c := command("health", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("health", func(cmd *cobra.Command, _ []string) error {
 		health, err := asked.Ask(cmd.Context())
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func showHealth(w io.Writer, h config.Health) {
 func newDoctor() *cobra.Command {
 	var asked server.Checkup
 	var out cli.Output
-	c := command("doctor", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("doctor", func(cmd *cobra.Command, _ []string) error {
 		cfg, err := asked.Config()
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func mark(s doctor.Status) string {
 func newConfigCheck() *cobra.Command {
 	var s server.Flags
 	var out cli.Output
-	c := command("config check", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("config check", func(cmd *cobra.Command, _ []string) error {
 		settings := cli.Effective(cmd.Flags())
 		shown := out.Print(cmd.OutOrStdout(), settings, func(w io.Writer) {
 			cli.Row(w, "SETTING", "VALUE", "FROM")
@@ -135,7 +135,7 @@ func newConfigCheck() *cobra.Command {
 
 func newInstallClickHouse() *cobra.Command {
 	var opts clickhouse.Options
-	c := command("install-clickhouse", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("install-clickhouse", func(cmd *cobra.Command, _ []string) error {
 		opts.Progress = cmd.ErrOrStderr()
 		path, err := clickhouse.Ensure(cmd.Context(), opts)
 		if err == nil {
@@ -152,7 +152,7 @@ func newInstallClickHouse() *cobra.Command {
 
 func newMan() *cobra.Command {
 	var to string
-	c := command("man", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("man", func(cmd *cobra.Command, _ []string) error {
 		if to == "" {
 			return cli.Usage(errors.New(`--to "": must name a folder`))
 		}
@@ -199,7 +199,7 @@ type mcpServer struct {
 
 func newMCP() *cobra.Command {
 	var m mcpServer
-	c := command("mcp", m.run)
+	c := newCommand("mcp", m.run)
 	m.Register(c.Flags())
 	m.RegisterAPI(c.Flags())
 	c.Flags().StringVar(&m.secretFile, "secret-file", "",

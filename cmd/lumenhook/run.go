@@ -15,7 +15,7 @@ import (
 
 func newRun() *cobra.Command {
 	var s standalone.Flags
-	c := command("run", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("run", func(cmd *cobra.Command, _ []string) error {
 		if err := cli.Faults(s.Check()); err != nil {
 			return cli.Usage(err)
 		}
@@ -28,7 +28,7 @@ func newRun() *cobra.Command {
 
 func newServe() *cobra.Command {
 	var s server.Flags
-	c := command("serve", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("serve", func(cmd *cobra.Command, _ []string) error {
 		signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
 		if s.Supervised() {
 			return server.Supervise(cmd.Context(), &s, unsupervised(cmd, os.Args[1:]))

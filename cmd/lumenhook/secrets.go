@@ -68,7 +68,7 @@ func newSecrets() *cobra.Command {
 }
 
 func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
-	return command("secrets create", func(cmd *cobra.Command, _ []string) error {
+	return newCommand("secrets create", func(cmd *cobra.Command, _ []string) error {
 		if place.file == "" {
 			return cli.Usage(errors.New("--master-key-file must be given: the file to make"))
 		}
@@ -84,7 +84,9 @@ func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 }
 
 func newSecretsList(place *masterKeyPlace) *cobra.Command {
-	return command("secrets list", func(cmd *cobra.Command, _ []string) error { return place.list(cmd) })
+	return newCommand("secrets list", func(cmd *cobra.Command, _ []string) error {
+		return place.list(cmd)
+	})
 }
 
 func (p *masterKeyPlace) list(cmd *cobra.Command) error {
@@ -97,7 +99,7 @@ func (p *masterKeyPlace) list(cmd *cobra.Command) error {
 
 func newSecretsRewrap(place *masterKeyPlace) *cobra.Command {
 	var stage, keyOnly, resume bool
-	c := command("secrets rewrap", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("secrets rewrap", func(cmd *cobra.Command, _ []string) error {
 		_, isVariable := place.key().FromVariable()
 		switch {
 		case isVariable && !resume:
@@ -163,7 +165,7 @@ func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
 }
 
 func newSecretsDrop(place *masterKeyPlace) *cobra.Command {
-	c := command("secrets drop", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("secrets drop", func(cmd *cobra.Command, args []string) error {
 		id, err := strconv.ParseUint(args[0], 10, 32)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("KEY_ID %q: must be a number that "+
@@ -212,7 +214,7 @@ func newSigningKeys(place *masterKeyPlace) *cobra.Command {
 
 func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 	var after time.Duration
-	c := command("secrets signing create", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("secrets signing create", func(cmd *cobra.Command, _ []string) error {
 		if after < 0 || after > maxSigningLead {
 			return cli.Usage(fmt.Errorf("--after %s: must be from 0s to %s", after, maxSigningLead))
 		}
@@ -229,7 +231,7 @@ func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 const maxSigningLead = 90 * 24 * time.Hour
 
 func newSigningList(place *masterKeyPlace) *cobra.Command {
-	c := command("secrets signing list", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("secrets signing list", func(cmd *cobra.Command, _ []string) error {
 		list, err := keys.ReadSigning(place.signingKeys())
 		if err != nil {
 			return err
@@ -243,7 +245,7 @@ func newSigningList(place *masterKeyPlace) *cobra.Command {
 func newSigningRotate(place *masterKeyPlace) *cobra.Command {
 	var after time.Duration
 	var stolen bool
-	c := command("secrets signing rotate", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("secrets signing rotate", func(cmd *cobra.Command, _ []string) error {
 		if after < keys.LeastLead || after > maxSigningLead {
 			return cli.Usage(fmt.Errorf("--after %s: must be from %s to %s; --stolen replaces all keys "+
 				"at once", after, keys.LeastLead, maxSigningLead))
@@ -264,7 +266,7 @@ func newSigningRotate(place *masterKeyPlace) *cobra.Command {
 }
 
 func newSigningDrop(place *masterKeyPlace) *cobra.Command {
-	return command("secrets signing drop", func(cmd *cobra.Command, args []string) error {
+	return newCommand("secrets signing drop", func(cmd *cobra.Command, args []string) error {
 		list, err := keys.DropSigning(place.signingKeys(), args[0], time.Now())
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ func newStatement() *cobra.Command {
 	var wallet string
 	var filter client.StatementFilter
 	var asCSV bool
-	c := command("statement", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("statement", func(cmd *cobra.Command, _ []string) error {
 		if asCSV && (a.JSON || a.Field != "") {
 			return cli.Usage(errors.New("--csv: is another form than --json and --field: give one"))
 		}
@@ -70,7 +70,7 @@ type reconcileFlags struct {
 
 func newReconcile() *cobra.Command {
 	var r reconcileFlags
-	c := command("reconcile", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("reconcile", func(cmd *cobra.Command, _ []string) error {
 		report, err := r.run(cmd.Context())
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ func newTopics() *cobra.Command {
 
 func newTopicsCat(t *config.Service) *cobra.Command {
 	var r ops.TopicReading
-	c := command("topics cat", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("topics cat", func(cmd *cobra.Command, args []string) error {
 		return printTopic(cmd, t, &r, args[0], false)
 	})
 	c.PreRunE = func(*cobra.Command, []string) error { return r.Check() }
@@ -43,7 +43,7 @@ func newTopicsCat(t *config.Service) *cobra.Command {
 
 func newTopicsTail(t *config.Service) *cobra.Command {
 	var r ops.TopicReading
-	c := command("topics tail", func(cmd *cobra.Command, args []string) error {
+	c := newCommand("topics tail", func(cmd *cobra.Command, args []string) error {
 		return printTopic(cmd, t, &r, args[0], true)
 	})
 	c.PreRunE = func(*cobra.Command, []string) error { return r.Check() }
@@ -161,7 +161,7 @@ func (t *topologyFlags) well(w io.Writer, said string) {
 
 func newTopicsPlan(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
-	c := command("topics plan", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("topics plan", func(cmd *cobra.Command, _ []string) error {
 		cluster, err := t.reach()
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func (t *topologyFlags) show(w io.Writer, list []topology.Difference) {
 
 func newTopicsCreate(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
-	c := command("topics create", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("topics create", func(cmd *cobra.Command, _ []string) error {
 		return t.create(cmd.Context(), cmd.OutOrStdout())
 	})
 	t.registerShape(c.Flags())
@@ -235,7 +235,7 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 
 func newTopicsCheck(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
-	c := command("topics check", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("topics check", func(cmd *cobra.Command, _ []string) error {
 		cluster, err := t.reach()
 		if err != nil {
 			return err
@@ -281,7 +281,7 @@ type aclFlags struct {
 
 func newTopicsACLs(at *config.Service) *cobra.Command {
 	a := aclFlags{Service: at}
-	c := command("topics acls", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("topics acls", func(cmd *cobra.Command, _ []string) error {
 		return a.run(cmd.Context(), cmd.OutOrStdout())
 	})
 	f := c.Flags()
@@ -338,7 +338,7 @@ func showGranted(w io.Writer, acls []kafka.ACL) {
 
 func newTopicsCopy(at *config.Service) *cobra.Command {
 	var output cli.Output
-	c := command("topics copy", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("topics copy", func(cmd *cobra.Command, _ []string) error {
 		to, err := at.NamedCluster(stderrLog())
 		if err != nil {
 			return err

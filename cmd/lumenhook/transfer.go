@@ -74,7 +74,7 @@ type backingUp struct {
 
 func newBackup() *cobra.Command {
 	var b backingUp
-	c := command("backup", b.run)
+	c := newCommand("backup", b.run)
 	b.at.Register(c.Flags())
 	b.at.RegisterKafka(c.Flags())
 	b.output.Register(c.Flags())
@@ -214,7 +214,7 @@ type restoring struct {
 
 func newRestore() *cobra.Command {
 	var r restoring
-	c := command("restore", r.run)
+	c := newCommand("restore", r.run)
 	r.at.Kafka.Register(c.Flags())
 	r.at.RegisterClickHouse(c.Flags())
 	r.output.Register(c.Flags())
@@ -345,7 +345,7 @@ type repartition struct {
 
 func newRepartition() *cobra.Command {
 	var r repartition
-	c := command("repartition", r.run)
+	c := newCommand("repartition", r.run)
 	r.Kafka.Register(c.Flags())
 	r.RegisterClickHouse(c.Flags())
 	r.Output.Register(c.Flags())

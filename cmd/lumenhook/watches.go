@@ -106,7 +106,7 @@ func newBackfill() *cobra.Command {
 	var watchID string
 	var from, to uint32
 	var noWait bool
-	c := command("backfill", func(cmd *cobra.Command, _ []string) error {
+	c := newCommand("backfill", func(cmd *cobra.Command, _ []string) error {
 		ask := client.BackfillCreate{From: from}
 		if to != 0 {
 			ask.To = &to

@@ -234,8 +234,10 @@ var shells = map[string]func(root *cobra.Command, w io.Writer) error{
 		}
 		return err
 	},
-	"zsh":        (*cobra.Command).GenZshCompletion,
-	"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+	"zsh": (*cobra.Command).GenZshCompletion,
+	"fish": func(root *cobra.Command, w io.Writer) error {
+		return root.GenFishCompletion(w, true)
+	},
 	"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
 }
 
