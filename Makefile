@@ -76,12 +76,12 @@ build-all:
 	$(GO) vet ./...
 
 # Suites that run on both brokers share a cluster, one package at a time, because some tests
-# kill every broker (brokertest.Exclusive). They mostly wait, so four tests of a package run at a
-# time, and two clusters. The packages in KAFKA_OWN start their own brokers.
+# kill every broker (brokertest.Exclusive). They mostly wait, so three tests of a package run at a
+# time, on two clusters. The packages in KAFKA_OWN start their own brokers.
 KAFKA_OWN := ./internal/kafkatest ./internal/config
 KAFKA_LOGS := ./streams/kafka ./streams/task ./streams/commands ./streams/directory ./streams/topology
 KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/transfer
-KAFKA_TEST := $(GO) test -tags kafka -p 1 -parallel 4 -count 1 -timeout 15m
+KAFKA_TEST := $(GO) test -tags kafka -p 1 -parallel 3 -count 1 -timeout 20m
 # With SAMPLE=1, as in CI, real Kafka has only those tests of projections that depend on groups,
 # transactions, retention and kills. The others read facts, which the embedded broker shows.
 SAMPLE ?=

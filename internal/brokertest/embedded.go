@@ -6,11 +6,15 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
+
+// LedgerInterval is how often a test's network closes a ledger. The follower commits each one.
+const LedgerInterval = 100 * time.Millisecond
 
 // Broker is a test's Kafka.
 type Broker struct {

@@ -12,11 +12,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 )
 
 const brokers = 3
+
+// LedgerInterval is how often a test's network closes a ledger. The follower commits each one. On
+// three brokers that several tests share, it would fall behind if ledgers closed more often.
+const LedgerInterval = 250 * time.Millisecond
 
 // shared is the cluster of this process. The first test that needs it starts it.
 var shared struct {

@@ -52,7 +52,7 @@ func newRig(t testing.TB) *rig {
 		Dir:           t.TempDir(),
 		Identities:    r.identities,
 		Listen:        "127.0.0.1:0",
-		CloseInterval: 100 * time.Millisecond,
+		CloseInterval: brokertest.LedgerInterval,
 	}); err != nil {
 		t.Fatal(err)
 	}
