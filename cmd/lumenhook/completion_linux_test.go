@@ -64,9 +64,15 @@ func TestWhatIsCompletedIsDescribed(t *testing.T) {
 		{"serve --roles api,", "api,engine\n"},
 		{"run --network ", "testnet\t"},
 		{"topics cat ", "journal\n"},
-		{"endpoints create --url ", ":4\n"}, // no file names
-		{"backup --to ", ":16\n"},           // folders
-		{"verify --secret-file ", ":0\n"},   // files
+		{"endpoints create --url ", ":4\n"},        // no file names
+		{"serve --kafka-password ", ":4\n"},        // its usage ends with "or a file instead"
+		{"backup --to ", ":16\n"},                  // folders
+		{"fixtures record --to ", ":16\n"},         // folders
+		{"install-clickhouse --cache-dir ", ":16"}, // folders
+		{"verify --secret-file ", ":0\n"},          // files
+		{"events receipt --out ", ":0\n"},          // files
+		{"verify-receipt --earlier ", ":0\n"},      // files
+		{"endpoints create --secret-out ", ":0\n"},
 	} {
 		t.Setenv("LUMENHOOK_DATA_DIR", s.dir)
 		words := strings.Split(c.words, " ")

@@ -22,7 +22,7 @@ type Resource[T, F any] struct {
 	// Columns are the headings of a list, and Row has an object's cells.
 	Columns []any
 	Row     func(T) []any
-	// Empty, if set, is what to print if no object matches a filter.
+	// Empty, if set, returns the text of a list without objects.
 	Empty func(F) string
 	// Get reads one object and Show prints it. Show is nil if no command does.
 	Get  func(*client.Client, context.Context, string) (T, error)

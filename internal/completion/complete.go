@@ -26,18 +26,8 @@ const (
 	pageMax = 100
 	// descriptionMax bounds the description of an id, in characters.
 	descriptionMax = 60
-)
-
-// Flags for files and folders, by flag name or by command and flag name.
-var (
-	files = []string{
-		"config", "body", "webhook", "egress-ca", "api-tls-cert", "api-tls-key", "secret-out",
-		"events pull to",
-	}
-	folders = []string{
-		"data-dir", "secrets-dir", "scratch", "ledger-lake", "man to", "backup to",
-		"restore from", "devnet cert out",
-	}
+	// usageStart is how many words of a flag's usage can say that its value is a file or a folder.
+	usageStart = 8
 )
 
 var words = map[string]string{
@@ -83,10 +73,6 @@ func Register(root *cobra.Command) {
 }
 
 func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
-	name := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") + " " + f.Name
-	is := func(names []string) bool {
-		return slices.Contains(names, name) || slices.Contains(names, f.Name)
-	}
 	switch values := cli.Values(f); {
 	case len(values) > 0:
 		return fixed(values)
@@ -94,14 +80,22 @@ func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 		return fixed([]string{"1h", "24h", "168h"})
 	case f.Name == "endpoint", f.Name == "watch":
 		return ids[strings.ToUpper(f.Name)+"_ID"]
-	case f.Name == "wallet", name == "devnet pay to":
+	case f.Name == "wallet", f.Name == "to" && c.Name() == "pay":
 		return offer(wallets)
-	case is(folders):
+	case names(f, "folder"):
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
-	case is(files), strings.HasSuffix(f.Name, "-file"):
+	case names(f, "file"):
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return cobra.NoFileCompletions
+}
+
+// names reports whether the usage of a flag starts with something like "PEM file with".
+func names(f *pflag.Flag, what string) bool {
+	words := strings.Fields(f.Usage)
+	return slices.ContainsFunc(words[:min(len(words), usageStart)], func(word string) bool {
+		return strings.Trim(word, ",;:") == what
+	})
 }
 
 // ids completes the ids in use lines.
