@@ -197,7 +197,7 @@ func (s *testService) verifies(secret, file string) {
 		if more.environment != "" {
 			c.Env = append(c.Env, more.environment)
 		}
-		if out, err := c.CombinedOutput(); err != nil || string(out) != "the signature is right\n" {
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "the signature is valid\n" {
 			s.t.Errorf("%s: %v\n%s", way, err, out)
 		}
 	}

@@ -163,7 +163,7 @@ func newVerify() *cobra.Command {
 		if err := v.run(cmd.InOrStdin()); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the signature is right")
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the signature is valid")
 		return err
 	})
 	f := c.Flags()

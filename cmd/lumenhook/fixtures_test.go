@@ -107,7 +107,7 @@ func TestARecordedDeliveryIsVerified(t *testing.T) {
 		code                  int
 		says                  string
 	}{
-		{file, secret, "true", 0, "the signature is right"},
+		{file, secret, "true", 0, "the signature is valid"},
 		{file, secret, "false", cli.ExitFailure, "--any-time accepts an old one"},
 		{file, "whsec_another", "true", cli.ExitFailure, "the secret that stands in it"},
 		{changed, secret, "true", cli.ExitFailure, "the file was changed"},

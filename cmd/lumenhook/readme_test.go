@@ -64,7 +64,7 @@ func TestTheREADMEsFirstWebhook(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"secret":"whsec_`, `"memo":"order-42"`, "DELIVERED", `"amount":"12.5000000"`,
-		"its signature is right",
+		"valid signature",
 	} {
 		if !strings.Contains(sh.output.String(), want) {
 			t.Errorf("the output lacks %s:\n%s", want, sh.output)
@@ -87,7 +87,7 @@ func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
 	sh.follow(blocks[2], ": payment.received, ")
 	sh.follow(blocks[3], "still being fetched through npm")
 	if err := sh.end(); err == nil ||
-		!strings.Contains(sh.output.String(), "its signature is right") {
+		!strings.Contains(sh.output.String(), "valid signature") {
 		t.Errorf("without a history it ended with %v:\n%s", err, sh.output)
 	}
 	s.interrupt()

@@ -595,7 +595,7 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
 	for _, word := range []string{
 		"observed ", "matched ", "queued ", "received ", "delivered ",
-		"its signature is right",
+		"valid signature",
 	} {
 		s.eventually("a line with "+word, func() bool {
 			return strings.Contains(s.output.String(), word)

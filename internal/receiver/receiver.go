@@ -47,9 +47,9 @@ type Webhook struct {
 func (w Webhook) Text() string {
 	switch {
 	case w.Duplicate:
-		return fmt.Sprintf("received   %s again: its signature is right, and it was handled before", w.ID)
+		return fmt.Sprintf("received   %s again: valid signature, already handled", w.ID)
 	case w.Verified:
-		return fmt.Sprintf("received   %s: %s, %d bytes, its signature is right",
+		return fmt.Sprintf("received   %s: %s, %d bytes, valid signature",
 			w.ID, w.Type, len(w.Body))
 	}
 	return fmt.Sprintf("refused    %s: %s", w.ID, w.Reason)
@@ -262,7 +262,7 @@ func (r *Receiver) judge(header http.Header, body []byte) verdict {
 		return refuse(http.StatusBadRequest, "the body is signed but is not a JSON object")
 	}
 	if event.ID != id {
-		return refuse(http.StatusBadRequest, "Webhook-Id is not the id of the body")
+		return refuse(http.StatusBadRequest, "Webhook-Id differs from the id in the body")
 	}
 	w.ID, w.Type, w.Verified = id, event.Type, true
 	w.Duplicate, _ = r.seen.ContainsOrAdd(id, struct{}{})

@@ -132,13 +132,13 @@ func ParseEvent(body []byte) (Event, error) {
 	var e Event
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if err := decoder.Decode(&e); err != nil {
-		return Event{}, fmt.Errorf("the body is no event: %w", err)
+		return Event{}, fmt.Errorf("the body is not an event: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Event{}, errors.New("the body contains data after the event")
 	}
 	if e.ID == "" || e.Type == "" {
-		return Event{}, errors.New("the body is no event: it has no id or no type")
+		return Event{}, errors.New("the body is not an event: it has no id or type")
 	}
 	return e, nil
 }

@@ -30,11 +30,11 @@ func New(secrets *Secrets, inbox *Inbox) *Receiver {
 func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, says := rc.receive(w, r)
 	if status != http.StatusOK {
-		slog.Warn("a webhook was not taken", "status", status, "because", says)
+		slog.Warn("rejected a webhook", "status", status, "because", says)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, says+"\n") // a client that is gone needs no response
+	_, _ = io.WriteString(w, says+"\n") // the client may be gone
 }
 
 func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int, says string) {
@@ -56,7 +56,7 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	if err := Verify(r.Header, body, rc.secrets.Current(now), now); err != nil {
 		if r.ContentLength > int64(len(body)) { // something else has already read the rest
 			return http.StatusInternalServerError,
-				"the body must be the raw bytes of the request; something has parsed it before"
+				"the body must be the raw bytes of the request; something has parsed it already"
 		}
 		return http.StatusUnauthorized, err.Error()
 	}
@@ -67,15 +67,15 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	// The body is signed, but this header is not. Anyone with a recorded webhook could send it
 	// again under other ids.
 	if r.Header.Get("Webhook-Id") != event.ID {
-		return http.StatusBadRequest, "Webhook-Id is not the id of the body"
+		return http.StatusBadRequest, "Webhook-Id differs from the id in the body"
 	}
 	isNew, err := rc.inbox.Record(r.Context(), event.ID, body)
 	if err != nil {
 		slog.Error("an event could not be recorded", "error", err)
-		return http.StatusServiceUnavailable, "the event could not be recorded: send it again"
+		return http.StatusServiceUnavailable, "the event could not be recorded; send it again"
 	}
 	if !isNew {
-		return http.StatusOK, "had before"
+		return http.StatusOK, "recorded before"
 	}
 	return http.StatusOK, "recorded"
 }

@@ -54,7 +54,7 @@ func (s *Secrets) Current(now time.Time) []string {
 	s.readFor = now.Unix()
 	list, err := readSecrets(s.file)
 	if err != nil {
-		slog.Error("the secrets stay as they were", "error", err)
+		slog.Error("cannot read the secrets; keeping the previous ones", "error", err)
 		return s.list
 	}
 	s.list = list
@@ -72,7 +72,7 @@ func readSecrets(name string) ([]string, error) {
 		return nil, err
 	}
 	if len(text) > maxSecretBytes {
-		return nil, fmt.Errorf("%s: it is too large for a file of secrets", name)
+		return nil, fmt.Errorf("%s: too large for a file of secrets", name)
 	}
 	list := strings.Fields(string(text))
 	if err := checkSecrets(list); err != nil {

@@ -20,7 +20,7 @@ const toleranceSeconds = 300
 var (
 	ErrTimestamp = errors.New("Webhook-Timestamp is missing, malformed, or more than 300 seconds from the clock")
 	ErrSignature = errors.New("no signature in Webhook-Signature matches the body and a secret")
-	ErrSecret    = errors.New("a secret must be the endpoint's whole secret, which starts with whsec_")
+	ErrSecret    = errors.New("a secret must be the endpoint's complete secret, starting with whsec_")
 )
 
 // Verify checks that one of the secrets (whsec_…) signed the body, byte for byte as received,

@@ -56,7 +56,7 @@ func draw(shown []line) string {
 		if l.typed {
 			b.WriteString(`<tspan class="prompt">$ </tspan>`)
 		}
-		if class == "" && strings.Contains(text, "its signature is right") {
+		if class == "" && strings.Contains(text, "valid signature") {
 			class = "good"
 		}
 		fmt.Fprintf(&b, "<tspan class=%q>%s</tspan></text>\n", class, html.EscapeString(text))

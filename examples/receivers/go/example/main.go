@@ -2,7 +2,7 @@
 //
 //	PORT=8081 DATABASE=shop.db LUMENHOOK_SECRET_FILE=secret go run ./example
 //
-// WORKER=off only receives: another process then does the work.
+// With WORKER=off it only receives, and another process does the work.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 	receiver "github.com/lumenhook/lumenhook/examples/receivers/go"
 )
 
-// A payment that two watches match is two events: the payment's own id keeps it from being
-// credited twice.
+// If two watches match a payment, there are two events. The payment's id prevents crediting it
+// twice.
 const createCredits = `
 CREATE TABLE IF NOT EXISTS credits (payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT);
 CREATE TABLE IF NOT EXISTS processed (event_id TEXT);`
@@ -41,7 +41,7 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("LUMENHOOK_SECRET_FILE must name the file that "+
 			"lumenhook endpoints create --secret-out wrote: %w", err)
 	}
-	// FULL: what was answered with 200 outlives a loss of power.
+	// FULL: an event that was answered with 200 survives a power loss.
 	db, err := sql.Open("sqlite", "file:"+cmp.Or(os.Getenv("DATABASE"), "shop.db")+
 		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
 	if err != nil {
@@ -121,7 +121,7 @@ func processed(w http.ResponseWriter, r *http.Request, db *sql.DB) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // who went away needs no answer
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
 }
 
 func each(ctx context.Context, db *sql.DB, query string, take func(a, b string)) error {

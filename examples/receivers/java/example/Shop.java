@@ -29,8 +29,8 @@ import org.sqlite.SQLiteConfig;
 import org.sqlite.SQLiteDataSource;
 
 /**
- * A receiver with Spring Boot, of a shop that credits the payments it is told of. WORKER=off only
- * receives: the work is then another process's.
+ * A shop that credits the payments it receives, with Spring Boot. With WORKER=off it only receives,
+ * and another process does the work.
  */
 @Configuration(proxyBeanMethods = false)
 @EnableAutoConfiguration
@@ -63,7 +63,7 @@ public class Shop {
   DataSource database() throws SQLException {
     SQLiteConfig config = new SQLiteConfig();
     config.setJournalMode(SQLiteConfig.JournalMode.WAL);
-    // What was answered with 200 outlives a loss of power.
+    // An event that was answered with 200 must survive a power loss.
     config.setSynchronous(SQLiteConfig.SynchronousMode.FULL);
     config.setTransactionMode(SQLiteConfig.TransactionMode.IMMEDIATE);
     config.setBusyTimeout(5000);
@@ -71,8 +71,8 @@ public class Shop {
     database.setUrl("jdbc:sqlite:" + System.getenv().getOrDefault("DATABASE", "shop.db"));
     try (Connection db = database.getConnection();
         Statement statement = db.createStatement()) {
-      // A payment that two watches match is two events: the payment's own id keeps it from being
-      // credited twice.
+      // If two watches match a payment, there are two events. The payment's id prevents crediting
+      // it twice.
       statement.execute(
           "CREATE TABLE IF NOT EXISTS credits"
               + " (payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT)");
@@ -90,9 +90,9 @@ public class Shop {
     return new Receiver(secrets, inbox);
   }
 
-  /** What this shop does with an event. */
+  /** Handles an event in this shop. */
   static void credit(Connection transaction, Event event) throws SQLException {
-    // Nobody paid a sample.
+    // A sample is not a real payment.
     if (event.type().equals(Event.PAYMENT_RECEIVED) && !event.payment().isSample()) {
       Event.Payment payment = event.payment().payment();
       try (PreparedStatement insert =
@@ -123,7 +123,7 @@ public class Shop {
       this.database = database;
     }
 
-    /** The body is read from the request, raw: a parameter for it would be converted. */
+    /** Reads the raw body from the request. Spring would convert a parameter. */
     @PostMapping("/webhooks")
     ResponseEntity<String> webhook(HttpServletRequest request) throws IOException {
       byte[] body = request.getInputStream().readNBytes(Receiver.MAX_BODY_BYTES + 1);
@@ -138,7 +138,7 @@ public class Shop {
       return values.isEmpty() ? null : String.join(",", values);
     }
 
-    /** What was done so far. */
+    /** What was processed so far. */
     @GetMapping("/processed")
     Map<String, Object> processed() throws SQLException {
       List<String> events = new ArrayList<>();

@@ -6,7 +6,8 @@ import { listening, openShop, port } from "./shop.js";
 const { receiver, processed } = openShop();
 const app = express();
 
-// Raw: before any parser of the application. What is too large or compressed ends here.
+// Reads the raw body before the application's parsers. Rejects bodies that are too large or
+// compressed.
 const raw = express.raw({ type: () => true, limit: maxBodyBytes, inflate: false });
 
 app.post("/webhooks", raw, (request, response) => {

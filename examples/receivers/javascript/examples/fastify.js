@@ -6,7 +6,7 @@ import { listening, openShop, port } from "./shop.js";
 const { receiver, processed } = openShop();
 const app = Fastify();
 
-// Raw: in a scope of its own, so that other routes keep their parsers.
+// Reads the raw body, in its own scope, so that other routes keep their parsers.
 app.register(async (hooks) => {
   hooks.removeAllContentTypeParsers();
   const asItIs = (_request, body, done) => done(null, body);

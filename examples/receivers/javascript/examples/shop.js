@@ -1,17 +1,17 @@
-// What the three examples share: a shop that credits the payments it is told of.
+// Shared by the three examples: a shop that credits the payments it receives.
 import Database from "libsql"; // node:sqlite and better-sqlite3 do as well
 import { Inbox, isSample, paymentOf, Receiver, secretsFromFile } from "lumenhook-receiver";
 
 export const port = Number(process.env.PORT ?? 8081);
 
-// A payment that two watches match is two events: the payment's own id keeps it from being
-// credited twice.
+// If two watches match a payment, there are two events. The payment's id prevents crediting it
+// twice.
 const create = `
 CREATE TABLE IF NOT EXISTS credits (
   payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT);
 CREATE TABLE IF NOT EXISTS processed (event_id TEXT);`;
 
-/** The receiver of this shop. WORKER=off only receives: the work is another process's. */
+/** The shop's receiver. With WORKER=off it only receives, and another process does the work. */
 export function openShop() {
   const secrets = readSecrets();
   const db = new Database(process.env.DATABASE ?? "shop.db");
@@ -29,19 +29,19 @@ function readSecrets() {
   }
 }
 
-/** Says where the shop listens, or ends the program where it cannot. */
+/** Prints where the shop listens, or exits if it can't. */
 export function listening(error) {
-  if (error) stop(`PORT must name a port that is free: ${error.message}`);
+  if (error) stop(`PORT must be a free port: ${error.message}`);
   console.log(`listening at http://127.0.0.1:${port}/webhooks`);
 }
 
-/** Ends the program with a line that says why. */
+/** Exits with a line that says why. */
 function stop(why) {
   console.error(why);
   process.exit(1);
 }
 
-/** What this shop does with an event. */
+/** Handles an event in this shop. */
 function credit(db, event) {
   if (event.type === "payment.received") {
     const data = paymentOf(event);
@@ -59,7 +59,7 @@ function creditPayment(db, payment) {
   );
 }
 
-/** What was done so far. */
+/** What was processed so far. */
 function processed(db) {
   const events = db.prepare("SELECT event_id FROM processed ORDER BY rowid").all();
   const credits = db.prepare("SELECT payment_id, stroops FROM credits").all();

@@ -1,6 +1,6 @@
 /**
- * The body of a webhook, after the JSON Schemas of schemas/events: what `data` holds depends on
- * `type`. There may be other types one day, and other fields: pass over what you do not know.
+ * The body of a webhook (schemas/events). The type of `data` depends on `type`. Ignore unknown
+ * types and fields, because new ones may be added.
  */
 export interface LumenhookEvent {
   id: string;
@@ -24,7 +24,7 @@ export interface PaymentData {
   verification: Verification;
 }
 
-/** A payment of the Stellar network. */
+/** A payment on the Stellar network. */
 export interface Payment {
   id: string;
   txHash: string;
@@ -39,11 +39,11 @@ export interface Payment {
   asset: Asset;
   /** In units, with 7 digits after the point. */
   amount: string;
-  /** The same as an integer: compute with BigInt of this. */
+  /** The same as an integer. Use BigInt(amountStroops) for arithmetic. */
   amountStroops: string;
 }
 
-/** What was paid. The issuer is null for XLM, the network's own. */
+/** The asset of a payment. The issuer is null for XLM, the native asset. */
 export interface Asset {
   code: string;
   issuer: string | null;
@@ -56,7 +56,9 @@ export interface Watch {
   walletAddress: string;
 }
 
-/** How the payment did by the rules of the watch, with every reason against it. */
+/**
+ * The result of checking the payment against the watch's rules, with every reason for a rejection.
+ */
 export interface Verification {
   outcome: "VERIFIED" | "REJECTED";
   reasons: Reason[];
@@ -79,7 +81,7 @@ export interface PingData {
   endpoint: Endpoint;
 }
 
-/** The data of endpoint.failing: another endpoint, whose notices come here, takes nothing. */
+/** The data of endpoint.failing: another endpoint, which sends its notices here, is failing. */
 export interface FailingData {
   endpoint: Endpoint;
   /** ISO 8601, UTC. */
@@ -88,7 +90,7 @@ export interface FailingData {
   lastAttempt: LastAttempt;
 }
 
-/** The data of endpoint.disabled: nothing is sent any more to another, whose notices come here. */
+/** The data of endpoint.disabled: another endpoint, which sends its notices here, was disabled. */
 export interface DisabledData {
   endpoint: Endpoint;
   reason: "gone" | "consecutive_failures";
@@ -97,67 +99,66 @@ export interface DisabledData {
   lastAttempt: LastAttempt;
 }
 
-/** The endpoint that an event is about, as it was when the event was made. */
+/** The endpoint that an event is about, as of the event's creation. */
 export interface Endpoint {
   id: string;
   url: string;
   description: string;
 }
 
-/** What the endpoint's receiver answered last. Without a status there is an error. */
+/** The result of the last attempt at the endpoint. It has either a status or an error. */
 export interface LastAttempt {
   eventId: string;
   statusCode: number | null;
   error: string | null;
 }
 
-/** Reads a body: one JSON object in UTF-8 with the fields of every event. */
+/** Parses a body, which must be one JSON object in UTF-8 with the fields of every event. */
 export function parseEvent(body: Uint8Array): LumenhookEvent {
   let value: unknown;
   try {
-    // A byte order mark is left in, so that it is refused as JSON refuses it.
+    // Keep a byte order mark, so that JSON.parse rejects it.
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
   } catch {
     throw new TypeError("the body is not JSON in UTF-8");
   }
-  if (!isEvent(value)) throw new TypeError("the body is no event");
+  if (!isEvent(value)) throw new TypeError("the body is not an event");
   return value as LumenhookEvent;
 }
 
 /** The data of payment.received or payment.rejected. */
 export function paymentOf(event: LumenhookEvent): PaymentData {
-  if (!isPaymentData(event.data)) throw new TypeError(`the data of ${event.id} is of no payment`);
+  if (!isPaymentData(event.data)) throw new TypeError(`${event.id} is not a payment`);
   return event.data as PaymentData;
 }
 
 /**
- * Whether the payment is a sample (`lumenhook endpoints test --type payment.received`), which
- * nobody paid: credit nothing for it.
+ * Whether the payment is a sample (`lumenhook endpoints test --type payment.received`). A sample is
+ * not a real payment, so don't credit it.
  */
 export function isSample(data: PaymentData): boolean {
-  return data.watch.id === "wat_00000000000000000000000000"; // which no watch has
+  return data.watch.id === "wat_00000000000000000000000000"; // no watch has this id
 }
 
 /** The data of test.ping. */
 export function pingOf(event: LumenhookEvent): PingData {
-  if (!isPingData(event.data)) throw new TypeError(`the data of ${event.id} is of no ping`);
+  if (!isPingData(event.data)) throw new TypeError(`${event.id} is not a test.ping`);
   return event.data as PingData;
 }
 
 /** The data of endpoint.failing. */
 export function failingOf(event: LumenhookEvent): FailingData {
-  if (!isFailingData(event.data)) throw new TypeError(`the data of ${event.id} is of no failing`);
+  if (!isFailingData(event.data)) throw new TypeError(`${event.id} is not an endpoint.failing`);
   return event.data as FailingData;
 }
 
 /** The data of endpoint.disabled. */
 export function disabledOf(event: LumenhookEvent): DisabledData {
-  if (!isDisabledData(event.data)) throw new TypeError(`the data of ${event.id} is of no disabling`);
+  if (!isDisabledData(event.data)) throw new TypeError(`${event.id} is not an endpoint.disabled`);
   return event.data as DisabledData;
 }
 
-// What is checked while the program runs. The compiler holds each table to have every field of
-// its type.
+// Checks at run time. The compiler requires each table to have every field of its type.
 type Check = (value: unknown) => boolean;
 type Fields<T> = Record<keyof T, Check>;
 

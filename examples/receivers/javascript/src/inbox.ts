@@ -1,7 +1,7 @@
 import { type LumenhookEvent, parseEvent } from "./events.js";
 
-// How often an event is handled before it is set aside, and the longest time between two tries:
-// ten hours in all. A try that is not finished when the next is due counts as killed.
+// How often an event is tried before it is set aside, and the longest wait between two tries: ten
+// hours in total. A try that has not finished when the next one is due counts as killed.
 const maxTries = 20;
 const maxWaitMillis = 3_600_000;
 
@@ -33,8 +33,8 @@ UPDATE inbox SET done_at = ?, error = NULL WHERE webhook_id = ? AND done_at IS N
 const fail = "UPDATE inbox SET error = ? WHERE webhook_id = ?";
 
 /**
- * A database of SQLite, as node:sqlite, better-sqlite3 and libsql have it. Their types differ in
- * what they take as values, so that any is taken here: the kit gives texts, numbers and bytes.
+ * An SQLite database from node:sqlite, better-sqlite3 or libsql. Their types differ in the values
+ * they accept, so this one accepts any. The kit passes strings, numbers and bytes.
  */
 export interface Database {
   exec(sql: string): unknown;
@@ -45,29 +45,32 @@ export interface Database {
 }
 
 /**
- * The work that an event brings. What it writes through the database is written once. It is
- * synchronous, because it is inside of a transaction of the one connection: what is to be awaited
- * is kept in a table of yours, and done from there. So its type is no void alone, which would take
- * a function that returns a Promise.
+ * Handles an event. What it writes through the database is written once per event. It must be
+ * synchronous, because it runs inside a transaction on the only connection. If you need to await
+ * something, store it in a table of your own and do it from there. Its type isn't plain void,
+ * because that would accept a function that returns a Promise.
  */
 export type Handle<DB extends Database = Database> = (
   db: DB,
   event: LumenhookEvent,
 ) => void | undefined;
 
-/** A row is there before the service is told 200, and stays: a repeat is known by it. */
+/**
+ * A row is stored before the service receives a 200. It is never deleted, because it identifies
+ * duplicates.
+ */
 export class Inbox<DB extends Database = Database> {
   readonly #db: DB;
   #wake = () => {};
 
   constructor(db: DB) {
     this.#db = db;
-    // What was answered with 200 outlives a loss of power: synchronous is FULL.
+    // With synchronous = FULL, an event that was answered with 200 survives a power loss.
     db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;");
     db.exec(create);
   }
 
-  /** Keeps an event. False if it was there before. */
+  /** Stores an event. Returns false if it was stored before. */
   record(webhookId: string, body: Uint8Array): boolean {
     const now = Date.now();
     const isNew = Number(this.#db.prepare(record).run(webhookId, body, now, now).changes) > 0;
@@ -76,19 +79,19 @@ export class Inbox<DB extends Database = Database> {
   }
 
   /**
-   * Handles events as they come, and those that a process before left. Several workers, in
-   * several processes, may share a table.
+   * Handles new events, and those that a previous process left behind. Several workers in several
+   * processes may share a table.
    */
   start(handle: Handle<DB>): void {
     let next: NodeJS.Immediate | undefined;
-    // One event at a time, so that requests are answered in between.
+    // Handle one event at a time, so that the server can respond to requests in between.
     this.#wake = () => {
       next ??= setImmediate(() => {
         next = undefined;
         if (this.#tryOne(handle)) this.#wake();
       });
     };
-    // For what others recorded, and for tries that are due.
+    // For events that others recorded, and for retries.
     setInterval(() => this.#wake(), 1000);
     this.#wake();
   }
@@ -97,14 +100,14 @@ export class Inbox<DB extends Database = Database> {
     try {
       return this.#workOne(handle);
     } catch (error) {
-      console.error("the inbox is read again later:", error);
+      console.error("the inbox failed and is retried:", error);
       return false;
     }
   }
 
   /**
-   * Claims the oldest event that is due, and handles it. The claim is committed first: so an
-   * event that kills the process is tried less and less often, and holds up nothing.
+   * Claims and handles the oldest event that is due. It commits the claim first, so that an event
+   * that kills the process is retried less and less often and doesn't block others.
    */
   #workOne(handle: Handle<DB>): boolean {
     const now = Date.now();
@@ -115,15 +118,15 @@ export class Inbox<DB extends Database = Database> {
     try {
       const returned: unknown = handle(this.#db, parseEvent(row.body));
       if (returned instanceof Promise) {
-        returned.catch(() => {}); // it is told of here
-        throw new TypeError("the function that handles events is to be synchronous");
+        returned.catch(() => {}); // the error below reports it
+        throw new TypeError("the handler must be synchronous");
       }
       const finished = this.#db.prepare(finish).run(Date.now(), row.webhook_id).changes;
-      // None is finished if another worker was faster.
+      // If another worker was faster, no row changes.
       this.#db.exec(Number(finished) > 0 ? "COMMIT" : "ROLLBACK");
     } catch (error) {
       this.#db.exec("ROLLBACK");
-      console.error(`${row.webhook_id} is tried again later:`, error);
+      console.error(`${row.webhook_id} failed and is retried later:`, error);
       this.#db.prepare(fail).run(String(error), row.webhook_id);
     }
     return true;

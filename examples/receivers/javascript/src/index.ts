@@ -1,19 +1,20 @@
 /**
- * Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
+ * Receives Lumenhook's webhooks: verifies each one, records it once, responds, and then passes it
+ * to your code.
  *
  *     secrets.ts    the endpoint's secrets, which a rotation changes: secretsFromFile
  *     signature.ts  the signature: verify
- *     events.ts     the payloads, typed: LumenhookEvent, PaymentData, PingData and others
- *     inbox.ts      the table of events that were received: Inbox
- *     receiver.ts   what to answer: Receiver, whatever the framework
+ *     events.ts     the typed payloads: LumenhookEvent, PaymentData, PingData and others
+ *     inbox.ts      the table of received events: Inbox
+ *     receiver.ts   the handler for any framework: Receiver
  *
- * What it guarantees to the code that handles an event:
+ * For code that handles events, it guarantees:
  *
- * 1. Its body was signed with a secret of yours within the last five minutes, byte for byte.
- * 2. It is in the database before the service is told 200: no event is lost by a crash.
- * 3. What the code writes through the database that it is given is written once for each event,
- *    however often the event arrives and wherever the process is killed. What it does elsewhere
- *    (a mail, a call) may be done again, and has to be told apart by the event's id.
+ * 1. The body was signed with one of your secrets within the last five minutes, byte for byte.
+ * 2. The event is in the database before the service receives a 200, so a crash loses no event.
+ * 3. Whatever the code writes through its database is written once per event, however often the
+ *    event arrives and wherever the process is killed. Other effects (an email, a call) may be
+ *    repeated. Use the event's id to make them idempotent.
  */
 export * from "./events.js";
 export * from "./inbox.js";

@@ -4,33 +4,34 @@ import type { Inbox } from "./inbox.js";
 import { checkSecrets, type Secrets } from "./secrets.js";
 import { parsedBefore, SignatureError, verify } from "./signature.js";
 
-/** An event has less than 4 KB. Read no more than this, and answer 413 to what has more. */
+/** Events are smaller than 4 KB. Read no more than this, and respond with 413 to larger bodies. */
 export const maxBodyBytes = 65_536;
 
-/** A status, and a line of text that says why. */
+/** A status, and a line of text with the reason. */
 export interface Answer {
   status: number;
   text: string;
 }
 
-/** The value of a header, its values joined by commas if it was sent several times. */
+/** Returns the value of a header. Joins repeated headers with commas. */
 export type HeaderValue = (name: string) => string | null | undefined;
 
-/** The headers of a request: a function, a Headers, or an object, whatever the case of names. */
+/** The headers of a request: a function, a Headers, or an object. Case doesn't matter. */
 export type RequestHeaders =
   | HeaderValue
   | { get(name: string): string | null | undefined }
   | { readonly [name: string]: string | readonly string[] | undefined };
 
 /**
- * Checks and records webhooks. It answers 200 when the event is recorded, or was before; 503, so
- * that the service tries again, when it could not be; and 4xx to what is no event of the service.
+ * Checks and records webhooks. It responds with 200 if the event is recorded now or was recorded
+ * before, with 503 if it could not be recorded, so that the service retries, and with 4xx if the
+ * request is not a webhook of the service.
  */
 export class Receiver {
   readonly #secrets: () => readonly string[];
   readonly #inbox: Pick<Inbox, "record">;
 
-  /** The secrets are the endpoint's, whole (whsec_…); several after a rotation. */
+  /** Pass the endpoint's complete secrets (whsec_…). There are several after a rotation. */
   constructor(secrets: Secrets, inbox: Pick<Inbox, "record">) {
     const given = typeof secrets === "function" ? secrets() : secrets;
     checkSecrets(given);
@@ -39,11 +40,11 @@ export class Receiver {
     this.#inbox = inbox;
   }
 
-  /** The body is what was received, byte for byte. */
+  /** The body must be the received bytes, unchanged. */
   receive(headers: RequestHeaders, body: Uint8Array): Answer {
     const answer = this.#receive(headerOf(headers), body);
     if (answer.status !== 200) {
-      console.warn(`a webhook was not taken: ${answer.status}, ${answer.text}`);
+      console.warn(`rejected a webhook: ${answer.status}, ${answer.text}`);
     }
     return answer;
   }
@@ -60,7 +61,7 @@ export class Receiver {
       checkSecrets(secrets);
     } catch (error) {
       console.error("the secrets could not be read:", error);
-      return { status: 503, text: "the secrets could not be read: send it again" };
+      return { status: 503, text: "the secrets could not be read; send it again" };
     }
     const timestamp = header("webhook-timestamp") ?? "";
     const signature = header("webhook-signature") ?? "";
@@ -72,22 +73,22 @@ export class Receiver {
       const status = error instanceof SignatureError ? 401 : 400;
       return { status, text: (error as Error).message };
     }
-    // The header is not signed, and the body is: who recorded a webhook could send it again under
-    // other ids.
+    // The body is signed, but this header is not. Anyone with a recorded webhook could send it
+    // again under other ids.
     if (header("webhook-id") !== event.id) {
-      return { status: 400, text: "Webhook-Id is not the id of the body" };
+      return { status: 400, text: "Webhook-Id differs from the id in the body" };
     }
     try {
       const isNew = this.#inbox.record(event.id, body);
-      return { status: 200, text: isNew ? "recorded" : "had before" };
+      return { status: 200, text: isNew ? "recorded" : "recorded before" };
     } catch (error) {
       console.error(`${event.id} could not be recorded:`, error);
-      return { status: 503, text: "the event could not be recorded: send it again" };
+      return { status: 503, text: "the event could not be recorded; send it again" };
     }
   }
 }
 
-/** Gets headers by their names in lower case. */
+/** Returns headers by lower-case name. */
 function headerOf(headers: RequestHeaders): HeaderValue {
   if (typeof headers === "function") return headers;
   const { get } = headers;
@@ -98,7 +99,7 @@ function headerOf(headers: RequestHeaders): HeaderValue {
   };
 }
 
-/** Whether the body is what its bytes say, and no form of it. */
+/** Whether the body is uncompressed JSON in UTF-8. */
 function isPlainJSON(header: HeaderValue): boolean {
   const [kind, ...parameters] = (header("content-type") ?? "").toLowerCase().split(";");
   const charsets = parameters

@@ -2,25 +2,25 @@ import { readFileSync } from "node:fs";
 
 const secretForm = /^whsec_[A-Za-z0-9+/=_-]+$/;
 
-/** The secrets of an endpoint, or what gives them: it is asked at each webhook. */
+/** The secrets of an endpoint, or a function that returns them. It is called for each webhook. */
 export type Secrets = readonly string[] | (() => readonly string[]);
 
 /**
- * Throws a TypeError unless they are secrets of an endpoint, and one at least. Who has the secret
- * of a receiver can forge: one that is empty, or a letter, is everybody's.
+ * Throws a TypeError unless there is at least one secret and all are valid. Anyone can sign with an
+ * empty secret or guess a short one.
  */
 export function checkSecrets(secrets: readonly string[]): void {
   if (!Array.isArray(secrets)) throw new TypeError("the secrets must be an array of strings");
   if (secrets.length === 0) throw new TypeError("there is no secret");
   if (!secrets.every((secret) => typeof secret === "string" && secretForm.test(secret))) {
-    throw new TypeError("a secret must be the endpoint's whole secret, which starts with whsec_");
+    throw new TypeError("a secret must be the endpoint's complete secret, starting with whsec_");
   }
 }
 
 /**
- * The secrets in a file, one a line, as `lumenhook endpoints create --secret-out` writes it. It is
- * read again as webhooks come, once a second at most, so that a rotation needs no restart. Where
- * it cannot be read, or has no secret, the secrets of before stay.
+ * Returns the secrets in a file, one per line, as `lumenhook endpoints create --secret-out` writes
+ * it. It picks up changes of the file when webhooks arrive, at most once per second, so a rotation
+ * needs no restart. If the file can't be read or has no secret, the previous secrets stay in use.
  */
 export function secretsFromFile(path: string, nowMillis = Date.now): () => readonly string[] {
   const read = () => {
@@ -37,7 +37,7 @@ export function secretsFromFile(path: string, nowMillis = Date.now): () => reado
     try {
       secrets = read();
     } catch (error) {
-      console.error(`the secrets of before stay, because ${path} is of no use:`, String(error));
+      console.error(`cannot use ${path}; keeping the previous secrets:`, String(error));
     }
     return secrets;
   };

@@ -4,30 +4,30 @@ import { checkSecrets } from "./secrets.js";
 
 const toleranceSeconds = 300;
 
-// Written out, because Number and Buffer.from take more: signs, fractions, hex with a tail.
+// Number and Buffer.from also accept signs, fractions, and hex with trailing characters.
 const timestampForm = /^[0-9]{1,12}$/;
 const signatureForm = /^v1=([0-9a-fA-F]{64})$/;
 
-/** The webhook was not signed by a secret of yours, or not now. */
+/** The signature is missing, wrong, or too old. */
 export class SignatureError extends Error {}
 
-/** What is said of a body that is no bytes: text that is made of it again has other bytes. */
+/** The error for a body that isn't bytes. Serializing parsed JSON again gives other bytes. */
 export const parsedBefore =
-  "the body must be the raw bytes of the request; something has parsed it before";
+  "the body must be the raw bytes of the request; something has parsed it already";
 
-/** What is signed, and by what. */
+/** A signed body and its signature headers. */
 export interface Signed {
   /** The value of Webhook-Timestamp. */
   timestamp: string;
   /** The value of Webhook-Signature. */
   signature: string;
-  /** What was received, byte for byte. */
+  /** The received bytes, unchanged. */
   body: Uint8Array;
 }
 
 /**
- * Checks that one of the secrets (whsec_…, whole) signed the body within 300 seconds of now;
- * throws a SignatureError. Several secrets are for the time after a rotation.
+ * Checks that one of the complete secrets (whsec_…) signed the body within 300 seconds of now.
+ * Throws a SignatureError if not. Pass several secrets after a rotation.
  */
 export function verify(signed: Signed, secrets: readonly string[], nowMillis = Date.now()): void {
   checkSecrets(secrets);
@@ -39,7 +39,7 @@ export function verify(signed: Signed, secrets: readonly string[], nowMillis = D
   if (Math.abs(Math.floor(nowMillis / 1000) - Number(timestamp)) > toleranceSeconds) {
     throw new SignatureError("Webhook-Timestamp is more than 300 seconds from the clock");
   }
-  // Entries of other kinds may stand beside: they are passed over.
+  // Skip signatures of other kinds.
   const given = signature
     .split(",")
     .map((entry) => signatureForm.exec(entry.trim())?.[1])

@@ -61,7 +61,7 @@ test("what is no secret is refused when a receiver is made, and by verify", () =
     assert.throws(() => verify({ timestamp, signature: `v1=${hex}`, body }, secrets), refused, name);
   }
   assert.throws(() => checkSecrets(["abc"]), {
-    message: "a secret must be the endpoint's whole secret, which starts with whsec_",
+    message: "a secret must be the endpoint's complete secret, starting with whsec_",
   });
 });
 
@@ -133,7 +133,7 @@ test("headers are taken in each form, whatever the case of their names", () => {
 test("a body that was parsed before is said to be", () => {
   const { inbox, body, headers } = webhook("whsec_1");
   const receiver = new Receiver(["whsec_1"], inbox);
-  const text = "the body must be the raw bytes of the request; something has parsed it before";
+  const text = "the body must be the raw bytes of the request; something has parsed it already";
   for (const parsed of [JSON.parse(body), body.toString(), undefined]) {
     assert.deepEqual(receiver.receive(headers, parsed), { status: 500, text });
     const signed = { timestamp: "1", signature: "", body: parsed };
@@ -179,7 +179,7 @@ test("the examples say in a line that their port is taken", async (t) => {
       env: { ...process.env, ...own },
       encoding: "utf8",
     });
-    assert.match(ended.stderr, /^PORT must name a port that is free: .*\n$/);
+    assert.match(ended.stderr, /^PORT must be a free port: .*\n$/);
     assert.equal(ended.status, 1);
   }
 });

@@ -14,10 +14,10 @@ settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["127.0.0.1", "localhost
 receiver, inbox = open_shop()
 
 
-@csrf_exempt  # the signature says who sent it
+@csrf_exempt  # the signature authenticates the sender
 @require_POST
 def webhook(request: HttpRequest) -> HttpResponse:
-    body = request.read(MAX_BODY_BYTES + 1)  # raw: request.POST was not touched
+    body = request.read(MAX_BODY_BYTES + 1)  # the raw body, because nothing has read request.POST
     answer = receiver.receive(request.headers, body)
     return HttpResponse(answer.text, status=answer.status, content_type="text/plain")
 

@@ -15,11 +15,11 @@ receiver, inbox = open_shop()
 @app.post("/webhooks")
 async def webhook(request: Request) -> PlainTextResponse:
     body = b""
-    async for part in request.stream():  # raw: nothing has parsed it
+    async for part in request.stream():  # the raw body, which nothing has parsed
         body += part
         if len(body) > MAX_BODY_BYTES:
             break
-    # The database is written in a thread, so that others are answered meanwhile.
+    # Write to the database in a thread, so that the server can respond to other requests.
     answer = await run_in_threadpool(receiver.receive, request.headers, body)
     return PlainTextResponse(answer.text, answer.status)
 

@@ -11,7 +11,7 @@ receiver, inbox = open_shop()
 
 @app.post("/webhooks")
 def webhook():
-    body = request.stream.read(MAX_BODY_BYTES + 1)  # raw: nothing has parsed it
+    body = request.stream.read(MAX_BODY_BYTES + 1)  # the raw body, which nothing has parsed
     answer = receiver.receive(request.headers, body)
     return answer.text, answer.status, {"Content-Type": "text/plain"}
 

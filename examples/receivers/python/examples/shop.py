@@ -1,4 +1,4 @@
-"""What the three examples share: a shop that credits the payments it is told of."""
+"""Shared by the three examples: a shop that credits the payments it receives."""
 
 import os
 import sqlite3
@@ -13,8 +13,8 @@ from lumenhook_receiver.events import PAYMENT_RECEIVED
 
 PORT = int(os.environ.get("PORT", "8081"))
 
-# A payment that two watches match is two events: the payment's own id keeps it from being
-# credited twice.
+# If two watches match a payment, there are two events. The payment's id prevents crediting it
+# twice.
 _CREATE = """
 CREATE TABLE IF NOT EXISTS credits (
   payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT);
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS processed (event_id TEXT);
 
 
 def open_shop() -> tuple[Receiver, Inbox]:
-    """The receiver of this shop. WORKER=off only receives: the work is another process's."""
+    """The shop's receiver. With WORKER=off it only receives, and another process does the work."""
     secrets = _read_secrets()
     inbox = Inbox(os.environ.get("DATABASE", "shop.db"))
     with closing(inbox.connect()) as db:
@@ -34,7 +34,7 @@ def open_shop() -> tuple[Receiver, Inbox]:
 
 
 def _read_secrets() -> Secrets:
-    file = os.environ.get("LUMENHOOK_SECRET_FILE", "no file, because it is not set")
+    file = os.environ.get("LUMENHOOK_SECRET_FILE", "(not set)")
     try:
         return secrets_from_file(file)
     except (OSError, ValueError) as error:
@@ -42,17 +42,17 @@ def _read_secrets() -> Secrets:
 
 
 def serve(app: Callable) -> None:
-    """Serve an application of WSGI, as Flask and Django make them."""
+    """Serve a WSGI application, such as a Flask or Django one."""
     try:
         server = waitress.create_server(app, host="127.0.0.1", port=PORT)
     except OSError as error:
-        sys.exit(f"PORT must name a port that is free, and {PORT} is not: {error}")
+        sys.exit(f"PORT must be a free port, and {PORT} is not: {error}")
     print(f"listening at http://127.0.0.1:{PORT}/webhooks", flush=True)
     server.run()
 
 
 def credit(db: sqlite3.Connection, event: Event) -> None:
-    """What this shop does with an event."""
+    """Handles an event in this shop."""
     if event.type == PAYMENT_RECEIVED:
         data = event.payment()
         if not data.is_sample:
@@ -68,7 +68,7 @@ def credit_payment(db: sqlite3.Connection, payment: Payment) -> None:
 
 
 def processed(inbox: Inbox) -> dict:
-    """What was done so far."""
+    """What was processed so far."""
     with closing(inbox.connect()) as db:
         events = db.execute("SELECT event_id FROM processed ORDER BY rowid").fetchall()
         credits = db.execute("SELECT payment_id, stroops FROM credits").fetchall()

@@ -145,7 +145,7 @@ class Secrets(unittest.TestCase):
             check_secrets(["abc"])
         self.assertEqual(
             str(raised.exception),
-            "a secret must be the endpoint's whole secret, which starts with whsec_",
+            "a secret must be the endpoint's complete secret, starting with whsec_",
         )
 
     def test_a_file_of_secrets_is_read_again_once_a_second_at_most(self):
@@ -189,7 +189,7 @@ class Secrets(unittest.TestCase):
     def test_a_body_that_was_parsed_before_is_said_to_be(self):
         receiver = Receiver(["whsec_1"], Inbox(":memory:"))
         headers, body = webhook("whsec_1")
-        text = "the body must be the raw bytes of the request; something has parsed it before"
+        text = "the body must be the raw bytes of the request; something has parsed it already"
         for parsed in (json.loads(body), body.decode(), None):
             answer = receiver.receive(headers, parsed)
             self.assertEqual((answer.status, answer.text), (500, text))
@@ -198,7 +198,8 @@ class Secrets(unittest.TestCase):
 
     def test_the_examples_say_in_a_line_that_their_port_is_taken(self):
         examples = pathlib.Path(__file__).parents[1] / "examples"
-        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as
+        taken:
             secret = pathlib.Path(folder, "secret")
             secret.write_text("whsec_1\n")
             for name in ("flask_app.py", "django_app.py"):
@@ -215,7 +216,7 @@ class Secrets(unittest.TestCase):
                         text=True,
                         check=False,
                     )
-                    self.assertRegex(ended.stderr, r"\APORT must name a port .*\n\Z")
+                    self.assertRegex(ended.stderr, r"\APORT must be a free port.*\n\Z")
                     self.assertEqual(ended.returncode, 1)
 
     def test_the_examples_do_not_start_without_a_secret_and_say_so_in_a_line(self):
@@ -249,11 +250,12 @@ class LoggingTest(unittest.TestCase):
     def test_no_root_handler_is_installed(self):
         script = (
             "import logging, tempfile, lumenhook_receiver as kit\n"
-            "receiver = kit.Receiver(['whsec_' + 'a' * 40], kit.Inbox(tempfile.mkdtemp() + '/inbox'))\n"
-            "receiver.receive({}, b'{}')\n"
+            "receiver = kit.Receiver(['whsec_' + 'a' * 40], kit.Inbox(tempfile.mkdtemp() +
+            '/inbox'))\n" "receiver.receive({}, b'{}')\n"
             "assert not logging.getLogger().handlers, logging.getLogger().handlers\n"
         )
-        subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": "src"})
+        subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH":
+        "src"})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-//! A receiver with axum, of a shop that credits the payments it is told of:
+//! A shop that credits the payments it receives, with axum:
 //!
 //!     PORT=8081 DATABASE=shop.db LUMENHOOK_SECRET_FILE=secret cargo run --example axum
 //!
-//! WORKER=off only receives: the work is then another process's.
+//! With WORKER=off it only receives, and another process does the work.
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -20,8 +20,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-// A payment that two watches match is two events: the payment's own id keeps it from being
-// credited twice.
+// If two watches match a payment, there are two events. The payment's id prevents crediting it
+// twice.
 const CREATE: &str = "
 CREATE TABLE IF NOT EXISTS credits (
   payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT);
@@ -60,7 +60,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(axum::serve(listener, app).await?)
 }
 
-/// `Bytes` is the raw body: nothing has parsed it. What is too large is answered 413.
+/// `Bytes` is the raw body. Bodies that are too large get a 413.
 async fn webhook(
     State(receiver): State<Receiver>,
     headers: HeaderMap,
@@ -73,7 +73,7 @@ async fn webhook(
     Ok((status, answer.text))
 }
 
-/// What this shop does with an event.
+/// Handles an event in this shop.
 fn credit(tx: &Transaction, event: &Event) -> Result<(), HandleError> {
     if event.kind == PAYMENT_RECEIVED {
         let data = event.payment()?;
@@ -89,7 +89,7 @@ fn credit(tx: &Transaction, event: &Event) -> Result<(), HandleError> {
     Ok(())
 }
 
-/// What was done so far.
+/// What was processed so far.
 async fn processed() -> Result<Json<Value>, (StatusCode, String)> {
     let read = || -> rusqlite::Result<Value> {
         let db = open()?;

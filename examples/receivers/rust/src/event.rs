@@ -6,15 +6,15 @@ use std::fmt;
 pub const PAYMENT_RECEIVED: &str = "payment.received";
 /// A payment to a watched wallet failed the rules.
 pub const PAYMENT_REJECTED: &str = "payment.rejected";
-/// A test that the account asked for.
+/// A test that the account requested.
 pub const TEST_PING: &str = "test.ping";
-/// Another endpoint, whose notices come to this one, takes nothing.
+/// Another endpoint, which sends its notices to this one, is failing.
 pub const ENDPOINT_FAILING: &str = "endpoint.failing";
-/// Another endpoint, whose notices come to this one, was disabled.
+/// Another endpoint, which sends its notices to this one, was disabled.
 pub const ENDPOINT_DISABLED: &str = "endpoint.disabled";
 
-/// The body of a webhook, after the JSON Schemas of `schemas/events`: what `data` holds depends
-/// on `kind`. There may be other types one day, and other fields: pass over what you do not know.
+/// The body of a webhook (`schemas/events`). The type of `data` depends on `kind`. Ignore unknown
+/// types and fields, because new ones may be added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -35,18 +35,18 @@ pub struct PaymentData {
     pub verification: Verification,
 }
 
-/// The watch of samples, which is nobody's.
+/// The watch id in sample events. No watch has it.
 const SAMPLE_WATCH: &str = "wat_00000000000000000000000000";
 
 impl PaymentData {
-    /// Whether the payment is a sample (lumenhook endpoints test --type payment.received), which
-    /// nobody paid: credit nothing for it.
+    /// Whether the payment is a sample (lumenhook endpoints test --type payment.received). A sample
+    /// is not a real payment, so don't credit it.
     pub fn is_sample(&self) -> bool {
         self.watch.id == SAMPLE_WATCH
     }
 }
 
-/// A payment of the Stellar network.
+/// A payment on the Stellar network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Payment {
@@ -64,12 +64,12 @@ pub struct Payment {
     pub asset: Asset,
     /// In units, with 7 digits after the point.
     pub amount: String,
-    /// The same as an integer: compute with [`Payment::stroops`].
+    /// The same as an integer. Use [`Payment::stroops`] for arithmetic.
     pub amount_stroops: String,
 }
 
 impl Payment {
-    /// The amount as an integer, 10,000,000 to one unit.
+    /// The amount as an integer. One unit is 10,000,000 stroops.
     pub fn stroops(&self) -> Result<u64, MalformedEvent> {
         self.amount_stroops
             .parse()
@@ -77,7 +77,7 @@ impl Payment {
     }
 }
 
-/// What was paid. The issuer is none for XLM, the network's own.
+/// The asset of a payment. The issuer is None for XLM, the native asset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asset {
     pub code: String,
@@ -93,12 +93,12 @@ pub struct Watch {
     pub wallet_address: String,
 }
 
-/// How the payment did by the rules of the watch.
+/// The result of checking the payment against the watch's rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
     /// VERIFIED or REJECTED.
     pub outcome: String,
-    /// Every reason against it, such as AMOUNT_TOO_LOW.
+    /// Why it was rejected, for example AMOUNT_MISMATCH.
     pub reasons: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct PingData {
     pub endpoint: Endpoint,
 }
 
-/// The data of endpoint.failing: the endpoint has taken nothing for a while.
+/// The data of endpoint.failing: the endpoint has accepted nothing for a while.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailingData {
@@ -119,7 +119,7 @@ pub struct FailingData {
     pub last_attempt: LastAttempt,
 }
 
-/// The data of endpoint.disabled: nothing is sent to the endpoint any more.
+/// The data of endpoint.disabled: the service no longer sends to the endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DisabledData {
@@ -131,7 +131,7 @@ pub struct DisabledData {
     pub last_attempt: LastAttempt,
 }
 
-/// What the endpoint's receiver answered last. Without a status there is an error.
+/// The result of the last attempt at the endpoint. It has either a status or an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastAttempt {
@@ -140,7 +140,7 @@ pub struct LastAttempt {
     pub error: Option<String>,
 }
 
-/// The endpoint that an event is about, as it was when the event was made.
+/// The endpoint that an event is about, as of the event's creation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Endpoint {
     pub id: String,
@@ -148,7 +148,7 @@ pub struct Endpoint {
     pub description: String,
 }
 
-/// A body, or the data of an event, is not what it is to be.
+/// A body or an event's data is malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MalformedEvent(String);
 
@@ -161,9 +161,9 @@ impl fmt::Display for MalformedEvent {
 impl std::error::Error for MalformedEvent {}
 
 impl Event {
-    /// Reads a body: one JSON object in UTF-8 with the fields of every event.
+    /// Parses a body, which must be one JSON object in UTF-8 with the fields of every event.
     pub fn parse(body: &[u8]) -> Result<Self, MalformedEvent> {
-        let malformed = |why: String| MalformedEvent(format!("the body is no event: {why}"));
+        let malformed = |why: String| MalformedEvent(format!("the body is not an event: {why}"));
         let text = std::str::from_utf8(body).map_err(|error| malformed(error.to_string()))?;
         let event: Self =
             serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;

@@ -6,12 +6,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-// How often an event is handled before it is set aside, and the longest time between two tries:
-// ten hours in all. A try that is not finished when the next is due counts as killed.
+// How often an event is tried before it is set aside, and the longest wait between two tries: ten
+// hours in total. A try that has not finished when the next one is due counts as killed.
 const MAX_TRIES: i64 = 20;
 const MAX_WAIT_MILLIS: i64 = 3_600_000;
 
-// What was answered with 200 outlives a loss of power: synchronous is FULL.
+// With synchronous = FULL, an event that was answered with 200 survives a power loss.
 const OPEN: &str = "
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -41,18 +41,18 @@ const FINISH: &str = "
 UPDATE inbox SET done_at = ?1, error = NULL WHERE webhook_id = ?2 AND done_at IS NULL";
 const FAIL: &str = "UPDATE inbox SET error = ?1 WHERE webhook_id = ?2";
 
-/// Whatever went wrong with an event.
+/// Any error while handling an event.
 pub type HandleError = Box<dyn std::error::Error>;
 
-/// The table of events that were received. A row is there before the service is told 200, and
-/// stays: it is what a repeat is known by.
+/// The table of received events. A row is stored before the service receives a 200. It is never
+/// deleted, because it identifies duplicates.
 pub struct Inbox {
     db: Mutex<Connection>,
     worker: OnceLock<Thread>,
 }
 
 impl Inbox {
-    /// Makes the table if it is not there.
+    /// Creates the table if it doesn't exist.
     pub fn open(path: impl AsRef<Path>) -> rusqlite::Result<Self> {
         let db = Connection::open(path)?;
         db.busy_timeout(Duration::from_secs(5))?;
@@ -60,9 +60,10 @@ impl Inbox {
         Ok(Self { db: Mutex::new(db), worker: OnceLock::new() })
     }
 
-    /// Keeps an event. False if it was there before.
+    /// Stores an event. Returns false if it was stored before.
     pub fn record(&self, webhook_id: &str, body: &[u8]) -> rusqlite::Result<bool> {
-        // A connection whose user panicked is whole: a statement is a transaction.
+        // A connection is still usable if its user panicked, because each statement is a
+        // transaction.
         let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = db.execute(RECORD, params![webhook_id, body, now_millis()])? > 0;
         if let (true, Some(worker)) = (is_new, self.worker.get()) {
@@ -71,29 +72,29 @@ impl Inbox {
         Ok(is_new)
     }
 
-    /// Handles events as they come, and those that a process before left, for ever, on a
-    /// connection of its own. What `handle` writes through the transaction is written once for
-    /// each event. Several workers, in several processes, may share a table.
+    /// Handles new events, and those that a previous process left behind, on its own connection. It
+    /// never returns. What `handle` writes through the transaction is written once per event.
+    /// Several workers in several processes may share a table.
     pub fn work(
         &self,
         db: &mut Connection,
         handle: impl Fn(&Transaction, &Event) -> Result<(), HandleError>,
     ) {
-        let _ = self.worker.set(thread::current()); // a second worker looks each second
+        let _ = self.worker.set(thread::current()); // a second worker checks every second
         loop {
             match work_one(db, &handle) {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) => eprintln!("the inbox is read again later: {error}"),
+                Err(error) => eprintln!("the inbox failed and is retried: {error}"),
             }
-            // A second: for what others recorded, and for tries that are due.
+            // Check every second for events that others recorded, and for retries.
             thread::park_timeout(Duration::from_secs(1));
         }
     }
 }
 
-/// Claims the oldest event that is due, and handles it. The claim is committed first: so an event
-/// that kills the process is tried less and less often, and holds up nothing.
+/// Claims and handles the oldest event that is due. It commits the claim first, so that an event
+/// that kills the process is retried less and less often and doesn't block others.
 fn work_one(
     db: &mut Connection,
     handle: &impl Fn(&Transaction, &Event) -> Result<(), HandleError>,
@@ -106,17 +107,17 @@ fn work_one(
     let Some((id, body)) = claimed else {
         return Ok(false);
     };
-    // A panic is of this event too: its transaction is rolled back as it unwinds.
+    // A panic counts as a failure of this event. Unwinding rolls back its transaction.
     let outcome = catch_unwind(AssertUnwindSafe(|| finish(db, handle, &id, &body)))
-        .unwrap_or_else(|_| Err("the function that handles events panicked".into()));
+        .unwrap_or_else(|_| Err("the handler panicked".into()));
     if let Err(error) = outcome {
-        eprintln!("{id} is tried again later: {error}");
+        eprintln!("{id} failed and is retried later: {error}");
         db.execute(FAIL, params![error.to_string(), id])?;
     }
     Ok(true)
 }
 
-/// Does the work and marks the event as done, in one transaction.
+/// Handles the event and marks it as done, in one transaction.
 fn finish(
     db: &mut Connection,
     handle: &impl Fn(&Transaction, &Event) -> Result<(), HandleError>,
@@ -128,7 +129,7 @@ fn finish(
     handle(&tx, &event)?;
     if tx.execute(FINISH, params![now_millis(), id])? > 0 {
         tx.commit()?;
-    } // else another worker was faster: what was done here is rolled back
+    } // otherwise another worker was faster, and this transaction is rolled back
     Ok(())
 }
 

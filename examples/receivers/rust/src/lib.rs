@@ -1,19 +1,20 @@
-//! Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
+//! Receives Lumenhook's webhooks: verifies each one, records it once, responds, and then passes it
+//! to your code.
 //!
 //! - [`verify`] checks the signature;
-//! - [`Secrets`] are the endpoint's, which a rotation changes;
-//! - [`Event`], [`PaymentData`], [`PingData`], [`FailingData`] and [`DisabledData`] are the
-//!   payloads, typed;
-//! - [`Inbox`] is the table of events that were received;
-//! - [`Receiver`] says what to answer, whatever the framework.
+//! - [`Secrets`] are the endpoint's secrets, which a rotation changes;
+//! - [`Event`], [`PaymentData`], [`PingData`], [`FailingData`] and [`DisabledData`] are the typed
+//!   payloads;
+//! - [`Inbox`] is the table of received events;
+//! - [`Receiver`] handles webhooks in any framework.
 //!
-//! What it guarantees to the code that handles an event:
+//! For code that handles events, it guarantees:
 //!
-//! 1. Its body was signed with a secret of yours within the last five minutes, byte for byte.
-//! 2. It is in the database before the service is told 200: no event is lost by a crash.
-//! 3. What the code writes through the transaction that it is given is written once for each
-//!    event, however often the event arrives and wherever the process is killed. What it does
-//!    elsewhere (a mail, a call) may be done again, and has to be told apart by the event's id.
+//! 1. The body was signed with one of your secrets within the last five minutes, byte for byte.
+//! 2. The event is in the database before the service receives a 200, so a crash loses no event.
+//! 3. Whatever the code writes through its transaction is written once per event, however often the
+//!    event arrives and wherever the process is killed. Other effects (an email, a call) may be
+//!    repeated. Use the event's id to make them idempotent.
 
 mod event;
 mod inbox;
@@ -31,5 +32,5 @@ pub use receiver::{Answer, Receiver, MAX_BODY_BYTES};
 pub use secrets::{NoSecret, Secrets};
 pub use signature::{verify, SignatureError};
 
-/// SQLite is linked once into a program: use this rusqlite, and depend on none of your own.
+/// A program can link SQLite only once, so use this rusqlite instead of your own dependency.
 pub use rusqlite;

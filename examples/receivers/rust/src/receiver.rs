@@ -3,21 +3,22 @@ use http::{header, HeaderMap};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An event has less than 4 KB. Have your framework refuse what has more than this with 413.
+/// Events are smaller than 4 KB. Configure your framework to reject larger bodies with 413.
 pub const MAX_BODY_BYTES: usize = 65_536;
 
 const NOT_RAW: &str =
-    "the body must be the raw bytes of the request; something has parsed it before";
+    "the body must be the raw bytes of the request; something has parsed it already";
 
-/// A status, and a line of text that says why.
+/// A status, and a line of text with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     pub text: String,
 }
 
-/// Checks and records webhooks. It answers 200 when the event is recorded, or was before; 503, so
-/// that the service tries again, when it could not be; and 4xx to what is no event of the service.
+/// Checks and records webhooks. It responds with 200 if the event is recorded now or was recorded
+/// before, with 503 if it could not be recorded, so that the service retries, and with 4xx if the
+/// request is not a webhook of the service.
 #[derive(Clone)]
 pub struct Receiver {
     pub secrets: Arc<Secrets>,
@@ -25,16 +26,16 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The body is what was received, byte for byte. It waits for the database: in asynchronous
-    /// code call it where waiting is allowed.
+    /// The body must be the received bytes, unchanged. This blocks on the database, so call it
+    /// where asynchronous code may block.
     pub fn receive(&self, headers: &HeaderMap, body: &[u8]) -> Answer {
         let (status, text) = match self.check_and_record(headers, body) {
             Ok(true) => (200, "recorded".into()),
-            Ok(false) => (200, "had before".into()),
+            Ok(false) => (200, "recorded before".into()),
             Err(refused) => refused,
         };
         if status != 200 {
-            eprintln!("a webhook was not taken: {status}, {text}");
+            eprintln!("rejected a webhook: {status}, {text}");
         }
         Answer { status, text }
     }
@@ -54,26 +55,26 @@ impl Receiver {
             (401, error.to_string())
         })?;
         let event = Event::parse(body).map_err(|error| (400, error.to_string()))?;
-        // The header is not signed, and the body is: who recorded a webhook could send it again
-        // under other ids.
+        // The body is signed, but this header is not. Anyone with a recorded webhook could send it
+        // again under other ids.
         if headers.get("webhook-id").map(|id| id.as_bytes()) != Some(event.id.as_bytes()) {
-            return Err((400, "Webhook-Id is not the id of the body".into()));
+            return Err((400, "Webhook-Id differs from the id in the body".into()));
         }
         self.inbox.record(&event.id, body).map_err(|error| {
             eprintln!("{} could not be recorded: {error}", event.id);
-            (503, "the event could not be recorded: send it again".into())
+            (503, "the event could not be recorded; send it again".into())
         })
     }
 }
 
-/// Whether the request had a body of another length: it was read before, or written anew.
+/// Whether something has already read or rewritten the body, so that its length differs.
 fn is_not_what_was_sent(headers: &HeaderMap, body: &[u8]) -> bool {
     headers
         .get(header::CONTENT_LENGTH)
         .is_some_and(|sent| sent.as_bytes() != body.len().to_string().as_bytes())
 }
 
-/// Whether the body is what its bytes say, and no form of it.
+/// Whether the body is uncompressed JSON in UTF-8.
 fn is_plain_json(headers: &HeaderMap) -> bool {
     let value = |name| headers.get(name).map_or(Some(""), |value| value.to_str().ok());
     let (Some(kind), Some(encoding)) =

@@ -6,14 +6,14 @@ use std::fmt;
 
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// The webhook was not signed by a secret of yours, or not now.
+/// The signature is missing, wrong, or too old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignatureError {
-    /// A clock is wrong, or a request was recorded and sent again.
+    /// A clock is wrong, or the request is a replay.
     Timestamp,
-    /// Another secret signed, or the body was changed.
+    /// Another secret signed the body, or the body was changed.
     Mismatch,
-    /// This program verified nothing: it has no secret, or one that is none.
+    /// There is no secret, or one is invalid. Nothing was verified.
     Secret(NoSecret),
 }
 
@@ -31,9 +31,9 @@ impl fmt::Display for SignatureError {
 
 impl std::error::Error for SignatureError {}
 
-/// Checks that one of the secrets (`whsec_…`, whole) signed the body, byte for byte as it was
-/// received, within 300 seconds of now. Several secrets are for the time after a rotation.
-/// Secrets that are none are an error, because anybody can sign with an empty one.
+/// Checks that one of the complete secrets (`whsec_…`) signed the body, byte for byte as received,
+/// within 300 seconds of now. Pass several secrets after a rotation. An invalid secret is an error,
+/// because anyone can sign with an empty one.
 pub fn verify<S: AsRef<str>>(
     headers: &HeaderMap,
     body: &[u8],
@@ -44,15 +44,15 @@ pub fn verify<S: AsRef<str>>(
     let timestamp = headers
         .get("webhook-timestamp")
         .and_then(|value| value.to_str().ok())
-        // Digits alone: parse() takes a sign.
+        // Only digits: parse() accepts a sign.
         .filter(|text| text.len() <= 12 && text.bytes().all(|b| b.is_ascii_digit()))
         .ok_or(SignatureError::Timestamp)?;
     let sent: u64 = timestamp.parse().map_err(|_| SignatureError::Timestamp)?;
     if now_seconds.abs_diff(sent) > TOLERANCE_SECONDS {
         return Err(SignatureError::Timestamp);
     }
-    // A header that was sent twice says the same as one with a comma between. Entries of other
-    // kinds may stand beside: they are passed over.
+    // A repeated header means the same as a single header with a comma. Skip signatures of other
+    // kinds.
     let given: Vec<Vec<u8>> = headers
         .get_all("webhook-signature")
         .iter()

@@ -1,7 +1,7 @@
-"""The payloads, typed after the JSON Schemas of schemas/events.
+"""The typed payloads. The JSON Schemas are in schemas/events.
 
-Fields have their names with underscores: txHash is tx_hash, and from is from_, for "from" is a
-word of Python. Unknown fields are passed over, because fields may be added at any time.
+Field names use underscores: txHash is tx_hash, and from is from_, because "from" is a Python
+keyword. Unknown fields are ignored, because new ones may be added.
 """
 
 import json
@@ -12,14 +12,14 @@ PAYMENT_RECEIVED = "payment.received"
 PAYMENT_REJECTED = "payment.rejected"
 TEST_PING = "test.ping"
 
-# Of another endpoint of the account, whose notices come to this one.
+# About another endpoint of the account that sends its notices to this one.
 ENDPOINT_FAILING = "endpoint.failing"
 ENDPOINT_DISABLED = "endpoint.disabled"
 
 
 @dataclass(frozen=True)
 class Asset:
-    """What was paid. The issuer is None for XLM, the network's own."""
+    """The asset of a payment. The issuer is None for XLM, the native asset."""
 
     code: str
     issuer: str | None
@@ -27,7 +27,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class Payment:
-    """A payment of the Stellar network."""
+    """A payment on the Stellar network."""
 
     id: str
     tx_hash: str
@@ -44,9 +44,9 @@ class Payment:
 
     @property
     def stroops(self) -> int:
-        """The amount as an integer, 10,000,000 to one unit: compute with this."""
+        """The amount as an integer. One unit is 10,000,000 stroops. Use this for arithmetic."""
         if not (self.amount_stroops.isascii() and self.amount_stroops.isdigit()):
-            raise ValueError(f"payment {self.id}: {self.amount_stroops!r} is no amount")
+            raise ValueError(f"payment {self.id}: {self.amount_stroops!r} is not an amount")
         return int(self.amount_stroops)
 
 
@@ -61,7 +61,8 @@ class Watch:
 
 @dataclass(frozen=True)
 class Verification:
-    """How the payment did by the rules of the watch, with every reason against it."""
+    """The result of checking the payment against the watch's rules, with every reason for a
+    rejection."""
 
     outcome: Literal["VERIFIED", "REJECTED"]
     reasons: list[str]
@@ -77,14 +78,14 @@ class PaymentData:
 
     @property
     def is_sample(self) -> bool:
-        """Whether it is a sample (lumenhook endpoints test --type payment.received), which nobody
-        paid: credit nothing for it."""
-        return self.watch.id == "wat_00000000000000000000000000"  # which no watch has
+        """Whether this is a sample (lumenhook endpoints test --type payment.received). A sample is
+        not a real payment, so don't credit it."""
+        return self.watch.id == "wat_00000000000000000000000000"  # no watch has this id
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The endpoint that an event is about, as it was when the event was made."""
+    """The endpoint that an event is about, as of the event's creation."""
 
     id: str
     url: str
@@ -100,7 +101,7 @@ class PingData:
 
 @dataclass(frozen=True)
 class LastAttempt:
-    """What the endpoint's receiver answered last. Without a status there is an error."""
+    """The result of the last attempt at the endpoint. It has either a status or an error."""
 
     event_id: str
     status_code: int | None
@@ -109,7 +110,7 @@ class LastAttempt:
 
 @dataclass(frozen=True)
 class FailingData:
-    """The data of endpoint.failing: the endpoint has taken nothing for a while."""
+    """The data of endpoint.failing: the endpoint has accepted nothing for a while."""
 
     endpoint: Endpoint
     failing_since: str
@@ -119,7 +120,7 @@ class FailingData:
 
 @dataclass(frozen=True)
 class DisabledData:
-    """The data of endpoint.disabled: nothing is sent to the endpoint any more."""
+    """The data of endpoint.disabled: the service no longer sends to the endpoint."""
 
     endpoint: Endpoint
     reason: Literal["gone", "consecutive_failures"]
@@ -129,8 +130,8 @@ class DisabledData:
 
 @dataclass(frozen=True)
 class Event:
-    """The body of a webhook. What data holds depends on type: payment(), ping(), failing() and
-    disabled() read it."""
+    """The body of a webhook. The type of data depends on type. Use payment(), ping(), failing() or
+    disabled() to read it."""
 
     id: str
     type: str
@@ -156,14 +157,14 @@ class Event:
 
 
 def parse_event(body: bytes) -> Event:
-    """Read a body: one JSON object in UTF-8 with the fields of every event."""
+    """Parse a body, which must be one JSON object in UTF-8 with the fields of every event."""
     try:
-        # Decoded here: json.loads would guess UTF-16 from bytes.
+        # Decode it here, because json.loads would detect UTF-16.
         value = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError("the body is not JSON in UTF-8") from error
     if not isinstance(value, dict) or not value.get("id") or not value.get("type"):
-        raise ValueError("the body is no event: it has no id or no type")
+        raise ValueError("the body is not an event: it has no id or type")
     return _read(Event, value, "the body")
 
 
@@ -178,7 +179,7 @@ T = TypeVar("T")
 
 def _read(kind: type[T], value: Any, of: str) -> T:
     if not isinstance(value, dict):
-        raise ValueError(f"{of}: {kind.__name__} is no JSON object")
+        raise ValueError(f"{of}: {kind.__name__} is not a JSON object")
     hints = get_type_hints(kind)
     found = {}
     for field in fields(kind):  # type: ignore[arg-type]
@@ -195,7 +196,7 @@ def _read(kind: type[T], value: Any, of: str) -> T:
 
 
 def _plain(hint: Any) -> tuple[type, ...]:
-    """The classes of values of a hint that names no dataclass."""
+    """The classes that a hint allows, if it isn't a dataclass."""
     if isinstance(hint, type) and not get_args(hint):
         return (hint,)
     if getattr(hint, "__origin__", None) in (list, dict):

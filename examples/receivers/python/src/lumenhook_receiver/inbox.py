@@ -1,4 +1,4 @@
-"""The table of events that were received."""
+"""The table of received events."""
 
 import logging
 import sqlite3
@@ -11,8 +11,8 @@ from .events import Event, parse_event
 
 LOG = logging.getLogger(__name__)
 
-# How often an event is handled before it is set aside, and the longest time between two tries:
-# ten hours in all. A try that is not finished when the next is due counts as killed.
+# How often an event is tried before it is set aside, and the longest wait between two tries: ten
+# hours in total. A try that has not finished when the next one is due counts as killed.
 MAX_TRIES = 20
 MAX_WAIT_MILLIS = 3_600_000
 
@@ -43,28 +43,29 @@ _FINISH = "UPDATE inbox SET done_at = ?, error = NULL WHERE webhook_id = ? AND d
 _FAIL = "UPDATE inbox SET error = ? WHERE webhook_id = ?"
 
 Handle = Callable[[sqlite3.Connection, Event], None]
-"""The work that an event brings. What it writes through the connection is written once."""
+"""Handles an event. What it writes through the connection is written once per event."""
 
 
 class Inbox:
-    """A row is there before the service is told 200, and stays: a repeat is known by it."""
+    """A row is stored before the service receives a 200. It is never deleted, because it identifies
+    duplicates."""
 
     def __init__(self, path: str):
         self._path = path
         self._wake = threading.Event()
         with closing(self.connect()) as db:
-            # What was answered with 200 outlives a loss of power: synchronous is FULL.
+            # With synchronous = FULL, an event that was answered with 200 survives a power loss.
             db.execute("PRAGMA journal_mode = WAL")
             db.executescript(_CREATE)
 
     def connect(self) -> sqlite3.Connection:
-        """A connection for one thread. Transactions are begun and ended by hand."""
+        """A connection for one thread. The caller begins and ends transactions."""
         db = sqlite3.connect(self._path, timeout=5, isolation_level=None)
         db.execute("PRAGMA synchronous = FULL")
         return db
 
     def record(self, webhook_id: str, body: bytes) -> bool:
-        """Keep an event. False if it was there before."""
+        """Store an event. Return False if it was stored before."""
         now = _now_millis()
         with closing(self.connect()) as db:
             is_new = db.execute(_RECORD, (webhook_id, body, now, now)).rowcount > 0
@@ -73,9 +74,9 @@ class Inbox:
         return is_new
 
     def start(self, handle: Handle) -> None:
-        """Handle events in a thread as they come, and those that a process before left.
+        """Handle new events, and those that a previous process left behind, in a thread.
 
-        Several workers, in several processes, may share a table.
+        Several workers in several processes may share a table.
         """
         threading.Thread(target=self._work, args=(handle,), daemon=True, name="inbox").start()
 
@@ -86,17 +87,17 @@ class Inbox:
                     while True:
                         self._wake.clear()
                         if not self._work_one(db, handle):
-                            # A second: for what others recorded, and for tries that are due.
+                            # Check every second for events that others recorded, and for retries.
                             self._wake.wait(timeout=1)
             except sqlite3.Error:
                 LOG.exception("the inbox failed and is opened again")
                 time.sleep(1)
 
     def _work_one(self, db: sqlite3.Connection, handle: Handle) -> bool:
-        """Claim the oldest event that is due, and handle it.
+        """Claim and handle the oldest event that is due.
 
-        The claim is committed first: so an event that kills the process is tried less and less
-        often, and holds up nothing.
+        It commits the claim first, so that an event that kills the process is retried less and less
+        often and doesn't block others.
         """
         now = _now_millis()
         row = db.execute(_CLAIM, (now, MAX_WAIT_MILLIS, now, MAX_TRIES)).fetchall()
@@ -110,7 +111,7 @@ class Inbox:
                 db.execute("COMMIT")
             else:
                 db.execute("ROLLBACK")  # another worker was faster
-        except Exception as error:  # whatever it is, it is of this event
+        except Exception as error:  # whatever it is, this event caused it
             if db.in_transaction:
                 db.execute("ROLLBACK")
             LOG.exception("%s failed and will be retried", webhook_id)

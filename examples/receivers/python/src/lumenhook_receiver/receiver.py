@@ -1,4 +1,4 @@
-"""What to answer to a webhook, whatever the framework."""
+"""The handler for webhooks. It works with any framework."""
 
 import logging
 import sqlite3
@@ -15,12 +15,12 @@ from .signature import PARSED_BEFORE, SignatureError, verify
 LOG = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 65_536
-"""An event has less than 4 KB. Read one byte more than this at most, and hand that over."""
+"""Events are smaller than 4 KB. Read at most one byte more than this, and pass on what you read."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A status, and a line of text that says why."""
+    """A status, and a line of text with the reason."""
 
     status: int
     text: str
@@ -30,18 +30,19 @@ class Answer:
 class Receiver:
     """Checks and records webhooks.
 
-    It answers 200 when the event is recorded, or was before; 503, so that the service tries
-    again, when it could not be; and 4xx to what is no event of the service.
+    It responds with 200 if the event is recorded now or was recorded before, with 503 if it could
+    not be recorded, so that the service retries, and with 4xx if the request is not a webhook of
+    the service.
     """
 
-    secrets: Secrets  # of the endpoint, whole (whsec_…); several after a rotation
+    secrets: Secrets  # the endpoint's complete secrets (whsec_…); several after a rotation
     inbox: Inbox
 
     def __post_init__(self) -> None:
         check_secrets(self._current())
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Headers are those of a framework, or a dict, whatever the case of their names."""
+        """Headers are a framework's headers or a dict. Case doesn't matter."""
         answer = self._receive(_lower(headers), body)
         if answer.status != 200:
             LOG.warning("rejected a webhook: %d, %s", answer.status, answer.text)
@@ -60,9 +61,9 @@ class Receiver:
         try:
             secrets = self._current()
             check_secrets(secrets)
-        except Exception:  # whatever it is, the event is not lost by it
+        except Exception:  # whatever it is, the service retries the event
             LOG.exception("cannot read the secrets")
-            return Answer(503, "the secrets could not be read: send it again")
+            return Answer(503, "the secrets could not be read; send it again")
         timestamp = headers.get("webhook-timestamp", "")
         signature = headers.get("webhook-signature", "")
         try:
@@ -73,20 +74,20 @@ class Receiver:
             event = parse_event(body)
         except ValueError as error:
             return Answer(400, str(error))
-        # The header is not signed, and the body is: who recorded a webhook could send it again
-        # under other ids.
+        # The body is signed, but this header is not. Anyone with a recorded webhook could send it
+        # again under other ids.
         if headers.get("webhook-id") != event.id:
-            return Answer(400, "Webhook-Id is not the id of the body")
+            return Answer(400, "Webhook-Id differs from the id in the body")
         try:
             is_new = self.inbox.record(event.id, body)
         except sqlite3.Error:
             LOG.exception("cannot record %s", event.id)
-            return Answer(503, "the event could not be recorded: send it again")
-        return Answer(200, "recorded" if is_new else "had before")
+            return Answer(503, "the event could not be recorded; send it again")
+        return Answer(200, "recorded" if is_new else "recorded before")
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers by their names in lower case. One that was sent twice is one with a comma between."""
+    """Headers by lower-case name. Repeated headers are joined with a comma."""
     found: dict[str, str] = {}
     for given, value in headers.items():
         name = given.lower()
@@ -95,7 +96,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_plain_json(headers: Mapping[str, str]) -> bool:
-    """Whether the body is what its bytes say, and no form of it."""
+    """Whether the body is uncompressed JSON in UTF-8."""
     kind = Message()
     kind["Content-Type"] = headers.get("content-type") or "none/none"
     encoding = headers.get("content-encoding") or "identity"

@@ -11,29 +11,30 @@ LOG = logging.getLogger(__name__)
 _SECRET = re.compile(r"whsec_[A-Za-z0-9+/=_-]+")
 
 Secrets = Sequence[str] | Callable[[], Sequence[str]]
-"""The secrets of an endpoint, or what gives them: it is asked at each webhook."""
+"""The secrets of an endpoint, or a function that returns them. It is called for each webhook."""
 
 
 def check_secrets(secrets: Sequence[str]) -> None:
-    """Raise a ValueError unless they are secrets of an endpoint, and one at least.
+    """Raise a ValueError unless there is at least one secret and all are valid.
 
-    Who has the secret of a receiver can forge: one that is empty, or a letter, is everybody's.
+    Anyone can sign with an empty secret or guess a short one.
     """
     if not isinstance(secrets, Sequence) or isinstance(secrets, str | bytes):
         raise ValueError("the secrets must be a list of strings")
     if not secrets:
         raise ValueError("there is no secret")
     if not all(isinstance(secret, str) and _SECRET.fullmatch(secret) for secret in secrets):
-        raise ValueError("a secret must be the endpoint's whole secret, which starts with whsec_")
+        raise ValueError("a secret must be the endpoint's complete secret, starting with whsec_")
 
 
 def secrets_from_file(
     path: str | pathlib.Path, now_seconds: Callable[[], float] = time.monotonic
 ) -> Callable[[], list[str]]:
-    """The secrets in a file, one a line, as `lumenhook endpoints create --secret-out` writes it.
+    """Returns the secrets in a file, one per line, as `lumenhook endpoints create --secret-out`
+    writes it.
 
-    It is read again as webhooks come, once a second at most, so that a rotation needs no restart.
-    Where it cannot be read, or has no secret, the secrets of before stay.
+    It picks up changes of the file when webhooks arrive, at most once per second, so a rotation
+    needs no restart. If the file can't be read or has no secret, the previous secrets stay in use.
     """
 
     def read() -> list[str]:
@@ -51,7 +52,7 @@ def secrets_from_file(
             try:
                 secrets = read()
             except (OSError, ValueError) as error:
-                LOG.error("cannot use %s, and keeps the previous secrets: %s", path, error)
+                LOG.error("cannot use %s; keeping the previous secrets: %s", path, error)
         return secrets
 
     return current

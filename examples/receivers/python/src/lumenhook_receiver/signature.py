@@ -9,25 +9,25 @@ from .secrets import check_secrets
 
 TOLERANCE_SECONDS = 300
 
-# Written out, because int() and bytes.fromhex() take more: other digits, spaces, underscores.
+# int() and bytes.fromhex() also accept other digits, spaces and underscores.
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _SIGNATURE = re.compile(r"v1=([0-9a-fA-F]{64})")
 
-# What is said of a body that is no bytes: text that is made of it again has other bytes.
-PARSED_BEFORE = "the body must be the raw bytes of the request; something has parsed it before"
+# The error for a body that isn't bytes. Serializing parsed JSON again gives other bytes.
+PARSED_BEFORE = "the body must be the raw bytes of the request; something has parsed it already"
 
 
 class SignatureError(Exception):
-    """The webhook was not signed by a secret of yours, or not now."""
+    """The signature is missing, wrong, or too old."""
 
 
 def verify(
     timestamp: str, signature: str, body: bytes, secrets: Sequence[str], now_seconds: float
 ) -> None:
-    """Check that one of the secrets (whsec_…, whole) signed the body within 300 seconds of now.
+    """Check that one of the complete secrets (whsec_…) signed the body within 300 seconds of now.
 
-    timestamp and signature are the values of Webhook-Timestamp and Webhook-Signature; the body
-    is what was received, byte for byte. Several secrets are for the time after a rotation.
+    timestamp and signature are the values of Webhook-Timestamp and Webhook-Signature. The body must
+    be the received bytes, unchanged. Pass several secrets after a rotation.
     """
     check_secrets(secrets)
     if not isinstance(body, bytes | bytearray):
@@ -36,7 +36,7 @@ def verify(
         raise SignatureError("Webhook-Timestamp is missing or malformed")
     if abs(int(now_seconds) - int(timestamp)) > TOLERANCE_SECONDS:
         raise SignatureError("Webhook-Timestamp is more than 300 seconds from the clock")
-    # Entries of other kinds may stand beside: they are passed over.
+    # Skip signatures of other kinds.
     found = (_SIGNATURE.fullmatch(entry.strip()) for entry in signature.split(","))
     given = [bytes.fromhex(match[1]) for match in found if match]
     for secret in secrets:

@@ -14,8 +14,8 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.type.LogicalType;
 
 /**
- * The body of a webhook, after the JSON Schemas of schemas/events: what data holds depends on type.
- * There may be other types one day, and other fields: pass over what you do not know.
+ * The body of a webhook (schemas/events). The type of data depends on type. Ignore unknown types
+ * and fields, because new ones may be added.
  *
  * @param createdAt ISO 8601, UTC
  */
@@ -24,16 +24,16 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   public static final String PAYMENT_REJECTED = "payment.rejected";
   public static final String TEST_PING = "test.ping";
 
-  /** Of another endpoint of the account, whose notices come to this one. */
+  /** About another endpoint of the account that sends its notices to this one. */
   public static final String ENDPOINT_FAILING = "endpoint.failing";
 
-  /** Of another endpoint of the account, whose notices come to this one. */
+  /** About another endpoint of the account that sends its notices to this one. */
   public static final String ENDPOINT_DISABLED = "endpoint.disabled";
 
-  /** The watch of samples, which is nobody's. */
+  /** The watch id in sample events. No watch has it. */
   private static final String SAMPLE_WATCH = "wat_00000000000000000000000000";
 
-  /** Unknown fields are passed over, missing ones and numbers for text are refused. */
+  /** Ignores unknown fields. Rejects missing fields, and numbers where text belongs. */
   private static final JsonMapper JSON =
       JsonMapper.builder()
           .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
@@ -51,8 +51,8 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   /** The data of payment.received and payment.rejected. */
   public record PaymentData(Payment payment, Watch watch, Verification verification) {
     /**
-     * Whether the payment is a sample (lumenhook endpoints test --type payment.received), which
-     * nobody paid: credit nothing for it.
+     * Whether the payment is a sample (lumenhook endpoints test --type payment.received). A sample
+     * is not a real payment, so don't credit it.
      */
     @JsonIgnore
     public boolean isSample() {
@@ -61,14 +61,14 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   }
 
   /**
-   * A payment of the Stellar network.
+   * A payment on the Stellar network.
    *
    * @param ledgerClosedAt ISO 8601, UTC
    * @param toMuxedId may be null
    * @param memo may be null
    * @param memoType text, id, hash or return; may be null
    * @param amount in units, with 7 digits after the point
-   * @param amountStroops the same as an integer: compute with {@link #stroops}
+   * @param amountStroops the same as an integer; use {@link #stroops} for arithmetic
    */
   public record Payment(
       String id,
@@ -83,7 +83,7 @@ public record Event(String id, String type, String apiVersion, String createdAt,
       Asset asset,
       String amount,
       String amountStroops) {
-    /** The amount as an integer, 10,000,000 to one unit. */
+    /** The amount as an integer. One unit is 10,000,000 stroops. */
     public long stroops() {
       if (!amountStroops.matches("[0-9]+")) {
         throw new IllegalArgumentException("payment " + id + " has no amount");
@@ -92,17 +92,17 @@ public record Event(String id, String type, String apiVersion, String createdAt,
     }
   }
 
-  /** What was paid. The issuer is null for XLM, the network's own. */
+  /** The asset of a payment. The issuer is null for XLM, the native asset. */
   public record Asset(String code, String issuer) {}
 
   /** The watch that the payment matched. */
   public record Watch(String id, String label, String walletAddress) {}
 
   /**
-   * How the payment did by the rules of the watch.
+   * The result of checking the payment against the watch's rules.
    *
    * @param outcome VERIFIED or REJECTED
-   * @param reasons every reason against it, such as AMOUNT_TOO_LOW
+   * @param reasons why it was rejected, for example AMOUNT_MISMATCH
    */
   public record Verification(String outcome, List<String> reasons) {}
 
@@ -110,7 +110,7 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   public record PingData(Endpoint endpoint) {}
 
   /**
-   * The data of endpoint.failing: the endpoint has taken nothing for a while.
+   * The data of endpoint.failing: the endpoint has accepted nothing for a while.
    *
    * @param failingSince ISO 8601, UTC
    */
@@ -118,7 +118,7 @@ public record Event(String id, String type, String apiVersion, String createdAt,
       Endpoint endpoint, String failingSince, long failedAttempts, LastAttempt lastAttempt) {}
 
   /**
-   * The data of endpoint.disabled: nothing is sent to the endpoint any more.
+   * The data of endpoint.disabled: the service no longer sends to the endpoint.
    *
    * @param reason gone or consecutive_failures
    * @param disabledAt ISO 8601, UTC
@@ -126,29 +126,29 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   public record DisabledData(
       Endpoint endpoint, String reason, String disabledAt, LastAttempt lastAttempt) {}
 
-  /** The endpoint that an event is about, as it was when the event was made. */
+  /** The endpoint that an event is about, as of the event's creation. */
   public record Endpoint(String id, String url, String description) {}
 
   /**
-   * What the endpoint's receiver answered last. Without a status there is an error.
+   * The result of the last attempt at the endpoint. It has either a status or an error.
    *
    * @param statusCode may be null
    * @param error may be null
    */
   public record LastAttempt(String eventId, Integer statusCode, String error) {}
 
-  /** Reads a body: one JSON object in UTF-8 with the fields of every event. */
+  /** Parses a body, which must be one JSON object in UTF-8 with the fields of every event. */
   public static Event parse(byte[] body) {
     try {
-      // Decoded here: a parser would guess UTF-16 from bytes, and pass over a byte order mark.
+      // Decode it here, because a parser would detect UTF-16 and skip a byte order mark.
       String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(body)).toString();
       Event event = JSON.readValue(text, Event.class);
       if (event == null || isEmpty(event.id) || isEmpty(event.type)) {
-        throw new IllegalArgumentException("the body is no event: it has no id or no type");
+        throw new IllegalArgumentException("the body is not an event: it has no id or type");
       }
       return event;
     } catch (CharacterCodingException | JacksonException e) {
-      throw new IllegalArgumentException("the body is no event in JSON and UTF-8", e);
+      throw new IllegalArgumentException("the body is not an event in JSON and UTF-8", e);
     }
   }
 

@@ -12,12 +12,12 @@ import java.util.concurrent.TimeUnit;
 import javax.sql.DataSource;
 
 /**
- * The table of events that were received. A row is there before the service is told 200, and stays:
- * it is what a repeat is known by.
+ * The table of received events. A row is stored before the service receives a 200. It is never
+ * deleted, because it identifies duplicates.
  */
 public final class Inbox {
-  // How often an event is handled before it is set aside, and the longest time between two tries:
-  // ten hours in all. A try that is not finished when the next is due counts as killed.
+  // How often an event is tried before it is set aside, and the longest wait between two tries: ten
+  // hours in total. A try that has not finished when the next one is due counts as killed.
   private static final int MAX_TRIES = 20;
   private static final long MAX_WAIT_MILLIS = 3_600_000;
 
@@ -54,7 +54,7 @@ public final class Inbox {
   private final DataSource database;
   private final Semaphore wake = new Semaphore(0);
 
-  /** The work that an event brings. What it writes through the connection is written once. */
+  /** Handles an event. What it writes through the connection is written once per event. */
   @FunctionalInterface
   public interface Handler {
     void handle(Connection transaction, Event event) throws Exception;
@@ -62,7 +62,7 @@ public final class Inbox {
 
   private record Claimed(String id, byte[] body) {}
 
-  /** Makes the table if it is not there. */
+  /** Creates the table if it doesn't exist. */
   public Inbox(DataSource database) throws SQLException {
     this.database = database;
     try (Connection db = database.getConnection();
@@ -72,7 +72,7 @@ public final class Inbox {
     }
   }
 
-  /** Keeps an event. False if it was there before. */
+  /** Stores an event. Returns false if it was stored before. */
   public boolean record(String webhookId, byte[] body) throws SQLException {
     long now = System.currentTimeMillis();
     try (Connection db = database.getConnection()) {
@@ -85,8 +85,8 @@ public final class Inbox {
   }
 
   /**
-   * Handles events in a thread as they come, and those that a process before left. Several
-   * workers, in several processes, may share a table.
+   * Handles new events, and those that a previous process left behind, in a thread. Several workers
+   * in several processes may share a table.
    */
   public void start(Handler handler) {
     Thread worker = new Thread(() -> work(handler), "inbox");
@@ -100,12 +100,12 @@ public final class Inbox {
         while (true) {
           wake.drainPermits();
           if (!workOne(db, handler)) {
-            // A second: for what others recorded, and for tries that are due.
+            // Check every second for events that others recorded, and for retries.
             wake.tryAcquire(1, TimeUnit.SECONDS);
           }
         }
       } catch (SQLException e) {
-        LOG.log(Level.ERROR, "the inbox is opened again", e);
+        LOG.log(Level.ERROR, "the inbox failed and is reopened", e);
         pause();
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
@@ -122,8 +122,8 @@ public final class Inbox {
   }
 
   /**
-   * Claims the oldest event that is due, and handles it. The claim is committed first: so an event
-   * that kills the process is tried less and less often, and holds up nothing.
+   * Claims and handles the oldest event that is due. It commits the claim first, so that an event
+   * that kills the process is retried less and less often and doesn't block others.
    */
   private boolean workOne(Connection db, Handler handler) throws SQLException {
     Claimed claimed = claim(db);
@@ -138,9 +138,9 @@ public final class Inbox {
       } else {
         db.rollback(); // another worker was faster
       }
-    } catch (Exception e) { // whatever it is, it is of this event
+    } catch (Exception e) { // whatever it is, this event caused it
       db.rollback();
-      LOG.log(Level.ERROR, claimed.id + " is tried again later", e);
+      LOG.log(Level.ERROR, claimed.id + " failed and is retried later", e);
       update(db, FAIL, e.toString(), claimed.id);
       db.commit();
     } finally {

@@ -10,11 +10,14 @@ import java.util.Locale;
 import java.util.function.UnaryOperator;
 
 /**
- * Checks and records webhooks. It answers 200 when the event is recorded, or was before; 503, so
- * that the service tries again, when it could not be; and 4xx to what is no event of the service.
+ * Checks and records webhooks. It responds with 200 if the event is recorded now or was recorded
+ * before, with 503 if it could not be recorded, so that the service retries, and with 4xx if the
+ * request is not a webhook of the service.
  */
 public final class Receiver {
-  /** An event has less than 4 KB. Read one byte more than this at most, and hand that over. */
+  /**
+   * Events are smaller than 4 KB. Read at most one byte more than this, and pass on what you read.
+   */
   public static final int MAX_BODY_BYTES = 65_536;
 
   private static final Logger LOG = System.getLogger(Receiver.class.getName());
@@ -22,26 +25,26 @@ public final class Receiver {
   private final Secrets secrets;
   private final Inbox inbox;
 
-  /** A status, and a line of text that says why. */
+  /** A status, and a line of text with the reason. */
   public record Answer(int status, String text) {}
 
-  /** Takes the webhooks of the endpoint that has these secrets, and records them in the inbox. */
+  /** Creates a receiver that records an endpoint's webhooks in the inbox. */
   public Receiver(Secrets secrets, Inbox inbox) {
     this.secrets = secrets;
     this.inbox = inbox;
   }
 
   /**
-   * Checks a webhook and records it.
+   * Verifies and records a webhook.
    *
-   * @param header the value of a header by its name: null if there is none, its values joined by
-   *     commas if it was sent several times
-   * @param body what was received, byte for byte
+   * @param header returns the value of a header, or null if it's missing; joins repeated headers
+   *     with commas
+   * @param body the received bytes, unchanged
    */
   public Answer receive(UnaryOperator<String> header, byte[] body) {
     Answer answer = checkAndRecord(header, body);
     if (answer.status != 200) {
-      LOG.log(Level.WARNING, "a webhook was not taken: {0}, {1}", answer.status, answer.text);
+      LOG.log(Level.WARNING, "rejected a webhook: {0}, {1}", answer.status, answer.text);
     }
     return answer;
   }
@@ -63,32 +66,32 @@ public final class Receiver {
     } catch (Signature.RefusedException e) {
       if (isNotWhatWasSent(header, body)) {
         return new Answer(
-            500, "the body must be the raw bytes of the request; something has parsed it before");
+            500, "the body must be the raw bytes of the request; something has parsed it already");
       }
       return new Answer(401, e.getMessage());
     } catch (IllegalArgumentException e) {
       return new Answer(400, e.getMessage());
     }
-    // The header is not signed, and the body is: who recorded a webhook could send it again under
-    // other ids.
+    // The body is signed, but this header is not. Anyone with a recorded webhook could send it
+    // again under other ids.
     if (!event.id().equals(header.apply("Webhook-Id"))) {
-      return new Answer(400, "Webhook-Id is not the id of the body");
+      return new Answer(400, "Webhook-Id differs from the id in the body");
     }
     try {
-      return new Answer(200, inbox.record(event.id(), body) ? "recorded" : "had before");
+      return new Answer(200, inbox.record(event.id(), body) ? "recorded" : "recorded before");
     } catch (SQLException e) {
       LOG.log(Level.ERROR, event.id() + " could not be recorded", e);
-      return new Answer(503, "the event could not be recorded: send it again");
+      return new Answer(503, "the event could not be recorded; send it again");
     }
   }
 
-  /** Whether the request had a body of another length: it was read before, or written anew. */
+  /** Whether something has already read or rewritten the body, so that its length differs. */
   private static boolean isNotWhatWasSent(UnaryOperator<String> header, byte[] body) {
     String sent = header.apply("Content-Length");
     return sent != null && !sent.trim().equals(Integer.toString(body.length));
   }
 
-  /** Whether the body is what its bytes say, and no form of it. */
+  /** Whether the body is uncompressed JSON in UTF-8. */
   private static boolean isPlainJson(UnaryOperator<String> header) {
     String type = header.apply("Content-Type");
     String encoding = header.apply("Content-Encoding");

@@ -11,19 +11,19 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.regex.Pattern;
 
-/** The secrets of an endpoint, each whole (whsec_…); several after a rotation. */
+/** An endpoint's complete secrets (whsec_…). There are several after a rotation. */
 public final class Secrets {
-  /** Written as secrets are: what has a space or a quotation mark in it is none. */
+  /** Matches a secret. It rejects spaces and quotation marks. */
   private static final Pattern SECRET = Pattern.compile("whsec_[A-Za-z0-9+/=_-]+");
 
-  /** Bounds a file of secrets: an endpoint has 25 of 58 bytes at most. */
+  /** Bounds a file of secrets. An endpoint has at most 25 secrets of 58 bytes. */
   private static final int MAX_BYTES = 65_536;
 
   private static final Logger LOG = System.getLogger(Secrets.class.getName());
 
-  private final Path file; // null: they stay as they are
+  private final Path file; // null: the secrets never change
   private List<String> list;
-  private long readFor; // the Unix second in which they were read last
+  private long readFor; // the Unix second of the last read
 
   private Secrets(Path file, List<String> list) {
     this.file = file;
@@ -31,26 +31,25 @@ public final class Secrets {
   }
 
   /**
-   * Secrets that stay as they are.
+   * Returns secrets that never change.
    *
-   * @throws IllegalArgumentException if there is none, or one is no secret
+   * @throws IllegalArgumentException if there is no secret, or one is invalid
    */
   public static Secrets of(List<String> list) {
     return new Secrets(null, list);
   }
 
   /**
-   * The secrets in a file, one a line. It is read again as webhooks come, once a second at most: a
-   * secret that a rotation adds to the file is taken without a restart, and one that is deleted
-   * from it no longer.
+   * Returns the secrets in a file, one per line. It picks up changes of the file when webhooks
+   * arrive, at most once per second. You can add and remove secrets without a restart.
    *
-   * @throws IllegalArgumentException if there is none, or one is no secret
+   * @throws IllegalArgumentException if there is no secret, or one is invalid
    */
   public static Secrets fromFile(Path file) throws IOException {
     return new Secrets(file, read(file));
   }
 
-  /** The secrets at a time. Those of before stay where the file cannot be read. */
+  /** Returns the secrets at a time. If the file can't be read, it returns the previous ones. */
   public synchronized List<String> current(long nowSeconds) {
     if (file == null || readFor == nowSeconds) {
       return list;
@@ -59,7 +58,7 @@ public final class Secrets {
     try {
       list = check(read(file));
     } catch (IOException | IllegalArgumentException e) {
-      LOG.log(Level.ERROR, "the secrets stay as they were: " + e.getMessage());
+      LOG.log(Level.ERROR, "cannot read the secrets; keeping the previous ones: " + e.getMessage());
     }
     return list;
   }
@@ -78,9 +77,9 @@ public final class Secrets {
     }
   }
 
-  /** Holds that there is a secret, because anybody can sign with an empty one. */
+  /** Requires valid secrets, because anyone can sign with an empty one. */
   static List<String> check(List<String> list) {
-    String rule = "a secret must be the endpoint's whole secret, which starts with whsec_";
+    String rule = "a secret must be the endpoint's complete secret, starting with whsec_";
     if (list.isEmpty()) {
       throw new IllegalArgumentException("there is no secret: " + rule);
     }

@@ -14,13 +14,13 @@ import javax.crypto.spec.SecretKeySpec;
 /** The signature of a webhook. */
 public final class Signature {
   private static final long TOLERANCE_SECONDS = 300;
-  // Written out, because Long.parseLong takes more: signs, and digits of other scripts.
+  // Long.parseLong also accepts signs and digits of other scripts.
   private static final Pattern TIMESTAMP = Pattern.compile("[0-9]{1,12}");
   private static final Pattern ENTRY = Pattern.compile("v1=([0-9a-fA-F]{64})");
 
   private Signature() {}
 
-  /** The webhook was not signed by a secret of yours, or not now. */
+  /** The signature is missing, wrong, or too old. */
   public static final class RefusedException extends Exception {
     private static final long serialVersionUID = 1;
 
@@ -30,13 +30,13 @@ public final class Signature {
   }
 
   /**
-   * Checks that one of the secrets (whsec_…, whole) signed the body, byte for byte as it was
-   * received, within 300 seconds of now. Several secrets are for the time after a rotation.
+   * Checks that one of the complete secrets (whsec_…) signed the body, byte for byte as received,
+   * within 300 seconds of now. Pass several secrets after a rotation.
    *
-   * @param timestamp the value of Webhook-Timestamp, null if there is none
-   * @param signature the value of Webhook-Signature, null if there is none
-   * @throws IllegalArgumentException if there is no secret, or one is none: anybody can sign with
-   *     an empty one
+   * @param timestamp the value of Webhook-Timestamp, or null if it's missing
+   * @param signature the value of Webhook-Signature, or null if it's missing
+   * @throws IllegalArgumentException if there is no secret or one is invalid, because anyone can
+   *     sign with an empty one
    */
   public static void verify(
       String timestamp, String signature, byte[] body, List<String> secrets, long nowSeconds)
@@ -48,7 +48,7 @@ public final class Signature {
     if (Math.abs(nowSeconds - Long.parseLong(timestamp)) > TOLERANCE_SECONDS) {
       throw new RefusedException("Webhook-Timestamp is more than 300 seconds from the clock");
     }
-    // Entries of other kinds may stand beside: they are passed over.
+    // Skip signatures of other kinds.
     List<byte[]> given =
         Arrays.stream((signature == null ? "" : signature).split(","))
             .map(entry -> ENTRY.matcher(entry.trim()))
