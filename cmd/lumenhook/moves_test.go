@@ -92,9 +92,14 @@ func listed(d client.Delivery) client.Delivery {
 func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 	s.t.Helper()
 	for range 2 {
-		got, err := c.GetEvent(s.t.Context(), id)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			s.t.Errorf("%v %+v, want %+v", err, got, want)
+		var got client.Event
+		s.eventually("the event as it was", func() bool { // until then the history may be behind
+			var err error
+			got, err = c.GetEvent(s.t.Context(), id)
+			return err == nil && !got.HistoryBehind
+		})
+		if !reflect.DeepEqual(got, want) {
+			s.t.Errorf("%+v, want %+v", got, want)
 		}
 		var events client.List[client.Event]
 		if s.cli(&events, "events", "list"); len(events.Data) != 1 ||
