@@ -29,6 +29,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -152,6 +153,7 @@ func (a *addresses) startClickHouse(logger *slog.Logger) {
 	e, err := clickhouse.Start(a.t.Context(), clickhouse.Config{
 		Program:    program,
 		DataDir:    filepath.Join(a.dir, "clickhouse"),
+		Grants:     writer.Grants("lumenhook"),
 		Logger:     logger,
 		NativeAddr: "127.0.0.1:0",
 		HTTPAddr:   "127.0.0.1:0",

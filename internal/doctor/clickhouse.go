@@ -28,7 +28,11 @@ func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 		return
 	}
 	defer db.Close()
-	states, errs := db.Inspect(ctx, cfg.Now)
+	grants := writer.Grants(db.Name())
+	if roles := cfg.Topology.Roles; len(roles) > 0 && !slices.Contains(roles, "projector") {
+		grants = writer.ReaderGrants(db.Name())
+	}
+	states, errs := db.Inspect(ctx, cfg.Now, grants)
 	for i, state := range states {
 		if errs[i] != nil {
 			f.failed(errs[i], "start ClickHouse, or correct --clickhouse-dsn, the user and the password")
@@ -51,10 +55,9 @@ func (cfg *Config) server(s writer.ServerState, database string, f *findings) {
 		f.ok("all migrations of the database %s were applied", database)
 	}
 	if len(s.Denied) > 0 {
-		rights := strings.Join(s.Denied, ", ")
-		f.add(Problem, fmt.Sprintf("as an administrator, run `GRANT %s ON %s.* TO USER`", rights,
-			database),
-			"the user lacks rights on the database %s: %s", database, rights)
+		missing := strings.Join(s.Denied, ", ")
+		f.add(Problem, fmt.Sprintf("as an administrator, run `GRANT %s TO %s`", missing, s.User),
+			"the user %s lacks privileges: %s", s.User, missing)
 	}
 	if len(s.Damage) > 0 {
 		fix := "run " + s.Damage.Command()

@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/doctor"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/mailer"
@@ -141,6 +143,51 @@ func TestBrokersThatAreNotThereHoldNothingUp(t *testing.T) {
 	status, said := found(t, cfg)
 	if status == doctor.OK || status == doctor.Warning {
 		t.Errorf("it is %s: %s", status, said)
+	}
+}
+
+// TestMissingPrivilegesAreNamed: with the documented privileges the projector's tables can be
+// created. If one is missing, doctor prints the statement that grants it. The API needs less.
+func TestMissingPrivilegesAreNamed(t *testing.T) {
+	grants := writer.Grants("lumenhook")
+	page, err := os.ReadFile("../../docs/operate/configure.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, grant := range append(grants, writer.ReaderGrants("lumenhook")...) {
+		if !strings.Contains(string(page), strings.ReplaceAll(grant, "`", "")) {
+			t.Errorf("configure.md does not name %s", grant)
+		}
+	}
+	start := func(grants []string) doctor.Config {
+		engine := clickhousetest.StartWith(t, clickhouse.Config{
+			Program: clickhousetest.Program(t), DataDir: t.TempDir(), Database: "lumenhook",
+			Grants: grants,
+		})
+		cfg := newConfig(t, "clickhouse")
+		cfg.ClickHouse = engine.DSN()
+		return cfg
+	}
+	cfg := start(append([]string{"SELECT ON system.disks"}, grants...))
+	db, err := writer.Open(cfg.ClickHouse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := writer.Migrate(t.Context(), db); err != nil {
+		t.Error(err)
+	}
+	holds(t, cfg, doctor.OK, "all migrations of the database lumenhook were applied")
+
+	grants[0] = strings.Replace(grants[0], "TRUNCATE, ", "", 1)
+	cfg = start(slices.DeleteFunc(grants, func(g string) bool {
+		return g == "TABLE ENGINE ON ReplacingMergeTree"
+	}))
+	holds(t, cfg, doctor.Problem, "lacks privileges",
+		"GRANT TRUNCATE ON `lumenhook`.*, TABLE ENGINE ON ReplacingMergeTree TO ")
+	cfg.Topology.Roles = []string{"api"}
+	if _, said := found(t, cfg); strings.Contains(said, "lacks privileges") {
+		t.Error(said)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -126,6 +127,8 @@ func (v *service) startDevnet(context.Context) (err error) {
 	return nil
 }
 
+const databaseName = "lumenhook"
+
 func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, error) {
 	program, err := clickhouse.Find(ctx, clickhouse.Options{InstalledOnly: true, Logger: v.Logger})
 	if err != nil {
@@ -134,7 +137,8 @@ func (v *service) startClickHouse(ctx context.Context) (*clickhouse.Engine, erro
 	e, err := clickhouse.Start(ctx, clickhouse.Config{
 		Program:    program,
 		DataDir:    v.dir.Join("clickhouse"),
-		Database:   "lumenhook",
+		Database:   databaseName,
+		Grants:     writer.Grants(databaseName),
 		Logger:     v.Logger,
 		NobodyHint: nobodyHint,
 		Service:    clickhouse.Login(v.logins.ClickHouse),

@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
@@ -18,7 +19,8 @@ type ServerState struct {
 
 	Pending []string // missing migrations; all of them if there is no database
 	Newer   []string // migrations of a newer program
-	Denied  []string // missing privileges on the database
+	User    string
+	Denied  []string // missing grants, as after GRANT
 
 	Damage  Damages // tables that lost rows on disk
 	Disks   []DiskState
@@ -31,14 +33,32 @@ type DiskState struct {
 	FreeBytes, TotalBytes uint64
 }
 
-var rights = []string{
-	"SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "DROP TABLE", "TRUNCATE",
+// ReaderGrants are the privileges of a role that only reads the history: the API.
+func ReaderGrants(database string) []string {
+	return []string{"SHOW, SELECT ON `" + database + "`.*"}
+}
+
+// Grants are the privileges of the projector and of the commands that change the history, each as
+// after GRANT.
+func Grants(database string) []string {
+	return []string{
+		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
+			"TRUNCATE, CHECK ON `" + database + "`.*",
+		"SELECT ON system.parts", "SELECT ON system.detached_parts",
+		"TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
+		"TABLE ENGINE ON AggregatingMergeTree",
+	}
 }
 
 // Inspect returns the state and the error of each server. The error is set if a server doesn't
-// respond.
-func (db *DB) Inspect(ctx context.Context, now func() time.Time) ([]ServerState, []error) {
-	return db.ofEach(ctx, now, (*DB).inspect)
+// respond. The user should have the grants.
+func (db *DB) Inspect(
+	ctx context.Context, now func() time.Time, grants []string,
+) ([]ServerState, []error) {
+	return db.ofEach(ctx, now,
+		func(db *DB, ctx context.Context, now func() time.Time) (ServerState, error) {
+			return db.inspect(ctx, now, grants)
+		})
 }
 
 // Clocks is like Inspect, but only queries versions and clocks.
@@ -68,7 +88,9 @@ func (db *DB) clock(ctx context.Context, now func() time.Time) (ServerState, err
 	return state, nil
 }
 
-func (db *DB) inspect(ctx context.Context, now func() time.Time) (ServerState, error) {
+func (db *DB) inspect(
+	ctx context.Context, now func() time.Time, grants []string,
+) (ServerState, error) {
 	state, err := db.clock(ctx, now)
 	if err != nil {
 		return state, err
@@ -79,8 +101,10 @@ func (db *DB) inspect(ctx context.Context, now func() time.Time) (ServerState, e
 			s.Damage, err = db.Damage(ctx)
 			return err
 		},
-		"rights": db.inspectRights,
-		"disks":  db.inspectDisks,
+		"rights": func(ctx context.Context, s *ServerState) error {
+			return db.inspectGrants(ctx, s, grants)
+		},
+		"disks": db.inspectDisks,
 	} {
 		if err := ask(ctx, &state); err != nil {
 			state.Unknown = append(state.Unknown, fmt.Errorf("its %s: %w", what, err))
@@ -108,15 +132,25 @@ func (db *DB) inspectMigrations(ctx context.Context, state *ServerState) error {
 	return nil
 }
 
-func (db *DB) inspectRights(ctx context.Context, state *ServerState) error {
-	for _, right := range rights {
-		var granted uint8
-		err := db.QueryRow(ctx, `CHECK GRANT `+right+` ON `+db.name+`.*`, nil, &granted)
-		if err != nil {
-			return err
+func (db *DB) inspectGrants(ctx context.Context, state *ServerState, grants []string) error {
+	if err := db.QueryRow(ctx, `SELECT currentUser()`, nil, &state.User); err != nil {
+		return err
+	}
+	for _, grant := range grants {
+		privileges, on, _ := strings.Cut(grant, " ON ")
+		var denied []string
+		for _, privilege := range strings.Split(privileges, ", ") {
+			var granted uint8
+			err := db.QueryRow(ctx, `CHECK GRANT `+privilege+` ON `+on, nil, &granted)
+			if err != nil {
+				return err
+			}
+			if granted == 0 {
+				denied = append(denied, privilege)
+			}
 		}
-		if granted == 0 {
-			state.Denied = append(state.Denied, right)
+		if len(denied) > 0 {
+			state.Denied = append(state.Denied, strings.Join(denied, ", ")+" ON "+on)
 		}
 	}
 	return nil

@@ -114,6 +114,7 @@ func TestRestartOnTheSameFolderKeepsWhatWasWritten(t *testing.T) {
 		Program:  clickhousetest.Program(t),
 		DataDir:  t.TempDir(),
 		Database: "history",
+		Grants:   clickhousetest.ServiceGrants("history"),
 		Logger:   clickhousetest.Logger(t),
 	}
 	ctx := deadline(t)

@@ -526,6 +526,7 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	cfg := clickhouse.Config{
 		Program: clickhousetest.Program(t),
 		DataDir: t.TempDir(),
+		Grants:  clickhousetest.ServiceGrants("lumenhook"),
 		Logger:  clickhousetest.Logger(t),
 		Service: clickhouse.Login{Password: "kept-by-the-caller"},
 		Reader:  clickhouse.Login{Password: "so is this"},

@@ -34,7 +34,7 @@ type Config struct {
 
 	// NobodyHint is the response to HTTP requests without a user.
 	NobodyHint string
-	// Grants are additional privileges of Service, each as written between GRANT and TO.
+	// Grants are the privileges of Service, each as written between GRANT and TO.
 	Grants []string
 
 	// Niceness, 0 to 19, is how far to lower the child's priority below this process's once it accepts

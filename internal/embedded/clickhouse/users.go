@@ -154,12 +154,7 @@ type usersValues struct {
 func usersOf(cfg Config) usersValues {
 	database := "`" + cfg.Database + "`.*"
 	service := append([]string{
-		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
-			"TRUNCATE, OPTIMIZE, CHECK ON " + database,
-		"SELECT ON system.parts", "SELECT ON system.detached_parts",
 		"SELECT ON system.processes", "KILL QUERY ON *.*",
-		"TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
-		"TABLE ENGINE ON AggregatingMergeTree",
 	}, cfg.Grants...)
 	return usersValues{
 		MemoryMax:    readerMemoryMaxBytes,

@@ -15,6 +15,7 @@
 package clickhousetest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -49,13 +50,27 @@ func Program(t testing.TB) clickhouse.Program {
 	return p
 }
 
-// Grants returns additional privileges for tests, which create databases, drop tables and read
+// Grants returns the service's privileges in tests, which create databases, drop tables and read
 // ClickHouse's internals.
 func Grants() []string {
 	return []string{
 		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
 			"TRUNCATE, OPTIMIZE ON *.*",
+		"SELECT ON system.parts", "SELECT ON system.detached_parts",
+		"TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
+		"TABLE ENGINE ON AggregatingMergeTree",
 		"CREATE DATABASE, DROP DATABASE, SYSTEM MERGES, CHECK ON *.*", "TABLE ENGINE ON Atomic",
+	}
+}
+
+// ServiceGrants returns the service's privileges in `lumenhook run`.
+func ServiceGrants(database string) []string {
+	return []string{
+		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
+			"TRUNCATE, CHECK ON `" + database + "`.*",
+		"SELECT ON system.parts", "SELECT ON system.detached_parts",
+		"TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
+		"TABLE ENGINE ON AggregatingMergeTree",
 	}
 }
 
@@ -66,9 +81,13 @@ func Start(t testing.TB) *clickhouse.Engine {
 	return StartWith(t, clickhouse.Config{Program: Program(t), DataDir: t.TempDir(), Grants: Grants()})
 }
 
-// StartWith is like Start, with the given settings.
+// StartWith is like Start, with the given settings. By default, the service's privileges are those
+// of `lumenhook run`.
 func StartWith(t testing.TB, cfg clickhouse.Config) *clickhouse.Engine {
 	t.Helper()
+	if cfg.Grants == nil {
+		cfg.Grants = ServiceGrants(cmp.Or(cfg.Database, "lumenhook"))
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = Logger(t)
 	}
