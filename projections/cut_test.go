@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
@@ -75,5 +77,26 @@ func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 				t.Fatal("it counts as working before it has read where its partitions stand")
 			}
 		}
+	}
+}
+
+// TestAProjectorThatCannotCreateItsTablesIsStuck: from the start, before it has partitions.
+func TestAProjectorThatCannotCreateItsTablesIsStuck(t *testing.T) {
+	r := newRig(t)
+	engine := clickhousetest.StartWith(t, clickhouse.Config{
+		Program: clickhousetest.Program(t), DataDir: t.TempDir(),
+		Grants: writer.ReaderGrants("lumenhook"),
+	})
+	db, err := writer.Open(engine.DSN())
+	must(t, err)
+	defer db.Close()
+	p, err := writer.NewProjector(writer.ProjectorConfig{
+		DB: db, Cluster: r.cluster, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	must(t, err)
+	defer p.Close()
+	p.Prepare(t.Context())
+	if err := p.Stuck(); err == nil || !strings.Contains(err.Error(), "Not enough privileges") {
+		t.Errorf("it is stuck because of %v", err)
 	}
 }

@@ -27,7 +27,6 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
 	r.OnStop(func() { _ = db.Close() })
-	r.prepare(ctx, db)
 	unasked := blockWait
 	if cfg.History.OneProcess {
 		unasked *= unaskedFactor
@@ -47,6 +46,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return err
 	}
 	r.OnStop(p.Close)
+	p.Prepare(ctx)
 	closeReads, err := r.node.history.readFrom(db, r.clusterOf("history"), p)
 	if err != nil {
 		return err
@@ -64,15 +64,6 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	cfg.Metrics.damage(db)
 	cfg.Metrics.registry.MustRegister(endpointsDown{r.node.history, cfg.Now})
 	return nil
-}
-
-// prepare creates the tables. If ClickHouse is unavailable, the projector creates them later.
-func (r *projectorRole) prepare(ctx context.Context, db *writer.DB) {
-	if err := writer.Migrate(ctx, db); err != nil && ctx.Err() == nil {
-		r.node.cfg.Say("the history cannot be written yet; until then, GET /v1/events responds with "+
-			"503: %v",
-			err)
-	}
 }
 
 func (r *projectorRole) Ready(ctx context.Context) error { return r.node.history.check(ctx) }

@@ -116,6 +116,13 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	}, nil
 }
 
+// Prepare creates the tables. If it fails, the projector is stuck until a later attempt succeeds.
+func (p *Projector) Prepare(ctx context.Context) {
+	if err := Migrate(ctx, p.cfg.DB); err != nil && ctx.Err() == nil {
+		p.noteFailure(err)
+	}
+}
+
 // Close releases the projector's clients. Run must have returned.
 func (p *Projector) Close() {
 	p.ends.Close()
@@ -223,8 +230,7 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 		}
 	}()
 	if len(owned) == 0 {
-		p.waitForPartitions(ctx)
-		return nil
+		return p.waitForPartitions(ctx)
 	}
 	db, err := p.cfg.DB.pin(ctx)
 	if err == nil {
@@ -387,11 +393,11 @@ func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.clearFailure()
 }
 
-// waitForPartitions returns when ctx ends. A projector without partitions isn't stuck. But a
-// projector that has just joined its group has no partitions yet, and must not report an event as
-// missing before it knows the positions of its partitions. So an earlier failure is kept for a
-// while.
-func (p *Projector) waitForPartitions(ctx context.Context) {
+// waitForPartitions returns when ctx ends. A projector without partitions isn't stuck if the tables
+// exist. But a projector that has just joined its group has no partitions yet, and must not report
+// an event as missing before it knows the positions of its partitions. So an earlier failure is
+// kept for a while.
+func (p *Projector) waitForPartitions(ctx context.Context) error {
 	p.mu.Lock()
 	p.next = nil
 	p.notify()
@@ -400,10 +406,17 @@ func (p *Projector) waitForPartitions(ctx context.Context) {
 	defer joined.Stop()
 	select {
 	case <-joined.C:
+		if err := Migrate(ctx, p.cfg.DB); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
 		p.noteBegin(nil)
 		<-ctx.Done()
 	case <-ctx.Done():
 	}
+	return nil
 }
 
 func (p *Projector) noteWritten(b *block) {
@@ -424,7 +437,7 @@ func (p *Projector) noteWritten(b *block) {
 // clearFailure clears the failure of noteFailure. The lock must be held.
 func (p *Projector) clearFailure() {
 	if p.status.Err != nil {
-		p.cfg.Logger.Info("the projector continues")
+		p.cfg.Logger.Info("writing the history again")
 		p.status.Err = nil
 	}
 }
@@ -434,8 +447,7 @@ func (p *Projector) noteFailure(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.status.Err == nil && !retry.IsPermanent(err) {
-		p.cfg.Logger.Warn("the projector cannot write history and tries again; deliveries go on", "error",
-			err)
+		p.cfg.Logger.Warn("cannot write the history; retrying. Deliveries continue", "error", err)
 	}
 	p.status.Err = err
 }
