@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documented are the names of docs/metrics.md, by type.
+// documented returns the type of each metric in docs/metrics.md.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := make(map[string]string)
+	names := map[string]string{"up": "gauge"} // Prometheus' own
 	row := regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		names[m[1]] = m[2]
@@ -31,7 +31,7 @@ func documented(t *testing.T) map[string]string {
 	return names
 }
 
-// series is the name of a selector without what a histogram adds.
+// series returns a metric's name without a histogram's suffix.
 func series(name string, documented map[string]string) (base, kind string) {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if cut, found := strings.CutSuffix(name, suffix); found && documented[cut] == "histogram" {
@@ -41,8 +41,8 @@ func series(name string, documented map[string]string) (base, kind string) {
 	return name, documented[name]
 }
 
-// checkExpression: it parses, its metrics are documented, and growth is asked of
-// what only grows.
+// checkExpression checks that an expression parses, uses documented metrics, and applies rate or
+// increase to counters only.
 func checkExpression(t *testing.T, where, text string, names map[string]string) {
 	t.Helper()
 	text = strings.ReplaceAll(text, "$__rate_interval", "5m")
@@ -71,12 +71,25 @@ func checkExpression(t *testing.T, where, text string, names map[string]string) 
 	})
 }
 
-// TestAlertRules checks each rule, and that docs/operate/troubleshoot.md says what to do.
-func TestAlertRules(t *testing.T) {
-	runbook, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operate", "troubleshoot.md"))
+// sections returns the sections of docs/operate/troubleshoot.md by their URL.
+func sections(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operate", "troubleshoot.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	const address = "https://github.com/lumenhook/lumenhook/blob/main/docs/operate/troubleshoot.md#"
+	by := make(map[string]string)
+	for _, section := range strings.Split(string(page), "\n## ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		by[address+strings.ReplaceAll(strings.ToLower(title), " ", "-")] = text
+	}
+	return by
+}
+
+// TestAlertRules checks each rule, and that the section that it links to says what to do.
+func TestAlertRules(t *testing.T) {
+	runbook := sections(t)
 	text, err := os.ReadFile(filepath.Join("..", "lumenhook.rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -101,11 +114,11 @@ func TestAlertRules(t *testing.T) {
 			if severity := rule.Labels["severity"]; severity != "page" && severity != "ticket" {
 				t.Errorf("%s has the severity %q", rule.Alert, severity)
 			}
-			if !strings.Contains(string(runbook), "`"+rule.Alert+"`") {
-				t.Errorf("docs/operate/troubleshoot.md does not mention %s", rule.Alert)
+			if page := rule.Annotations["runbook_url"]; !strings.Contains(runbook[page], "`"+rule.Alert+"`") {
+				t.Errorf("%q does not mention %s", page, rule.Alert)
 			}
-			if rule.Annotations["summary"] == "" {
-				t.Errorf("%s has no summary", rule.Alert)
+			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("%s has no summary, or does not say what to do", rule.Alert)
 			}
 		}
 	}

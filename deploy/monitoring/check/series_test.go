@@ -19,14 +19,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestRulesOfEndpointsFire: on series of half an hour, a point each minute, in the notation of
-// `promtool test rules`. Each rule that uses attempts or endpoints is here.
+type ruleCase struct {
+	alert, series string
+	fires         bool
+}
+
+// TestRulesOfEndpointsFire evaluates each rule that uses attempts or endpoints.
 func TestRulesOfEndpointsFire(t *testing.T) {
-	rules := expressions(t)
-	for _, c := range []struct {
-		alert, series string
-		fires         bool
-	}{
+	checkRules(t, []ruleCase{
 		// The case of the report: 63% of the attempts fail, and no event has FAILED yet.
 		{"LumenhookAttemptsFailing", `lumenhook_attempts_total{status="2xx",error="",state="DELIVERED"} 0+37x30
 			lumenhook_attempts_total{status="5xx",error="",state="WAITING"} 0+40x30
@@ -37,7 +37,66 @@ func TestRulesOfEndpointsFire(t *testing.T) {
 		{"LumenhookEndpointsDown", `lumenhook_endpoints_down{instance="a"} 6x30
 			lumenhook_endpoints_down{instance="b"} 6x30`, true},
 		{"LumenhookEndpointsDown", `lumenhook_endpoints_down 0x30`, false},
-	} {
+	})
+}
+
+// TestRulesOfMissingProcessesFire: processes that are gone have no series, or end in the middle
+// (`_` is a missing point), so rules that compare values see nothing.
+func TestRulesOfMissingProcessesFire(t *testing.T) {
+	const (
+		engine     = `lumenhook_engine_partitions{state="working",instance="a"} `
+		restoring  = `lumenhook_engine_partitions{state="restoring",instance="a"} `
+		goneEngine = `lumenhook_engine_partitions{state="working",instance="b"} 6x9 _x20`
+		ready      = `lumenhook_ready{part="disk"} 1x30
+			lumenhook_ready{part="engine"} 1x30
+			`
+	)
+	checkRules(t, []ruleCase{
+		{"LumenhookNoEngine", ready, true},
+		{"LumenhookNoEngine", goneEngine, true},
+		{"LumenhookNoEngine", engine + "0x30\n" + restoring + "12x30", true},
+		{"LumenhookNoEngine", engine + "6x30\n" + goneEngine, false},
+		{"LumenhookNoAPI", ready, true},
+		{"LumenhookNoAPI", ready + `lumenhook_ready{part="api"} 1x9 _x20`, true},
+		{"LumenhookNoAPI", ready + `lumenhook_ready{part="api"} 0x30`, false}, // LumenhookPartNotReady
+		{"LumenhookNoProjector", ready, true},
+		{"LumenhookNoProjector", ready + `lumenhook_ready{part="projector"} 1x30`, false},
+		{"LumenhookNoFollower", `lumenhook_ledger_closed_timestamp_seconds 0x30`, true},
+		{"LumenhookNoFollower", `lumenhook_ledger_closed_timestamp_seconds{instance="a"} 0x30
+			lumenhook_ledger_closed_timestamp_seconds{instance="b"} 9x30`, false},
+		{"LumenhookProcessGone", `up{job="lumenhook",instance="a"} 1x30
+			up{job="lumenhook",instance="b"} 1x9 0x20
+			up{job="other",instance="c"} 0x30`, true},
+		{"LumenhookProcessGone", `up{job="lumenhook",instance="a"} 1x30`, false},
+	})
+}
+
+// TestRulesOfTheHistoryFire: -1 means unknown, which is neither damaged nor whole.
+func TestRulesOfTheHistoryFire(t *testing.T) {
+	const damaged = `lumenhook_history_damaged_tables `
+	checkRules(t, []ruleCase{
+		{"LumenhookHistoryDamaged", damaged + `2x30`, true},
+		{"LumenhookHistoryDamaged", damaged + `-1x30`, false},
+		{"LumenhookHistoryUnchecked", damaged + `-1x30`, true},
+		{"LumenhookHistoryUnchecked", damaged + `0x30`, false},
+	})
+}
+
+// TestRulesOfSnapshotsFire: one engine of two cannot write snapshots.
+func TestRulesOfSnapshotsFire(t *testing.T) {
+	checkRules(t, []ruleCase{
+		{"LumenhookSnapshotsFailing", `lumenhook_snapshots_resting_partitions{instance="a"} 0x30
+			lumenhook_snapshots_resting_partitions{instance="b"} 3x30`, true},
+		{"LumenhookSnapshotsFailing", `lumenhook_snapshots_resting_partitions 0x30`, false},
+	})
+}
+
+// checkRules evaluates the rules on series of half an hour with one point per minute, in the
+// notation of `promtool test rules`.
+func checkRules(t *testing.T, cases []ruleCase) {
+	t.Helper()
+	rules := expressions(t)
+	for _, c := range cases {
 		kept := seriesOf(t, c.series)
 		engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1000, Timeout: time.Minute})
 		query, err := engine.NewInstantQuery(t.Context(), kept, nil, rules[c.alert], time.Unix(30*60, 0))
@@ -55,7 +114,7 @@ func TestRulesOfEndpointsFire(t *testing.T) {
 	}
 }
 
-// expressions are those of the alerts, by name.
+// expressions returns the alerts' expressions by name.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "lumenhook.rules.yaml"))
@@ -79,7 +138,7 @@ func expressions(t *testing.T) map[string]string {
 	return by
 }
 
-// seriesOf keeps series in memory for Prometheus' engine, a point each minute.
+// seriesOf returns series in memory for Prometheus' engine.
 func seriesOf(t *testing.T, lines string) storage.Queryable {
 	t.Helper()
 	type one struct {
@@ -87,14 +146,16 @@ func seriesOf(t *testing.T, lines string) storage.Queryable {
 		storage.Series
 	}
 	var all []one
-	for line := range strings.Lines(lines) {
+	for line := range strings.Lines(strings.TrimSpace(lines)) {
 		named, values, err := parser.ParseSeriesDesc(strings.TrimSpace(line))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var samples []chunks.Sample
 		for i, v := range values {
-			samples = append(samples, sample{int64(i) * 60_000, v.Value})
+			if !v.Omitted {
+				samples = append(samples, sample{int64(i) * 60_000, v.Value})
+			}
 		}
 		all = append(all, one{named, storage.NewListSeries(named, samples)})
 	}
