@@ -233,10 +233,25 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	}
 }
 
-// TestRebuildsTakeTurns: the guard and an operator rebuild at the same time. The second waits for
-// the first, and neither fails or loses rows.
+// TestRebuildsTakeTurns: a rebuild of the guard runs while an operator rebuilds or verifies. The
+// second waits for the first, neither fails or loses rows, and a verification finds no difference.
 func TestRebuildsTakeTurns(t *testing.T) {
 	t.Parallel()
+	for name, second := range map[string]func(context.Context, writer.RefoldConfig) error{
+		"rebuild": writer.Rebuild,
+		"verification": func(ctx context.Context, cfg writer.RefoldConfig) error {
+			v, err := writer.Verify(ctx, cfg)
+			if len(v.Differences) > 0 {
+				t.Errorf("the verification found %+v", v.Differences)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { takeTurns(t, second) })
+	}
+}
+
+func takeTurns(t *testing.T, second func(context.Context, writer.RefoldConfig) error) {
 	r := newRig(t)
 	r.world(3)
 	run := r.project(nil)
@@ -244,7 +259,8 @@ func TestRebuildsTakeTurns(t *testing.T) {
 	r.awaitProjected()
 	want := r.checksum()
 	began, finish := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	var once, waits sync.Once
+	var reports atomic.Int64
 	ended := make(chan error, 2)
 	go func() {
 		ended <- writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
@@ -255,20 +271,22 @@ func TestRebuildsTakeTurns(t *testing.T) {
 		}))
 	}()
 	<-began
-	var second atomic.Int64
 	go func() {
-		ended <- writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
-			c.Report = func(writer.RefoldProgress) { second.Add(1) }
+		ended <- second(t.Context(), r.refold(func(c *writer.RefoldConfig) {
+			c.Report = func(writer.RefoldProgress) {
+				reports.Add(1)
+				waits.Do(func() { close(finish) }) // it did not wait
+			}
 			c.Logger = slog.New(slog.NewTextHandler(writes(func(line string) {
-				if strings.Contains(line, "another rebuild or verification of this history runs") {
-					close(finish)
+				if strings.Contains(line, "waiting for another rebuild or verification") {
+					waits.Do(func() { close(finish) })
 				}
 			}), nil))
 		}))
 	}()
 	<-finish
-	if n := second.Load(); n != 0 {
-		t.Errorf("the second rebuild reported %d times before the first had ended", n)
+	if n := reports.Load(); n != 0 {
+		t.Errorf("the second reported %d times before the first had ended", n)
 	}
 	must(t, <-ended)
 	must(t, <-ended)

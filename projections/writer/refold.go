@@ -76,10 +76,10 @@ type refold struct {
 	dead map[string]int // number of records set aside, by topic
 }
 
-// newRefold waits until no other refold fills tables with the same suffix, and reads the extents of
-// the topics. Call close to release its resources.
+// newRefold waits until no other refold of the database runs, and reads the extents of the topics.
+// Call close to release its resources.
 func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, error) {
-	turn, err := cfg.awaitTurn(ctx, suffix)
+	turn, err := cfg.awaitTurn(ctx)
 	if err != nil {
 		return nil, err
 	}

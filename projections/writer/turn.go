@@ -17,8 +17,9 @@ const (
 	turnMax = 7 * 24 * time.Hour
 )
 
-// turn is the exclusive right to fill tables next to the live ones. Two concurrent rebuilds, for
-// example by a guard and an operator, would drop each other's tables or fill the same ones twice.
+// turn is the exclusive right to refold a database's tables. Two concurrent rebuilds, for example by
+// a guard and an operator, would drop each other's tables or fill the same ones twice. A rebuild
+// that exchanged tables during a verification would make it compare rows of both.
 //
 // The owner of a topic's first partition has the right, in a group whose members are refolds. It
 // only gives up the partition when it has ended.
@@ -27,14 +28,15 @@ type turn struct {
 	ended      chan struct{}
 }
 
-// awaitTurn waits until no other refold of the database with the same suffix is running.
-func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, error) {
+// awaitTurn waits until no other rebuild or verification of the database is running. turnMax bounds
+// the wait for each of them.
+func (cfg RefoldConfig) awaitTurn(ctx context.Context) (*turn, error) {
 	t := &turn{ended: make(chan struct{})}
 	begun := make(chan struct{}, 1)
 	is := func(partitions []int32) bool { return slices.Contains(partitions, 0) }
 	var err error
 	t.membership, err = cfg.Cluster.Join(kafka.MembershipConfig{
-		Group: HoldersPrefix + cfg.DB.Name() + suffix + "-turn",
+		Group: HoldersPrefix + cfg.DB.Name() + "-turn",
 		Topic: schemas.TopicJournal,
 		Now:   cfg.Now,
 		Assigned: func(partitions []int32) {
@@ -69,7 +71,7 @@ func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, er
 		case <-begun:
 			return t, nil
 		case <-said.C:
-			cfg.Logger.Info("another rebuild or verification of this history runs; waiting for it to end")
+			cfg.Logger.Info("waiting for another rebuild or verification of this history to end")
 		case <-ctx.Done():
 			t.end()
 			return nil, context.Cause(ctx)
