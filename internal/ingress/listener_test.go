@@ -1,11 +1,11 @@
 package ingress_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"syscall"
@@ -20,11 +20,13 @@ import (
 type failing struct {
 	net.Listener
 	failed int
+	with   syscall.Errno // or else EMFILE
 }
 
 func (l *failing) Accept() (net.Conn, error) {
 	if l.failed++; l.failed%3 != 0 {
-		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+		err := os.NewSyscallError("accept4", cmp.Or(l.with, syscall.EMFILE))
+		return nil, &net.OpError{Op: "accept", Err: err}
 	}
 	return l.Listener.Accept()
 }
@@ -173,29 +175,38 @@ func TestOneAddressLeavesPlacesToOthers(t *testing.T) {
 	}
 }
 
-// A server that is out of descriptors for a moment recovers. Closing the listener ends Accept.
+// A server that is out of descriptors for a moment recovers. Other errors and closing the listener
+// end Accept.
 func TestAcceptErrorsAreRetried(t *testing.T) {
 	l := listen(t, ingress.Config{Max: 10, MaxPerAddress: 10})
-	server := &http.Server{
-		ReadHeaderTimeout: time.Minute,
-		ConnState:         ingress.ConnState,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "ok")
-		}),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 3 {
-		resp, err := client.Get("http://" + l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
+		dialFrom(t, "127.0.0.2", l)
+		accept(t, l) // not net/http's, which retries on its own
 	}
 	_ = l.Close()
-	if err := <-served; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Serve ended with %v", err)
+	if conn, err := l.Accept(); err == nil {
+		t.Errorf("after Close, Accept returned %v", conn)
+	}
+	broken := &failing{with: syscall.EBADF}
+	if _, err := ingress.Listen(broken, ingress.Config{Max: 1, Share: 1}).Accept(); err == nil {
+		t.Error("Accept did not return the error of a socket that is gone")
+	}
+}
+
+// A listener accepts no more connections than its share of the process's descriptors, so that
+// others are left for files.
+func TestDescriptorsAreLeft(t *testing.T) {
+	l := listen(t, ingress.Config{
+		Max: 1 << 30, MaxPerAddress: 1 << 30, Share: 4.5 / float64(ingress.Descriptors()),
+	})
+	for n := range 4 {
+		dialFrom(t, fmt.Sprint("127.0.0.", 2+n), l)
+		accept(t, l).Busy(true)
+	}
+	over := dialFrom(t, "127.0.0.9", l)
+	go func() { _, _ = l.Accept() }()
+	if !isClosed(t, over) {
+		t.Error("a connection beyond the share was accepted")
 	}
 }
 

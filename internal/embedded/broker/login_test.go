@@ -141,10 +141,13 @@ func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
 	handshake := kmsg.NewPtrSASLHandshakeRequest()
 	handshake.Version, handshake.Mechanism = 1, "SCRAM-SHA-256"
 	shaken := kmsg.NewRequestFormatter().AppendRequest(nil, handshake, 1)
+	versions := kmsg.NewPtrApiVersionsRequest()
+	versions.Version, versions.ClientSoftwareName = 3, strings.Repeat("a", 65<<10)
+	large := kmsg.NewRequestFormatter().AppendRequest(nil, versions, 1)
 	for name, sent := range map[string][]byte{
 		"unknown":               request(10, 9999),
 		"below all keys":        request(10, 0xffff),
-		"large":                 request(65<<10, 18),
+		"large":                 large,
 		"huge":                  request(math.MaxUint32, 18),
 		"without a key":         request(1, 18),
 		"unknown within logins": append(slices.Clone(shaken), request(10, 9999)...),
@@ -157,8 +160,12 @@ func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(testkit.Patience(t)))
 		_, _ = conn.Write(sent)
-		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		answered, err := io.Copy(io.Discard, conn)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection stays open", name)
+		}
+		if answered > 0 && !bytes.HasPrefix(sent, shaken) {
+			t.Errorf("%s: it is answered with %d bytes", name, answered)
 		}
 	}
 	if _, err := topicsAs(t, b.Addr(), login("lumenhook", "secret")); err != nil {
