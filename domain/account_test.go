@@ -195,6 +195,9 @@ func TestAKeyGivesAtMostWhatItHas(t *testing.T) {
 		"no expiry":        {key("c", end, nil, write), key("o", 0, nil, write), limit},
 		"no networks":      {key("c", 0, near, write), key("o", 0, nil, write), limit},
 		"a wider network":  {key("c", 0, near, write), key("o", 0, wider, write), limit},
+		"a longer one of the same start": {
+			key("c", 0, []string{"192.0.0.0/24"}, write), key("o", 0, wider, write), limit,
+		},
 		"one network more": {key("c", 0, inside, write), key("o", 0, near, write), limit},
 		"another family":   {key("c", 0, all4, write), key("o", 0, all6, write), limit},
 		"no network":       {key("c", 0, []string{"-"}, write), key("o", 0, near, write), limit},
