@@ -102,6 +102,7 @@ type API struct {
 	Config
 	router   *mux.Router
 	parallel *ingress.Places[holder] // requests in progress
+	bodies   *ingress.Places[holder] // bytes of their bodies
 	limits   *limits
 	lookups  *limits                 // of transactions in the network
 	looking  *ingress.Places[holder] // at the network
@@ -131,6 +132,7 @@ func New(c Config) (*API, error) {
 		Config:   c,
 		router:   mux.NewRouter().SkipClean(true),
 		parallel: ingress.NewPlaces[holder](int64(c.MaxRequests)),
+		bodies:   ingress.NewPlaces[holder](bodyBytesMax),
 		limits:   newLimits(c.RateLimit, c.Now),
 		lookups:  newLimits(lookupLimit, c.Now),
 		tests:    newLimits(testLimit, c.Now),

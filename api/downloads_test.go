@@ -1,11 +1,8 @@
 package api_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
@@ -30,20 +26,13 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 		}
 		w.statement.Balances = []readmodel.Balance{{Balance: "XLM", Moves: 1, ClosingStroops: 2}}
 		handler := newConsole(t, w).Mount(w.api)
-		server := api.NewServer(handler, slog.New(slog.DiscardHandler))
-		listener := make(pipes)
+		dial, stop := serve(t, handler)
 		var all sync.WaitGroup
-		all.Go(func() {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				t.Error(err)
-			}
-		})
 		began := time.Now() //nolint:forbidigo // virtual
 		statuses := make(chan string, 32)
 		for n := range 32 {
 			cookie := w.downloader(handler, fmt.Sprint(n/8))
-			client, conn := net.Pipe()
-			listener <- conn
+			client := dial()
 			all.Go(func() {
 				defer client.Close()
 				_, err := fmt.Fprintf(client, "GET /console/wallets/%s/statement.csv HTTP/1.1\r\n"+
@@ -61,13 +50,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 			})
 		}
 		other := w.downloader(handler, "other")
-		get := func(path string) int {
-			request := httptest.NewRequest("GET", "/console"+path, nil)
-			request.Header.Set("Cookie", other)
-			out := httptest.NewRecorder()
-			handler.ServeHTTP(out, request)
-			return out.Code
-		}
+		get := func(path string) int { return visit(handler, "/console"+path, other) }
 		for range 6 {
 			time.Sleep(20 * time.Second) //nolint:forbidigo // virtual
 			if status := get("/watches"); status != http.StatusOK {
@@ -88,9 +71,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 		if status := get("/wallets/" + wallet + "/statement.csv"); status != http.StatusOK {
 			t.Errorf("after ten minutes, a download got %d", status)
 		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		stop()
 		all.Wait()
 	})
 }
@@ -103,6 +84,15 @@ func (w *world) downloader(console http.Handler, of string) string {
 	w.watches[watch] = domain.Watch{ID: watch, AccountID: account(of), WalletAddress: wallet,
 		EndpointID: endpoint, LiveSince: 5, CreatedAtMillis: 1}
 	return signInDirectly(w.t, console, w.newKey(account(of), domain.PermissionRead))
+}
+
+// visit requests a page with a cookie, without a server.
+func visit(console http.Handler, path, cookie string) (status int) {
+	request := httptest.NewRequest("GET", path, nil)
+	request.Header.Set("Cookie", cookie)
+	out := httptest.NewRecorder()
+	console.ServeHTTP(out, request)
+	return out.Code
 }
 
 // signInDirectly signs a key in without a server and returns the cookie.

@@ -204,7 +204,7 @@ func (e *explanation) askNetwork(ctx context.Context) error {
 	if err := e.api.lookups.within(by, "look up a transaction in the network"); err != nil {
 		return err
 	}
-	leave, err := e.api.looking.Await(ctx, by, maxLookingEach)
+	leave, err := e.api.looking.Await(ctx, by, maxLookingEach, 1)
 	if err != nil {
 		return problem.New(problem.CodeOverloaded, "This node looks up too many transactions at once. "+
 			"Repeat the request after the time in Retry-After.").RetryAfter(1).Because(err)

@@ -28,8 +28,7 @@ const (
 	maxLimited = 10_000
 	// maxParallel bounds the requests of one account in progress at a node. Requests that wait for
 	// events have a separate, lower limit.
-	maxParallel          = 256
-	parallelRetrySeconds = 1
+	maxParallel = 256
 	// Names of the two policies, for an account's keys and for its portal links.
 	limitOfKeys  = `"account"`
 	limitOfLinks = `"links"`

@@ -14,7 +14,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
@@ -33,7 +32,7 @@ type request struct {
 	commandID      string // of a write
 	problem        *problem.Problem
 	turn           turn   // kept until the response is written
-	done           func() // then frees the request's other places
+	done           func() // then frees the request's other places, such as its body's
 
 	// The object in the path, as this node last read it. missing is set if a request that may be a
 	// retry names an object that is gone. Only the engine knows its first answer.
@@ -69,7 +68,7 @@ func (a *API) answering(rt route) http.Handler {
 		if err == nil {
 			err = answer.encode()
 		}
-		if r.turn.leave != nil {
+		if r.turn.leave != nil || len(r.body) > smallBodyBytes {
 			// Only writers of tests have no deadlines.
 			//nolint:forbidigo // the deadline is of this clock
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerMax))
@@ -102,16 +101,9 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 			return reply{}, err
 		}
 		leave, err := a.parallel.Take(r.caller.holder(), maxParallel)
-		switch {
-		case errors.Is(err, ingress.ErrAllTaken):
-			return reply{}, problem.New(problem.CodeOverloaded,
-				"This node is at its limit of concurrent requests. Repeat the request after the time in "+
-					"Retry-After.").RetryAfter(parallelRetrySeconds)
-		case err != nil:
-			return reply{}, problem.New(problem.CodeTooManyParallel, fmt.Sprintf("%d requests of your "+
-				"account are in progress at this node, which is the most. Send fewer at once, and repeat "+
-				"the request after the time in Retry-After.", maxParallel)).
-				RetryAfter(parallelRetrySeconds)
+		if err != nil {
+			return reply{}, noPlace(err, problem.CodeTooManyParallel, fmt.Sprintf("%d requests of your "+
+				"account are in progress at this node, which is the most. Send fewer at once.", maxParallel))
 		}
 		r.done = leave
 	}
@@ -181,6 +173,11 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 
 // readBody reads the body and, for a write, sets the id of its command.
 func (a *API) readBody(w http.ResponseWriter, r *request, rt route) (err error) {
+	if rt.body != decode.BodyIgnored {
+		if err := a.placeBody(r); err != nil {
+			return err
+		}
+	}
 	if r.body, err = decode.Body(w, r.http, rt.body); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
@@ -16,13 +17,54 @@ const (
 	maxRunningInAll = 64
 	// turnMax bounds the wait for a turn, which does not count toward the time for the work.
 	turnMax = 6 * time.Second
-	// answerMax bounds how long a client may take to read the response to a request with a turn.
-	// Responses keep their turns until they are written, because turns bound the memory of
+	// answerMax bounds how long a client may take to read the response to a request with a turn or a
+	// large body. Responses keep their turns until they are written, because turns bound the memory of
 	// responses. answerMax is less than turnMax, so that waiting requests outlast slow readers.
 	answerMax = 5 * time.Second
-	// turnRetrySeconds is when to retry a request that got no turn.
-	turnRetrySeconds = 1
+	// placeRetrySeconds is when to retry a request that got no place or turn.
+	placeRetrySeconds = 1
+
+	// bodyBytesMax and accountBodyBytesMax bound the request bodies in progress at a node, of all
+	// accounts and of one. Each counts until its response is written. Bodies of up to smallBodyBytes
+	// don't count, because the number of requests bounds their memory: large bodies of other accounts
+	// never delay them.
+	bodyBytesMax        = 32 << 20
+	accountBodyBytesMax = 4 << 20
+	smallBodyBytes      = 8 << 10
 )
+
+// noPlace returns the problem of a request that got no place: of the node's, or of the account's,
+// for which it returns the given code and detail.
+func noPlace(err error, code, detail string) error {
+	if errors.Is(err, ingress.ErrAllTaken) {
+		code, detail = problem.CodeOverloaded, "This node is at its limit of concurrent requests."
+	}
+	return problem.New(code, detail+" Repeat the request after the time in Retry-After.").
+		RetryAfter(placeRetrySeconds).Because(err)
+}
+
+// placeBody waits until there is room for a request's body. The server's time limit for reading a
+// request includes the wait, so slow bodies keep no room.
+func (a *API) placeBody(r *request) error {
+	size := r.http.ContentLength
+	if size < 0 || size > decode.MaxBodyBytes { // unknown until it is read, or about to be refused
+		size = decode.MaxBodyBytes
+	}
+	if size <= smallBodyBytes {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.http.Context(), turnMax)
+	defer cancel()
+	leave, err := a.bodies.Await(ctx, r.caller.holder(), accountBodyBytesMax, size)
+	if err != nil {
+		return noPlace(err, problem.CodeTooManyParallel, fmt.Sprintf("The bodies of your account's "+
+			"requests in progress at this node have %d bytes, which is the most. Send fewer at once.",
+			accountBodyBytesMax))
+	}
+	others := r.done
+	r.done = func() { leave(); others() }
+	return nil
+}
 
 // turn is a request's place among the few reads and bulk operations that the keys of an account,
 // and separately its portal links, run at once. The zero value takes none.
@@ -37,15 +79,11 @@ type turn struct {
 func (t *turn) take(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnMax)
 	defer cancel()
-	t.leave, err = t.of.Await(ctx, t.by, int64(t.most)) // #nosec G115 -- at most 64
-	switch {
-	case errors.Is(err, ingress.ErrAllTaken):
-		return problem.New(problem.CodeOverloaded, "This node is at its limit of reads. Repeat the "+
-			"request after the time in Retry-After.").RetryAfter(turnRetrySeconds).Because(err)
-	case err != nil:
-		return problem.New(problem.CodeRateLimited, fmt.Sprintf("%d reads and bulk operations of your "+
+	t.leave, err = t.of.Await(ctx, t.by, int64(t.most), 1) // #nosec G115 -- at most 64
+	if err != nil {
+		return noPlace(err, problem.CodeRateLimited, fmt.Sprintf("%d reads and bulk operations of your "+
 			"account run at once at a node, and this one got no turn in time. Send fewer at once.",
-			t.most)).RetryAfter(turnRetrySeconds).Because(err)
+			t.most))
 	}
 	return nil
 }

@@ -53,13 +53,7 @@ func readsTakeTurns(t *testing.T, atOnce int32, quotas domain.Counts) {
 		w := assemble(t, withLinks, func(c *api.Config) {
 			g.Directory, c.Directory = c.Directory, g
 		})
-		list := func(path, key string) int {
-			request := httptest.NewRequest("GET", path, nil)
-			request.Header.Set("Authorization", "Bearer "+key)
-			out := httptest.NewRecorder()
-			w.api.ServeHTTP(out, request)
-			return out.Code
-		}
+		list := func(path, key string) int { return w.direct("GET", path, key, "").Code }
 		keys := []string{
 			w.newKey(account("a"), domain.PermissionRead), w.newKey(account("a"), domain.PermissionRead),
 		}
@@ -148,6 +142,50 @@ func TestResendsTakeTurns(t *testing.T) {
 		all.Wait()
 		all.Go(func() { post("/v1/events/resend", `{"asset":"XLM"}`) })
 		passing(2)
+		all.Wait()
+	})
+}
+
+// TestBulkOperationsTakeTurns: while eight lists of an account run, its pulls, backfills, replays,
+// resends and other reads wait for them.
+func TestBulkOperationsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gated{pass: make(chan struct{})}
+		w := assemble(t, func(c *api.Config) { g.Directory, c.Directory = c.Directory, g })
+		key := w.newKey(account("a"), domain.Permissions()...)
+		endpoint, watch := domain.DeriveID(domain.EndpointPrefix, "1"),
+			domain.DeriveID(domain.WatchPrefix, "1")
+		w.endpoints[endpoint] = domain.Endpoint{ID: endpoint, AccountID: account("a"),
+			Status: domain.StatusActive}
+		w.watches[watch] = domain.Watch{ID: watch, AccountID: account("a"), EndpointID: endpoint,
+			WalletAddress: wallet}
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { w.direct("GET", "/v1/watches", key, "") })
+		}
+		synctest.Wait()
+		asked := [][3]string{
+			{"GET", "/v1/endpoints/" + endpoint + "/events"},
+			{"GET", "/v1/endpoints/" + endpoint + "/events?waitSeconds=30"},
+			{"POST", "/v1/endpoints/" + endpoint + "/replay", `{"since":"2026-01-01T00:00:00Z"}`},
+			{"POST", "/v1/watches/" + watch + "/backfill", `{"from":2}`},
+			{"POST", "/v1/events/resend", `{"asset":"XLM","dryRun":true}`},
+			{"POST", "/v1/events/" + domain.DeriveID(domain.EventPrefix, "1") + "/resend"},
+			{"GET", "/v1/events"}, {"GET", "/v1/endpoints"}, {"GET", "/v1/account"},
+			{"GET", "/v1/wallets/" + wallet + "/statement"},
+		}
+		answered := make(chan string, len(asked))
+		for _, r := range asked {
+			all.Go(func() {
+				out := w.direct(r[0], r[1], key, r[2])
+				answered <- fmt.Sprint(r[1], " got ", out.Code)
+			})
+		}
+		synctest.Wait()
+		for len(answered) > 0 {
+			t.Errorf("without a turn, %s", <-answered)
+		}
+		close(g.pass)
 		all.Wait()
 	})
 }
@@ -269,6 +307,24 @@ func (p pipes) Close() error {
 
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+// serve starts the API's server. dial connects to it without buffers; stop ends it.
+func serve(t *testing.T, handler http.Handler) (dial func() net.Conn, stop func()) {
+	listener := make(pipes)
+	server := api.NewServer(handler, slog.New(slog.DiscardHandler))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	dial = func() net.Conn {
+		client, conn := net.Pipe()
+		listener <- conn
+		return client
+	}
+	return dial, func() {
+		if err := errors.Join(server.Close(), <-ended); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestSlowReadersLoseTheirTurns: clients that do not read their answers lose their connections
 // before others give up the wait for a turn.
 func TestSlowReadersLoseTheirTurns(t *testing.T) {
@@ -279,18 +335,10 @@ func TestSlowReadersLoseTheirTurns(t *testing.T) {
 			w.watches[id] = domain.Watch{ID: id, AccountID: account("a")}
 		}
 		key := w.newKey(account("a"), domain.PermissionRead)
-		listener := make(pipes)
-		server := api.NewServer(w.api, slog.New(slog.DiscardHandler))
-		var all sync.WaitGroup
-		all.Go(func() {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				t.Error(err)
-			}
-		})
+		dial, stop := serve(t, w.api)
 		for range 8 {
-			client, conn := net.Pipe()
+			client := dial()
 			defer client.Close()
-			listener <- conn
 			_, err := fmt.Fprintf(client, "GET /v1/watches HTTP/1.1\r\nHost: a\r\n"+
 				"Authorization: Bearer %s\r\n\r\n", key)
 			if err != nil {
@@ -301,10 +349,7 @@ func TestSlowReadersLoseTheirTurns(t *testing.T) {
 		if out := w.direct("GET", "/v1/watches", key, ""); out.Code != 200 {
 			t.Errorf("a list got %d: %s", out.Code, out.Body)
 		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		all.Wait()
+		stop()
 	})
 }
 
@@ -320,18 +365,10 @@ func TestUnreadPagesAreBounded(t *testing.T) {
 		handler := newConsole(t, w).Mount(w.api)
 		cookie := signInDirectly(t, handler, w.newKey(account("a"), domain.PermissionRead))
 
-		listener := make(pipes)
-		server := api.NewServer(handler, slog.New(slog.DiscardHandler))
-		var all sync.WaitGroup
-		all.Go(func() {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				t.Error(err)
-			}
-		})
+		dial, stop := serve(t, handler)
 		for range 8 {
-			client, conn := net.Pipe()
+			client := dial()
 			defer client.Close()
-			listener <- conn
 			_, err := fmt.Fprintf(client, "GET /console/watches HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n",
 				cookie)
 			if err != nil {
@@ -341,11 +378,7 @@ func TestUnreadPagesAreBounded(t *testing.T) {
 		synctest.Wait()
 		ninth := make(chan int, 1)
 		go func() {
-			request := httptest.NewRequest("GET", "/console/watches", nil)
-			request.Header.Set("Cookie", cookie)
-			out := httptest.NewRecorder()
-			handler.ServeHTTP(out, request)
-			ninth <- out.Code
+			ninth <- visit(handler, "/console/watches", cookie)
 		}()
 		synctest.Wait()
 		if len(ninth) > 0 {
@@ -354,10 +387,7 @@ func TestUnreadPagesAreBounded(t *testing.T) {
 		if status := <-ninth; status != 200 {
 			t.Errorf("the ninth page got %d", status)
 		}
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		all.Wait()
+		stop()
 	})
 }
 
@@ -369,11 +399,7 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 		g := &gated{pass: make(chan struct{})}
 		w := assemble(t, func(c *api.Config) { g.Directory, c.Directory = c.Directory, g })
 		list := func(key string) *httptest.ResponseRecorder {
-			request := httptest.NewRequest("GET", "/v1/watches", nil)
-			request.Header.Set("Authorization", "Bearer "+key)
-			out := httptest.NewRecorder()
-			w.api.ServeHTTP(out, request)
-			return out
+			return w.direct("GET", "/v1/watches", key, "")
 		}
 		var flood sync.WaitGroup
 		start := func(key string, n int) {
@@ -460,4 +486,59 @@ func BenchmarkNeighbourOfAFlood(b *testing.B) {
 	b.StopTimer()
 	ended.Store(true)
 	flood.Wait()
+}
+
+// TestBodiesInProgressAreBounded: clients that send large bodies slowly take no more than the room
+// of their account, and those of all accounts no more than the node's. One more is refused, small
+// bodies are not, and the server's time limit frees the room.
+func TestBodiesInProgressAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large, small, ofAccount, accounts = 256 << 10, 8 << 10, 16, 8
+		w := assemble(t)
+		dial, stop := serve(t, w.api)
+		stall := func(key, length string) {
+			client := dial()
+			t.Cleanup(func() { client.Close() })
+			if _, err := fmt.Fprintf(client, "POST /v1/endpoints HTTP/1.1\r\nHost: a\r\n"+
+				"Authorization: Bearer %s\r\nContent-Type: application/json\r\n%s\r\n\r\n",
+				key, length); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.Copy(io.Discard, client) }()
+			synctest.Wait()
+		}
+		endpoint := func(size int) string {
+			body := `{"url":"https://a.example/"}`
+			return body + strings.Repeat(" ", max(0, size-len(body)))
+		}
+		want := func(key string, size, status int, code string) {
+			t.Helper()
+			out := w.direct("POST", "/v1/endpoints", key, endpoint(size))
+			if out.Code != status || !strings.Contains(out.Body.String(), code) ||
+				status != http.StatusCreated && out.Header().Get("Retry-After") != "1" {
+				t.Errorf("a body of %d bytes got %d %v: %s", size, out.Code, out.Header(), out.Body)
+			}
+		}
+		fill := func(of int) {
+			key := w.newKey(account(fmt.Sprint(of)), domain.PermissionWrite)
+			for range ofAccount / 2 {
+				stall(key, fmt.Sprint("Content-Length: ", large))
+				stall(key, "Transfer-Encoding: chunked")
+			}
+		}
+		fill(0)
+		same := w.newKey(account("0"), domain.PermissionWrite)
+		want(same, large, http.StatusTooManyRequests, "TOO_MANY_PARALLEL_REQUESTS")
+		want(same, small, http.StatusCreated, "")
+		other := w.newKey(account("other"), domain.PermissionWrite)
+		want(other, large, http.StatusCreated, "")
+		for of := 1; of < accounts; of++ {
+			fill(of)
+		}
+		want(other, large, http.StatusServiceUnavailable, "OVERLOADED")
+		want(other, small, http.StatusCreated, "")
+		<-time.After(15 * time.Second)
+		want(same, large, http.StatusCreated, "")
+		stop()
+	})
 }

@@ -191,7 +191,7 @@ func limitsOf(most, perAccount int64, what string) limits {
 
 // enter waits for a place until ctx ends.
 func (l limits) enter(ctx context.Context, account string) (leave func(), err error) {
-	return l.places.Await(ctx, account, l.perAccount)
+	return l.places.Await(ctx, account, l.perAccount, 1)
 }
 
 // serving returns the handler of a signed-in user's requests.

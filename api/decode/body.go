@@ -46,7 +46,7 @@ func Body(w http.ResponseWriter, r *http.Request, kind BodyKind) ([]byte, error)
 }
 
 func checkBodyHeaders(r *http.Request, kind BodyKind) error {
-	if r.ContentLength > maxBodyBytes {
+	if r.ContentLength > MaxBodyBytes {
 		return tooLarge()
 	}
 	if (kind == BodyEmpty || kind == BodyOptional) &&
@@ -87,11 +87,11 @@ func isMediaType(contentType, want string) bool {
 
 func tooLarge() error {
 	return problem.New(problem.CodeRequestTooLarge,
-		fmt.Sprintf("The body must have at most %d bytes.", maxBodyBytes))
+		fmt.Sprintf("The body must have at most %d bytes.", MaxBodyBytes))
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	var tooMany *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooMany):

@@ -12,9 +12,11 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
+// MaxBodyBytes is the maximum size of a request body.
+const MaxBodyBytes = 256 << 10
+
 // Limits of a body. The API's deepest body has 3 levels, its largest about 1,300 values.
 const (
-	maxBodyBytes  = 256 << 10
 	maxBodyDepth  = 32
 	maxBodyValues = 10_000
 )

@@ -37,12 +37,12 @@ func NewPlaces[K comparable](most int64) *Places[K] {
 // Take takes a place for a holder that may have most, or returns ErrShareTaken or ErrAllTaken. Call
 // leave once.
 func (p *Places[K]) Take(of K, most int64) (leave func(), err error) {
-	return p.take(of, most, func(s *semaphore.Weighted) bool { return s.TryAcquire(1) })
+	return p.take(of, most, 1, func(s *semaphore.Weighted) bool { return s.TryAcquire(1) })
 }
 
-// Await is Take, but waits for a place until ctx ends, in the order of arrival.
-func (p *Places[K]) Await(ctx context.Context, of K, most int64) (leave func(), err error) {
-	return p.take(of, most, func(s *semaphore.Weighted) bool { return s.Acquire(ctx, 1) == nil })
+// Await is Take, but takes n places, and waits for them until ctx ends, in the order of arrival.
+func (p *Places[K]) Await(ctx context.Context, of K, most, n int64) (leave func(), err error) {
+	return p.take(of, most, n, func(s *semaphore.Weighted) bool { return s.Acquire(ctx, n) == nil })
 }
 
 // Users returns how many of a holder have a place or wait for one.
@@ -56,7 +56,7 @@ func (p *Places[K]) Users(of K) int {
 }
 
 func (p *Places[K]) take(
-	of K, most int64, acquire func(*semaphore.Weighted) bool,
+	of K, most, n int64, acquire func(*semaphore.Weighted) bool,
 ) (leave func(), err error) {
 	p.mu.Lock()
 	own, known := p.byHolder[of]
@@ -71,13 +71,13 @@ func (p *Places[K]) take(
 		return nil, ErrShareTaken
 	}
 	if !acquire(p.all) {
-		own.running.Release(1)
+		own.running.Release(n)
 		p.forget(of, own)
 		return nil, ErrAllTaken
 	}
 	return func() {
-		p.all.Release(1)
-		own.running.Release(1)
+		p.all.Release(n)
+		own.running.Release(n)
 		p.forget(of, own)
 	}, nil
 }

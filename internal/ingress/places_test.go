@@ -54,7 +54,7 @@ func TestPlacesAreAwaited(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 4 {
 			all.Go(func() {
-				next, err := p.Await(ctx, "a", 1)
+				next, err := p.Await(ctx, "a", 1, 1)
 				if err != nil {
 					got <- -1
 					return
@@ -64,7 +64,7 @@ func TestPlacesAreAwaited(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		other, err := p.Await(ctx, "b", 1)
+		other, err := p.Await(ctx, "b", 1, 1)
 		if err != nil || len(got) != 0 {
 			t.Fatalf("another holder waits: %v", err)
 		}
@@ -80,7 +80,7 @@ func TestPlacesAreAwaited(t *testing.T) {
 		if _, err := p.Take("a", 1); err != nil {
 			t.Error(err)
 		}
-		if _, err := p.Await(ctx, "a", 1); !errors.Is(err, ingress.ErrShareTaken) {
+		if _, err := p.Await(ctx, "a", 1, 1); !errors.Is(err, ingress.ErrShareTaken) {
 			t.Errorf("after its context, the wait ends with %v", err)
 		}
 	})

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// TestLargeBodiesStayInTheirMemory: 16 accounts have 256 requests each in progress, with bodies of
+// 256 KiB whose last byte doesn't come. The service stays within a cgroup of 1 GiB, refuses what
+// has no room, and answers other requests.
+func TestLargeBodiesStayInTheirMemory(t *testing.T) {
+	const limitBytes, accounts, each, bodyBytes = 1 << 30, 16, 256, 256 << 10
+	s := &testService{t: t, dir: t.TempDir()}
+	group, err := newMemoryGroup(t, limitBytes)
+	if err != nil { // the process's own peak is still checked
+		t.Logf("the service runs without a cgroup, as none can be made here: %v", err)
+	} else {
+		s.group = filepath.Join(group.dir, group.procs)
+	}
+	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes*3/8)) // as run sets it in such a container
+	s.start("--no-demo")
+	at, err := url.Parse(s.file.APIURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := append([]byte(`{"url":"https://127.0.0.1:8443/nobody"`), bytes.Repeat([]byte(" "),
+		bodyBytes-40)...)
+	var attackers sync.WaitGroup
+	var begun, refused atomic.Int64
+	for a := range accounts {
+		var account apicli.MadeKey
+		s.cli(&account, "accounts", "create", "--email", fmt.Sprintf("a%d@example.com", a))
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(a+1))}}
+		for range each {
+			attackers.Go(func() {
+				conn, err := dialer.DialContext(t.Context(), "tcp", at.Host)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(testkit.Patience(t)))
+				begun.Add(1)
+				_, _ = fmt.Fprintf(conn, "POST /v1/endpoints HTTP/1.1\r\nHost: localhost\r\n"+
+					"Content-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n",
+					account.Key, bodyBytes)
+				go func() { _, _ = conn.Write(part) }()
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					return // cut off
+				}
+				defer response.Body.Close()
+				_, _ = io.Copy(io.Discard, response.Body)
+				switch response.StatusCode {
+				case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+					refused.Add(1)
+				case http.StatusRequestTimeout:
+				default:
+					t.Errorf("a body that does not end was answered %s", response.Status)
+				}
+			})
+		}
+	}
+	s.eventually("a request is answered during the attack", func() bool {
+		body := `{"url":"https://127.0.0.1:8443/nobody"}`
+		status, _, _ := s.tryCall("POST", "/v1/endpoints", []byte(body))
+		return status == http.StatusCreated && refused.Load() > 0
+	})
+	attackers.Wait()
+	t.Logf("%d requests, %d refused", begun.Load(), refused.Load())
+	if status, answer, err := s.tryCall("GET", "/v1/endpoints", nil); status != http.StatusOK ||
+		!strings.Contains(string(answer), "nobody") {
+		t.Errorf("after that a list is answered %d, %v: %s", status, err, answer)
+	}
+	peak := peakOf(t, s.file.PID)
+	t.Logf("the service had %d MiB resident at most", peak>>20)
+	if peak > limitBytes {
+		t.Errorf("the service had %d MiB resident", peak>>20)
+	}
+	if group != nil {
+		t.Logf("its cgroup had %d MiB at most", group.peakBytes(t)>>20)
+	}
+	s.interrupt()
+}
