@@ -15,6 +15,8 @@ const (
 	payers   = draw.Payers
 	// opMillis is the mean time between two operations of a script.
 	opMillis = 60
+	// attackEvery is how many operations have one attack of the hostile tenant among them.
+	attackEvery = 12
 )
 
 // Generate returns a script of n operations, which is a function of the seed. Every fifth seed is
@@ -36,9 +38,13 @@ func Generate(seed uint64, n int) []Op {
 			g.add(g.createWatch(account))
 		}
 	}
-	for len(g.ops) < n {
+	for attackAt := attackEvery; len(g.ops) < n; {
 		g.now += g.IntN(2 * opMillis)
 		g.step()
+		if len(g.ops) >= attackAt {
+			g.add(g.attack())
+			attackAt += attackEvery
+		}
 	}
 	return g.ops[:n]
 }
@@ -54,6 +60,7 @@ type generator struct {
 	heavy     bool
 	fresh     int // index of the next wallet that doesn't exist yet
 	named     int
+	attacks   []string // not yet drawn
 }
 
 type watching struct{ wallet, endpoint string }
@@ -78,7 +85,6 @@ func (g *generator) choices() []draw.Choice[func(account int) Op] {
 		{2, g.onEndpoint("rotate-secret")}, {3, g.onEndpoint("replay")}, {8, g.receiver},
 		{5, g.createWatch}, {9, g.patchWatch}, {2, g.deleteWatch}, {6, g.backfill},
 		{6, g.orphan}, {5, g.correct}, {4, g.resend}, {6, func(int) Op { return g.chaos() }},
-		{4, func(int) Op { return g.attack() }},
 	}
 }
 
@@ -302,8 +308,14 @@ func (g *generator) pay() Op {
 	return op
 }
 
+// attack draws all attacks once before it repeats one, so every seed has each.
 func (g *generator) attack() Op {
-	return Op{Lane: "hostile", Do: "attack", Mode: draw.Of(g.Source, attacks), N: 200 + g.IntN(1500)}
+	if len(g.attacks) == 0 {
+		g.attacks = slices.Clone(Attacks)
+	}
+	mode := draw.Of(g.Source, g.attacks)
+	g.attacks = without(g.attacks, mode)
+	return Op{Lane: "hostile", Do: "attack", Mode: mode, N: 200 + g.IntN(1500)}
 }
 
 func (g *generator) chaos() Op {

@@ -29,11 +29,13 @@ const (
 	residentMaxKiB   = 1 << 20          // resident memory without ClickHouse: the chart's limit
 )
 
-var attacks = []string{
+// Attacks are the modes of the operation "attack".
+var Attacks = []string{
 	"lists", "backfills", "tests", "connections", "keys", "others", "paths", "forge",
 }
 
-// hostile is the hostile tenant's account, with a watch and an endpoint whose receiver hangs.
+// hostile is the hostile tenant's account, with an endpoint whose receiver hangs, a watch, and
+// another watch of a wallet that belongs to others.
 type hostile struct {
 	key, endpoint, watch, secret string
 }
@@ -142,10 +144,16 @@ func (w *world) openHostile(ctx context.Context) error {
 	for n := range 50 {
 		senders = append(senders, w.walletOf(fmt.Sprint("hostile", n)).Address())
 	}
-	return create("/v1/watches", map[string]any{
-		"walletAddress": senders[0], "endpointId": w.hostile.endpoint, "assets": []string{"XLM"},
-		"senderAllowlist": senders[1:],
-	}, &w.hostile.watch)
+	watch := map[string]any{
+		"walletAddress": w.walletOf("g0").Address(), "endpointId": w.hostile.endpoint,
+		"assets": []string{"XLM"},
+	}
+	// Its events are about the others' payments, with their memos.
+	if err := create("/v1/watches", watch, &w.hostile.watch); err != nil {
+		return err
+	}
+	watch["walletAddress"], watch["senderAllowlist"] = senders[0], senders[1:]
+	return create("/v1/watches", watch, &w.hostile.watch)
 }
 
 func (w *worker) attack(ctx context.Context, op Op) error {

@@ -202,6 +202,27 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.V
 		strings.TrimSpace(script.String()), seed, rule, len(short), len(ops), runs, path)
 }
 
+// TestEachSeedHasAHostileTenant: the hostile tenant makes each of its attacks in every script of
+// the default length, and attacks in those of TestAFixedSeed.
+func TestEachSeedHasAHostileTenant(t *testing.T) {
+	for seed := range uint64(200) {
+		made := map[string]bool{}
+		for i, op := range trial.Generate(seed, 250) {
+			if op.Do == "attack" {
+				made[op.Mode] = true
+			}
+			if i == 70 && len(made) < 4 {
+				t.Errorf("seed %d has only the attacks %v in its first %d operations", seed, made, i)
+			}
+		}
+		for _, mode := range trial.Attacks {
+			if !made[mode] {
+				t.Errorf("seed %d has no attack %q", seed, mode)
+			}
+		}
+	}
+}
+
 // TestASeedGivesAScript: a seed always gives the same script, which is equal after writing and
 // reading.
 func TestASeedGivesAScript(t *testing.T) {
