@@ -42,9 +42,11 @@ func TestLargeBodiesStayInTheirMemory(t *testing.T) {
 		bodyBytes-40)...)
 	var attackers sync.WaitGroup
 	var begun, refused atomic.Int64
-	for a := range accounts {
-		var account apicli.MadeKey
-		s.cli(&account, "accounts", "create", "--email", fmt.Sprintf("a%d@example.com", a))
+	var keys [accounts]apicli.MadeKey
+	for a := range keys {
+		s.cli(&keys[a], "accounts", "create", "--email", fmt.Sprintf("a%d@example.com", a))
+	}
+	for a, account := range keys {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(a+1))}}
 		for range each {
 			attackers.Go(func() {
