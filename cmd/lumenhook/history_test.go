@@ -60,6 +60,29 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	s.interrupt()
 }
 
+// Without npm and without the engine, the service is ready, and everything that lacks the history
+// names the command that installs the engine into the service's folder.
+func TestAMissingEngineNamesItsInstallation(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(clickhouse.CacheDirVariable, cache)
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo")
+	fix := "lumenhook install-clickhouse --from FILE"
+	s.eventually("health names it", func() bool {
+		out, _, err := s.command("health")
+		return err == nil && strings.Contains(out, "history") &&
+			strings.Contains(out, "npm is not on PATH") && strings.Contains(out, fix+" --cache-dir "+cache)
+	})
+	out, _, err := s.command("doctor", "--only", "clickhouse")
+	if err != nil || !strings.Contains(out, fix+" --cache-dir "+cache) {
+		t.Errorf("doctor ended with %v:\n%s", err, out)
+	}
+	s.refused(fix, "events", "list")
+	s.refused(fix, "sql", "SELECT 1")
+	s.interrupt()
+}
+
 // hangingNPM puts an npm before the real one, which fetches the engine once the file is
 // there that it returns.
 func hangingNPM(t *testing.T, home string) (gate string) {

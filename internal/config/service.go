@@ -281,8 +281,8 @@ func (s *Service) dsn(who func(*runfile.ClickHouse) runfile.Login) (string, erro
 		return "", err
 	}
 	if run.ClickHouse == nil {
-		return "", errors.New("the running service has not started its own ClickHouse (see its " +
-			"terminal); to use another server, set --clickhouse-dsn")
+		return "", fmt.Errorf("the service has no ClickHouse: %s; to use another server, set "+
+			"--clickhouse-dsn", cmp.Or(run.NoHistory, "it was started with --clickhouse-dsn"))
 	}
 	return run.ClickHouse.DSN(who(run.ClickHouse)), nil
 }

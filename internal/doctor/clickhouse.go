@@ -15,7 +15,7 @@ const leastDiskShare = 10 // percent
 func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 	switch {
 	case cfg.ClickHouse == "" && cfg.Embedded:
-		f.add(Warning, "run `lumenhook health`: it shows the reason. The service's log has the details",
+		f.add(Warning, "fix the cause; the service tries again within 10 minutes, or when you restart it",
 			"nothing could be checked: %s", cfg.NoClickHouse)
 		return
 	case cfg.ClickHouse == "":

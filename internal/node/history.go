@@ -19,6 +19,23 @@ const lagMax = 1_000_000
 type History struct {
 	history.History
 	writes atomic.Pointer[written] // nil if there is no history
+	lacks  atomic.Pointer[error]   // why there is none
+}
+
+// Lacks sets why there is no history: in words for clients, and as the cause for operators.
+func (h *History) Lacks(why string, cause error) {
+	h.History.Lacks(why)
+	h.lacks.Store(&cause)
+}
+
+// waits returns the check that reports a history that the node cannot open yet. The process is
+// ready without it.
+func (h *History) waits() []readyPart {
+	cause := h.lacks.Load()
+	if cause == nil || h.Missing() == nil {
+		return nil
+	}
+	return []readyPart{{Name: "history", Status: "waiting", Detail: (*cause).Error()}}
 }
 
 type written struct {

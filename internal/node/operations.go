@@ -47,6 +47,7 @@ func (n *Node) operations() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		status, view := readinessOf(n.readyNow(r.Context()))
 		view.DataDir = n.cfg.RunDir
+		view.Checks = append(view.Checks, n.history.waits()...)
 		answer(w, status, view)
 	})
 	mux.HandleFunc("GET /ledger-sources", func(w http.ResponseWriter, _ *http.Request) {

@@ -27,6 +27,7 @@ type File struct {
 	KafkaBrokers []string    `json:"kafkaBrokers"`
 	Kafka        Kafka       `json:"kafka"`
 	ClickHouse   *ClickHouse `json:"clickhouse"`
+	NoHistory    string      `json:"noHistory,omitempty"` // why there is no ClickHouse yet
 	Stellar      Stellar     `json:"stellar"`
 	Receiver     *Receiver   `json:"receiver"`
 	CAFile       string      `json:"caFile"`

@@ -173,7 +173,7 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 		Accept:   []string{topology.Replication, topology.MinInSync},
 		Now:      time.Now,
 	}
-	cfg.NoClickHouse = "the service has no ClickHouse of its own, or it isn't running yet"
+	cfg.NoClickHouse = cmp.Or(run.NoHistory, "the service was started with --clickhouse-dsn")
 	if run.ClickHouse != nil {
 		cfg.ClickHouse = run.ClickHouse.DSN(run.ClickHouse.Login)
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// Why there is no history, for clients that ask for it.
+// Why there is no history, for clients that ask for it. `lumenhook health` shows operators the cause.
 const (
 	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, " +
 		"and what happens meanwhile will be in it"
-	historyFailed = "ClickHouse could not be started, which is tried again, and the service's " +
-		"terminal says why"
+	historyAbsent = "the ClickHouse engine that keeps it cannot be fetched: on the server, run " +
+		"`lumenhook health` to see why, and `lumenhook install-clickhouse --from FILE` to install it"
+	historyFailed = "ClickHouse could not be started, which is tried again: on the server, " +
+		"`lumenhook health` shows why"
 )
 
 // Waits between attempts to fetch and to start the ClickHouse engine.
@@ -34,7 +36,7 @@ func (v *service) startHistory(ctx context.Context) error {
 		return err
 	}
 	if errors.Is(err, clickhouse.ErrNotInstalled) {
-		v.node.History().Lacks(historyFetched)
+		v.lacksHistory(historyFetched, fmt.Errorf("%w, and is being fetched through npm", err))
 		v.out.Say("the history comes later: its ClickHouse engine is fetched through npm, " +
 			"once (180 MB); until then GET /v1/events answers 503")
 		v.Go("history", v.historyLater)
@@ -49,10 +51,25 @@ func (v *service) startHistory(ctx context.Context) error {
 	case errors.Is(err, clickhouse.ErrDataDirInUse):
 		return err
 	}
-	v.node.History().Lacks(historyFailed)
+	v.lacksHistory(historyFailed, err)
 	v.out.Say("no history yet (GET /v1/events answers 503), and it is tried again: %v", err)
 	v.Go("history", v.historyLater)
 	return nil
+}
+
+// lacksHistory stores why there is no history: for clients, and for operators' commands.
+func (v *service) lacksHistory(why string, cause error) {
+	v.node.History().Lacks(why, cause)
+	v.mu.Lock()
+	v.file.NoHistory = cause.Error()
+	v.mu.Unlock()
+	v.updateRunFile()
+}
+
+func (v *service) updateRunFile() {
+	if err := v.republish(); err != nil {
+		v.Logger.Error("run.json could not be written", "error", err)
+	}
 }
 
 func (v *service) tryHistory(ctx context.Context) error {
@@ -63,6 +80,7 @@ func (v *service) tryHistory(ctx context.Context) error {
 		}
 		v.node.UseOwnHistory(e.DSN())
 		v.mu.Lock()
+		v.file.NoHistory = ""
 		v.file.ClickHouse = &runfile.ClickHouse{
 			Native:   e.NativeAddr(),
 			HTTP:     e.HTTPURL(),
@@ -77,12 +95,14 @@ func (v *service) tryHistory(ctx context.Context) error {
 
 // historyLater fetches the ClickHouse engine and starts the history, however long that takes.
 func (v *service) historyLater(ctx context.Context) error {
+	why := historyAbsent
 	policy := retry.Policy{
 		First: fetchWaitMin,
 		Last:  fetchWaitMax,
 		OnFailure: func(f retry.Failure) {
 			if f.New {
 				v.out.Say("no history yet, and it is tried again: %v", f.Err)
+				v.lacksHistory(why, f.Err)
 			}
 		},
 	}
@@ -91,6 +111,7 @@ func (v *service) historyLater(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		why = historyFailed
 		return v.tryHistory(ctx)
 	})
 	if err != nil {
@@ -98,9 +119,7 @@ func (v *service) historyLater(ctx context.Context) error {
 	}
 	v.out.Say("the history is there, and catches up")
 	v.sayClickHouse()
-	if err := v.republish(); err != nil {
-		v.Logger.Error("run.json could not be written", "error", err)
-	}
+	v.updateRunFile()
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -96,8 +97,11 @@ var (
 	ErrDataDirInUse        = errors.New("the ClickHouse data folder is in use by another process")
 )
 
-// fromFile is the fix for a machine that cannot install the engine with npm.
-const fromFile = "install it from a file (lumenhook install-clickhouse --help)"
+// fromFile returns the fix for a machine that cannot install the engine with npm.
+func (in *installer) fromFile() string {
+	return "install it from a file (lumenhook install-clickhouse --from FILE --cache-dir " +
+		filepath.Dir(in.root) + ")"
+}
 
 // otherWays ends error messages about an engine that cannot be installed.
 const otherWays = "put a clickhouse binary on PATH, or pass --clickhouse-dsn"

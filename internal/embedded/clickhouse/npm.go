@@ -19,7 +19,7 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		return fmt.Errorf("cannot install the ClickHouse engine: %w; install Node.js with npm, %s, %s",
-			ErrNoNPM, fromFile, otherWays)
+			ErrNoNPM, in.fromFile(), otherWays)
 	}
 	for name, b := range map[string][]byte{
 		"package.json":      in.pin.PackageJSON,
@@ -79,10 +79,10 @@ func (in *installer) npmError(err error, output string) error {
 	case has("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ERR_SOCKET_TIMEOUT",
 		"ENETUNREACH", "EHOSTUNREACH"):
 		return fmt.Errorf("cannot install the ClickHouse engine: %w; connect once (or set npm's "+
-			"registry), %s, %s", ErrNoNetwork, fromFile, otherWays)
+			"registry), %s, %s", ErrNoNetwork, in.fromFile(), otherWays)
 	}
 	return fmt.Errorf("installing the ClickHouse engine: npm ci: %w: %s; %s, %s", err,
-		lastLines(output, 3), fromFile, otherWays)
+		lastLines(output, 3), in.fromFile(), otherWays)
 }
 
 func lastLines(s string, n int) string {
