@@ -30,7 +30,7 @@ func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
 	var untrusted client.Endpoint
 	s.cli(&untrusted, "endpoints", "create", "--url", stranger.URL)
 	s.tests(untrusted.ID, cli.ExitFailure, 0, "no answer, TLS (TLS handshake: tls: failed to verify "+
-		"certificate: x509: certificate signed by unknown authority (self-signed)): ")
+		"certificate: x509: certificate signed by unknown authority (self-signed; add it to egress-ca?)): ")
 	h.trust(e.Secret)
 	s.tests(e.ID, 0, 200, "")
 	s.interrupt()

@@ -89,7 +89,8 @@ func cause(err error) string {
 	var number syscall.Errno
 	switch {
 	case errors.Is(err, errForbidden):
-		return "the host has a private or internal address"
+		return "the host has a private or internal address, which the setting egress-allow does not " +
+			"include"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timed out"
 	case errors.As(err, &stage) && stage.told != "":
@@ -117,10 +118,10 @@ func chainHint(err error) string {
 	chain := failed.UnverifiedCertificates
 	last := chain[len(chain)-1]
 	if string(last.RawIssuer) == string(last.RawSubject) {
-		return " (self-signed)"
+		return " (self-signed; add it to egress-ca?)"
 	}
 	return fmt.Sprintf(" (certificates sent: %d, the last one issued by %q; is an intermediate "+
-		"missing?)", len(chain), last.Issuer.CommonName)
+		"or egress-ca missing?)", len(chain), last.Issuer.CommonName)
 }
 
 func lookupReason(err error) string {

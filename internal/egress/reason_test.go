@@ -76,11 +76,11 @@ func TestTLSReasons(t *testing.T) {
 		},
 		"intermediate missing": {
 			&tls.Config{Certificates: []tls.Certificate{below}},
-			`1, the last one issued by "Middle R7"`,
+			`1, the last one issued by "Middle R7"; is an intermediate or egress-ca missing?`,
 		},
 		"self-signed": {
 			&tls.Config{Certificates: selfSigned.TLS.Certificates},
-			"signed by unknown authority (self-signed)",
+			"signed by unknown authority (self-signed; add it to egress-ca?)",
 		},
 		"old version": {
 			&tls.Config{
@@ -173,11 +173,13 @@ func TestReasonsOfTheOtherErrors(t *testing.T) {
 		},
 		"private": {
 			private, "https://in.test", SSRFBlocked,
-			"resolve the host name: the host has a private or internal address",
+			"resolve the host name: the host has a private or internal address, " +
+				"which the setting egress-allow does not include",
 		},
 		"private, IPv6": {
 			private6, "https://in.test", SSRFBlocked,
-			"resolve the host name: the host has a private or internal address",
+			"resolve the host name: the host has a private or internal address, " +
+				"which the setting egress-allow does not include",
 		},
 		"proxy is down": {
 			proxied, "https://127.0.0.1:8443", ConnRefused,
