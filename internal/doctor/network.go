@@ -285,13 +285,9 @@ func (cfg *Config) tried(t egress.Trial, f *findings) {
 			t.Detail)
 		return
 	}
-	protocol := t.Protocol
-	if protocol == "" {
-		protocol = "http/1.1"
-	}
 	left := t.NotAfter.Sub(cfg.Now())
-	said := fmt.Sprintf("the --url is reached: %s, %s with %s in %d ms; certificate of %s until %s",
-		t.Addrs[0], protocol, t.TLSVersion, t.Secured.Milliseconds(), t.Issuer,
+	said := fmt.Sprintf("the --url is reached: %s, with %s in %d ms; certificate of %s until %s",
+		t.Addrs[0], t.TLSVersion, t.Secured.Milliseconds(), t.Issuer,
 		t.NotAfter.UTC().Format(time.DateOnly))
 	if left < certificateSoon {
 		f.add(Warning, "renew it; after that, attempts fail with TLS", "%s, which is in %d days", said,

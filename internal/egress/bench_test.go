@@ -15,12 +15,12 @@ import (
 
 const benchParallel = 16
 
-func benchReceiver(b *testing.B, http2 bool) string {
+func benchReceiver(b *testing.B) string {
 	answer := []byte("ok")
 	s := receiver(b, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = w.Write(answer)
-	}, http2)
+	})
 	return s.URL + "/hooks"
 }
 
@@ -42,12 +42,7 @@ func perSecond(b *testing.B, post func() error) {
 }
 
 func BenchmarkPost(b *testing.B) {
-	b.Run("http1", func(b *testing.B) { benchPost(b, false) })
-	b.Run("http2", func(b *testing.B) { benchPost(b, true) })
-}
-
-func benchPost(b *testing.B, http2 bool) {
-	url := benchReceiver(b, http2)
+	url := benchReceiver(b)
 	c := newClient(b, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -67,7 +62,7 @@ func benchPost(b *testing.B, http2 bool) {
 
 // BenchmarkDispatch makes attempts as the engine does: signed, and each in a goroutine.
 func BenchmarkDispatch(b *testing.B) {
-	url := benchReceiver(b, false)
+	url := benchReceiver(b)
 	c := newClient(b, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -86,7 +81,7 @@ func BenchmarkDispatch(b *testing.B) {
 
 // BenchmarkFloor is a bare net/http client against the same receiver.
 func BenchmarkFloor(b *testing.B) {
-	url := benchReceiver(b, false)
+	url := benchReceiver(b)
 	c := &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 128,
 		TLSClientConfig:     &tls.Config{RootCAs: ca().pool()},
@@ -107,7 +102,7 @@ func BenchmarkFloor(b *testing.B) {
 func BenchmarkFreshConnections(b *testing.B) {
 	var urls []string
 	for range 8 {
-		urls = append(urls, benchReceiver(b, false))
+		urls = append(urls, benchReceiver(b))
 	}
 	c := newClient(b, func(cfg *Config) { cfg.MaxConnAge = 1 })
 	var next atomic.Uint32

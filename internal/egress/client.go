@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -32,7 +31,6 @@ const (
 	defaultConnAge  = time.Minute
 
 	resolveShare = 2 // divisor: a lookup may take half of an attempt's timeout
-	maxSends     = 3 // of an attempt's request, each on a new connection (E2)
 )
 
 // Resolver resolves host names. An error counts as a timeout if ctx has ended, or else as DNS.
@@ -64,7 +62,6 @@ type Config struct {
 	MaxIdle        int           // 2048 in total; the longest idle one is closed first
 	IdleTimeout    time.Duration // 1 min, or less if the receiver requests it (Keep-Alive)
 	MaxConnAge     time.Duration // 1 min, so that names are resolved and checked again
-	DisableHTTP2   bool          // offer only HTTP/1.1
 
 	UserAgent string           // "Lumenhook"
 	Now       func() time.Time // time.Now; only used for dates, not durations
@@ -87,7 +84,6 @@ type Client struct {
 	dialer   net.Dialer
 	tls      *tls.Config
 	sessions sessions
-	http2    *http.Transport
 	pool     *pool
 	targets  *lru.Cache[string, *target]
 }
@@ -110,14 +106,10 @@ func New(cfg Config) (*Client, error) {
 	c.tls = &tls.Config{
 		RootCAs:    cfg.RootCAs,
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
+		NextProtos: []string{"http/1.1"},
 		// Send each request in one TLS record; small first records would each cost a system call.
 		DynamicRecordSizingDisabled: true,
 	}
-	if cfg.DisableHTTP2 {
-		c.tls.NextProtos = []string{"http/1.1"}
-	}
-	c.http2 = newHTTP2Transport(cfg.AttemptTimeout)
 	return c, nil
 }
 
@@ -165,7 +157,7 @@ func (c *Client) Close() { c.pool.close() }
 // DropIdle closes idle connections to a URL's host, after an endpoint was disabled or moved.
 func (c *Client) DropIdle(rawURL string) {
 	if t, err := c.target(rawURL); err == nil {
-		c.pool.drop(t.addr)
+		c.pool.discard(func(idle *connection) bool { return idle.addr == t.addr })
 	}
 }
 
@@ -198,8 +190,8 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	return result, nil
 }
 
-// attempt sends a request and returns the reply. If the exchange reports that the request may be
-// sent again, attempt does so immediately on another connection (E2).
+// attempt sends a request and returns the reply. If the exchange on an idle connection reports that
+// the request may be sent again, attempt does so immediately on a new one (E2).
 func (c *Client) attempt(
 	ctx context.Context, t *target, req Request, begin time.Time,
 ) (rep reply) {
@@ -207,30 +199,23 @@ func (c *Client) attempt(
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	link := c.pool.take(t.addr, begin)
-	for sends := 1; ; sends++ {
+	for conn := c.pool.take(t.addr, begin); ; conn = nil {
 		var err error
-		if link == nil {
-			link, err = c.dial(ctx, t, deadline, sends == 1)
+		if conn == nil {
+			conn, err = c.dial(ctx, t, deadline)
 		}
 		if rep = (reply{err: err}); err == nil {
-			rep = link.exchange(ctx, deadline, t, req)
+			rep = conn.exchange(ctx, deadline, t, req)
 		}
-		link = nil
 		late := !time.Now().Before(deadline)
 		if rep.err != nil && late && !errors.Is(rep.err, errForbidden) {
 			// Whatever error the layers below have made of the exceeded deadline.
 			rep.err = inStage(Timeout, stageOf(rep.err), context.DeadlineExceeded)
 		}
-		if !rep.sendAgain || late || sends == maxSends || ctx.Err() != nil {
+		if !rep.sendAgain || late || ctx.Err() != nil {
 			return rep
 		}
 	}
-}
-
-// link is a connection reserved for an attempt. exchange uses it and then pools or closes it.
-type link interface {
-	exchange(ctx context.Context, deadline time.Time, t *target, req Request) reply
 }
 
 var ownFields = map[string]bool{

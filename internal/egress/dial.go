@@ -56,10 +56,10 @@ func (c *Client) target(raw string) (*target, error) {
 	return t, nil
 }
 
-// dial opens a new connection. If shared is true, other attempts may use it if it is HTTP/2.
+// dial opens a new connection.
 func (c *Client) dial(
-	ctx context.Context, t *target, deadline time.Time, shared bool,
-) (link, error) {
+	ctx context.Context, t *target, deadline time.Time,
+) (*connection, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	addrs, err := c.resolve(ctx, t.host)
@@ -75,10 +75,7 @@ func (c *Client) dial(
 		_ = along.raw.Close()
 		return nil, err
 	}
-	if secured.ConnectionState().NegotiatedProtocol == "h2" {
-		return c.newHTTP2(ctx, secured, along.raw, t, shared)
-	}
-	return newHTTP1(c, secured, along.raw)
+	return newConnection(c, secured, along.raw)
 }
 
 func (c *Client) carry(

@@ -173,7 +173,7 @@ func zone(records map[string][]string) answers {
 }
 
 func TestDNSAnswersAreJudged(t *testing.T) {
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	port := s.Listener.Addr().(*net.TCPAddr).Port
 	server := nameServer(t, zone(map[string][]string{
 		"good.test.":      {"A 127.0.0.1"},
@@ -234,7 +234,7 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 // TestDNSRebinding: a name whose address turns private is blocked at the next dial; the
 // good connection that is pooled is used only up to its maximum age.
 func TestDNSRebinding(t *testing.T) {
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	server, private := rebinding(t)
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = newDNS(server, time.Second) }) // uncached
 	url := "https://rebind.test:" + itoa(s.Listener.Addr().(*net.TCPAddr).Port)
@@ -267,7 +267,7 @@ func rebinding(t *testing.T) (server string, private *atomic.Bool) {
 // TestDNSRebindingBehindTheCache: while the answer is kept, its address is dialled, which was
 // judged and is judged again; then the name's new address is blocked, by kept answers too.
 func TestDNSRebindingBehindTheCache(t *testing.T) {
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	server, private := rebinding(t)
 	resolver := newResolver(t, server)
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })
@@ -379,7 +379,7 @@ func (untilTheEnd) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, 
 // TestDNSLostQuestionIsAskedAgain: a lost datagram costs a part of the lookup's time and
 // not the attempt.
 func TestDNSLostQuestionIsAskedAgain(t *testing.T) {
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	var asked sync.Map
 	answer := zone(map[string][]string{"lossy.test.": {"A 127.0.0.1"}})
 	server := serveDNS(t, func(q query) *dnsmessage.Message {
@@ -406,7 +406,7 @@ func TestDNSServerDown(t *testing.T) {
 
 // TestConnectTriesTheNextAddress: a dead first address does not fail the attempt.
 func TestConnectTriesTheNextAddress(t *testing.T) {
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	port := s.Listener.Addr().(*net.TCPAddr).Port
 	resolver := fixed(addrs("127.0.0.99", "127.0.0.1"))
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = resolver })

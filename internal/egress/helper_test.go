@@ -8,8 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"io"
-	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -87,11 +85,11 @@ func (c *testCA) issue(change func(*x509.Certificate)) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// receiver runs an HTTPS server; protocols are ALPN names, HTTP/1.1 by default.
-func receiver(t testing.TB, handler http.HandlerFunc, http2 bool) *httptest.Server {
+// receiver runs an HTTPS server that offers HTTP/2 too.
+func receiver(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
-	s.EnableHTTP2 = http2
+	s.EnableHTTP2 = true
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -220,14 +218,6 @@ func addrs(list ...string) []netip.Addr {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// quietLog keeps net/http's messages about hostile peers, a line for each frame, out of the
-// test's output; the program does the same.
-func quietLog(t testing.TB) {
-	out := log.Writer()
-	log.SetOutput(io.Discard)
-	t.Cleanup(func() { log.SetOutput(out) })
-}
-
 // awaitClose returns once a receiver has reported that it closed a connection.
 func awaitClose(t testing.TB, closed <-chan struct{}) {
 	t.Helper()
@@ -250,10 +240,10 @@ func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
 	return s.URL
 }
 
-// newest returns the HTTP/1.1 connection that became idle last, or nil.
-func newest(c *Client) *http1Conn {
+// newest returns the connection that became idle last, or nil.
+func newest(c *Client) *connection {
 	if front := c.pool.idle.Front(); front != nil {
-		return front.Value.(*http1Conn)
+		return front.Value.(*connection)
 	}
 	return nil
 }

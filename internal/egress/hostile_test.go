@@ -289,7 +289,7 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 	hostile := raiseFiles(t, 5000)
 	f := &farm{}
 	url, mute := f.start(t)
-	good := receiver(t, func(http.ResponseWriter, *http.Request) {}, false)
+	good := receiver(t, func(http.ResponseWriter, *http.Request) {})
 	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 5 * time.Minute })
 	kinds := []struct{ url, want string }{
 		{mute, "0 CONN_REFUSED"}, {url + "/silent", "0 CONN_REFUSED"}, {url + "/drip", "0 CONN_REFUSED"},

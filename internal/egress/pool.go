@@ -7,88 +7,65 @@ import (
 	"time"
 )
 
-// maxHTTP2PerHost is the maximum number of shared HTTP/2 connections per host. If an attempt can't
-// use any of them, it opens a connection that isn't shared.
-const maxHTTP2PerHost = 4
-
-// pool holds the reusable connections by host and port. It contains HTTP/1.1 connections only while
-// they are idle. HTTP/2 connections are shared and stay in the pool while they are used.
+// pool holds the idle connections by host and port.
 //
-// Each host has a stack of idle connections, so that under lower load the connections at the bottom
-// expire. A list of all idle connections determines which one is evicted. The connection that has
-// been idle the longest is at the end of that list and therefore at the bottom of its host's stack.
+// Each host has a stack of connections, so that under lower load the connections at the bottom
+// expire. A list of all of them determines which one is evicted. The connection that has been idle
+// the longest is at the end of that list and therefore at the bottom of its host's stack.
 type pool struct {
 	cfg Config
 
 	mu     sync.Mutex
-	hosts  map[string]*hostPool
-	idle   list.List // HTTP/1.1 connections, the most recently used first
-	shared int       // number of HTTP/2 connections
+	hosts  map[string][]*connection // none is empty
+	idle   list.List                // all connections, the most recently used first
 	sweep  *time.Timer
 	closed bool
 }
 
-type hostPool struct {
-	idle   []*http1Conn
-	shared []*http2Conn
-}
-
 func newPool(cfg Config) *pool {
-	return &pool{cfg: cfg, hosts: make(map[string]*hostPool)}
+	return &pool{cfg: cfg, hosts: make(map[string][]*connection)}
 }
 
-// take returns a connection to addr that appears to be open, with a reserved stream, or nil.
-func (p *pool) take(addr string, now time.Time) link {
+// take returns a connection to addr that appears to be open, or nil.
+func (p *pool) take(addr string, now time.Time) *connection {
 	for {
-		h1, h2 := p.pop(addr, now)
+		c := p.pop(addr)
 		switch {
-		case h2 != nil:
-			return h2
-		case h1 == nil:
+		case c == nil:
 			return nil
-		case !h1.expired(now, p.cfg) && h1.usable():
-			h1.reused = true
-			return h1
+		case !c.expired(now, p.cfg) && c.usable():
+			c.reused = true
+			return c
 		}
-		h1.close()
+		c.close()
 	}
 }
 
-func (p *pool) pop(addr string, now time.Time) (*http1Conn, *http2Conn) {
+func (p *pool) pop(addr string) *connection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	host := p.hosts[addr]
-	if host == nil {
-		return nil, nil
+	stack := p.hosts[addr]
+	if len(stack) == 0 {
+		return nil
 	}
-	for _, h2 := range host.shared {
-		if now.Sub(h2.made) < p.cfg.MaxConnAge && h2.conn.Reserve() == nil {
-			return nil, h2
-		}
-	}
-	if len(host.idle) == 0 {
-		return nil, nil
-	}
-	h1 := host.idle[len(host.idle)-1]
-	p.remove(host, len(host.idle)-1)
-	return h1, nil
+	c := stack[len(stack)-1]
+	p.remove(addr, len(stack)-1)
+	return c
 }
 
-func (p *pool) put(h *http1Conn) {
-	var surplus *http1Conn
+func (p *pool) put(c *connection) {
+	surplus := c
 	p.mu.Lock()
-	host := p.host(h.addr)
-	switch {
-	case p.closed || len(host.idle) >= p.cfg.MaxIdlePerHost:
-		surplus = h
-	default:
+	if !p.closed && len(p.hosts[c.addr]) < p.cfg.MaxIdlePerHost {
+		surplus = nil
 		if p.idle.Len() >= p.cfg.MaxIdle {
-			surplus = p.idle.Back().Value.(*http1Conn)
-			p.remove(p.hosts[surplus.addr], 0)
+			surplus = p.idle.Back().Value.(*connection)
+			p.remove(surplus.addr, 0)
 		}
-		h.idleSince = time.Now()
-		host.idle = append(host.idle, h)
-		h.place = p.idle.PushFront(h)
+		c.idleSince = time.Now()
+		p.hosts[c.addr] = append(p.hosts[c.addr], c)
+		c.place = p.idle.PushFront(c)
+		p.armSweep()
 	}
 	p.mu.Unlock()
 	if surplus != nil {
@@ -96,39 +73,21 @@ func (p *pool) put(h *http1Conn) {
 	}
 }
 
-// share makes an HTTP/2 connection available to other attempts if the limits permit it.
-func (p *pool) share(h *http2Conn) bool {
+// discard closes the idle connections that match.
+func (p *pool) discard(match func(*connection) bool) {
+	var dead []*connection
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	host := p.host(h.addr)
-	ok := !p.closed && len(host.shared) < maxHTTP2PerHost && p.shared < p.cfg.MaxIdle
-	if ok {
-		host.shared = append(host.shared, h)
-		p.shared++
-	}
-	return ok
-}
-
-// drop closes idle connections to addr. Shared connections are closed once they are unused.
-func (p *pool) drop(addr string) {
-	p.mu.Lock()
-	host := p.hosts[addr]
-	var idle []*http1Conn
-	var shared []*http2Conn
-	if host != nil {
-		idle, shared = append(idle, host.idle...), host.shared
-		for len(host.idle) > 0 {
-			p.remove(host, len(host.idle)-1)
+	for addr, stack := range p.hosts {
+		for i := len(stack) - 1; i >= 0; i-- {
+			if c := stack[i]; match(c) {
+				dead = append(dead, c)
+				p.remove(addr, i)
+			}
 		}
-		host.shared = nil
-		p.shared -= len(shared)
 	}
 	p.mu.Unlock()
-	for _, h := range idle {
-		h.close()
-	}
-	for _, h := range shared {
-		h.retire()
+	for _, c := range dead {
+		c.close()
 	}
 }
 
@@ -138,14 +97,8 @@ func (p *pool) close() {
 	if p.sweep != nil {
 		p.sweep.Stop()
 	}
-	addrs := make([]string, 0, len(p.hosts))
-	for addr := range p.hosts {
-		addrs = append(addrs, addr)
-	}
 	p.mu.Unlock()
-	for _, addr := range addrs {
-		p.drop(addr)
-	}
+	p.discard(func(*connection) bool { return true })
 }
 
 func (p *pool) armSweep() {
@@ -154,69 +107,22 @@ func (p *pool) armSweep() {
 	}
 }
 
-// expire closes connections that are too old or idle for too long, and removes hosts without
-// connections, so that the map only has the hosts used within half an IdleTimeout.
+// expire closes connections that are too old or idle for too long.
 func (p *pool) expire() {
 	now := time.Now()
-	var dead []*http1Conn
-	var retired []*http2Conn
+	p.discard(func(c *connection) bool { return c.expired(now, p.cfg) })
 	p.mu.Lock()
-	for addr, host := range p.hosts {
-		for i := len(host.idle) - 1; i >= 0; i-- {
-			if h := host.idle[i]; h.expired(now, p.cfg) {
-				dead = append(dead, h)
-				p.remove(host, i)
-			}
-		}
-		for i := len(host.shared) - 1; i >= 0; i-- {
-			if h := host.shared[i]; h.expired(now, p.cfg) {
-				retired = append(retired, h)
-				p.removeShared(host, i)
-			}
-		}
-		if len(host.idle) == 0 && len(host.shared) == 0 {
-			delete(p.hosts, addr)
-		}
-	}
+	defer p.mu.Unlock()
 	p.sweep = nil
 	if len(p.hosts) > 0 {
 		p.armSweep()
 	}
-	p.mu.Unlock()
-	for _, h := range dead {
-		h.close()
-	}
-	for _, h := range retired {
-		h.retire()
-	}
 }
 
-func (p *pool) unshare(h *http2Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if host := p.hosts[h.addr]; host != nil {
-		if i := slices.Index(host.shared, h); i >= 0 {
-			p.removeShared(host, i)
-		}
+func (p *pool) remove(addr string, i int) {
+	stack := p.hosts[addr]
+	p.idle.Remove(stack[i].place)
+	if p.hosts[addr] = slices.Delete(stack, i, i+1); len(stack) == 1 {
+		delete(p.hosts, addr)
 	}
-}
-
-func (p *pool) host(addr string) *hostPool {
-	host := p.hosts[addr]
-	if host == nil {
-		host = &hostPool{}
-		p.hosts[addr] = host
-		p.armSweep()
-	}
-	return host
-}
-
-func (p *pool) remove(host *hostPool, i int) {
-	p.idle.Remove(host.idle[i].place)
-	host.idle = slices.Delete(host.idle, i, i+1)
-}
-
-func (p *pool) removeShared(host *hostPool, i int) {
-	host.shared = slices.Delete(host.shared, i, i+1)
-	p.shared--
 }

@@ -21,48 +21,39 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// bothProtocols runs a test over HTTP/1.1 and HTTP/2.
-func bothProtocols(t *testing.T, run func(t *testing.T, http2 bool)) {
-	t.Run("http1", func(t *testing.T) { run(t, false) })
-	t.Run("http2", func(t *testing.T) { run(t, true) })
-}
-
 func TestPostCarriesTheRequest(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		var got *http.Request
-		var body []byte
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			got, body = r, must(io.ReadAll(r.Body))
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(202)
-			_, _ = io.WriteString(w, "thanks")
-		}, http2)
-		at := time.Unix(1_700_000_000, 0)
-		c := newClient(t, func(cfg *Config) { cfg.Now = func() time.Time { return at } })
-		r := post(t, c, s.URL+"/hooks?a=b")
-		wantResult(t, r, 202, "")
-		if !r.Delivered() || string(r.Body) != "thanks" || !r.SentAt.Equal(at) || r.Duration <= 0 ||
-			r.RetryAfter != 7*time.Second {
-			t.Errorf("result %+v", r)
-		}
-		wantProto := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]
-		if got.Proto != wantProto || got.Method != "POST" || got.RequestURI != "/hooks?a=b" ||
-			string(body) != `{"id":"evt_1"}` {
-			t.Errorf("request %s %s %s %q", got.Proto, got.Method, got.RequestURI, body)
-		}
-		for name, want := range map[string]string{
-			"Content-Type": "application/json",
-			"Webhook-Id":   "evt_1",
-			"User-Agent":   "Lumenhook", "Content-Length": "14", "Accept-Encoding": "",
-		} {
-			if got.Header.Get(name) != want {
-				t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
-			}
-		}
-		if "https://"+got.Host != s.URL {
-			t.Errorf("Host: %s, want that of %s", got.Host, s.URL)
-		}
+	var got *http.Request
+	var body []byte
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		got, body = r, must(io.ReadAll(r.Body))
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(202)
+		_, _ = io.WriteString(w, "thanks")
 	})
+	at := time.Unix(1_700_000_000, 0)
+	c := newClient(t, func(cfg *Config) { cfg.Now = func() time.Time { return at } })
+	r := post(t, c, s.URL+"/hooks?a=b")
+	wantResult(t, r, 202, "")
+	if !r.Delivered() || string(r.Body) != "thanks" || !r.SentAt.Equal(at) || r.Duration <= 0 ||
+		r.RetryAfter != 7*time.Second {
+		t.Errorf("result %+v", r)
+	}
+	if got.Proto != "HTTP/1.1" || got.Method != "POST" || got.RequestURI != "/hooks?a=b" ||
+		string(body) != `{"id":"evt_1"}` {
+		t.Errorf("request %s %s %s %q", got.Proto, got.Method, got.RequestURI, body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json",
+		"Webhook-Id":   "evt_1",
+		"User-Agent":   "Lumenhook", "Content-Length": "14", "Accept-Encoding": "",
+	} {
+		if got.Header.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
+		}
+	}
+	if "https://"+got.Host != s.URL {
+		t.Errorf("Host: %s, want that of %s", got.Host, s.URL)
+	}
 }
 
 func TestPostStatuses(t *testing.T) {
@@ -76,70 +67,64 @@ func TestPostStatuses(t *testing.T) {
 		{307, Redirect, false}, {308, Redirect, false}, {400, "", false}, {404, "", false},
 		{410, "", false}, {500, "", false}, {503, "", false},
 	}
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		var hits atomic.Int32
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			hits.Add(1)
-			var status int
-			_, _ = fmt.Sscanf(r.URL.Path, "/%d", &status)
-			w.Header().Set("Location", "/200")
-			w.WriteHeader(status)
-		}, http2)
-		c := newClient(t, nil)
-		for i, k := range cases {
-			r := post(t, c, fmt.Sprintf("%s/%d", s.URL, k.status))
-			wantResult(t, r, k.status, k.code)
-			if r.Delivered() != k.delivered {
-				t.Errorf("%d: delivered %v", k.status, r.Delivered())
-			}
-			if hits.Load() != int32(i+1) {
-				t.Fatalf("%d: %d requests after %d attempts", k.status, hits.Load(), i+1)
-			}
-		}
+	var hits atomic.Int32
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		var status int
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &status)
+		w.Header().Set("Location", "/200")
+		w.WriteHeader(status)
 	})
+	c := newClient(t, nil)
+	for i, k := range cases {
+		r := post(t, c, fmt.Sprintf("%s/%d", s.URL, k.status))
+		wantResult(t, r, k.status, k.code)
+		if r.Delivered() != k.delivered {
+			t.Errorf("%d: delivered %v", k.status, r.Delivered())
+		}
+		if hits.Load() != int32(i+1) {
+			t.Fatalf("%d: %d requests after %d attempts", k.status, hits.Load(), i+1)
+		}
+	}
 }
 
 func TestPostBodySizes(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			var status, size int
-			_, _ = fmt.Sscanf(r.URL.Path, "/%d/%d", &status, &size)
-			w.WriteHeader(status)
-			_, _ = w.Write(bytes.Repeat([]byte("a"), size))
-		}, http2)
-		c := newClient(t, nil)
-		for _, k := range []struct {
-			path      string
-			status    int
-			stored    int
-			code      Code
-			delivered bool
-		}{
-			{"/200/0", 200, 0, "", true}, {"/200/1023", 200, 1023, "", true},
-			{"/200/1025", 200, 1024, "", true},
-			{"/200/65536", 200, 1024, "", true}, {"/200/65537", 200, 1024, BodyTooLarge, true},
-			{"/500/70000", 500, 1024, BodyTooLarge, false}, {"/302/70000", 302, 1024, Redirect, false},
-		} {
-			r := post(t, c, s.URL+k.path)
-			wantResult(t, r, k.status, k.code)
-			if len(r.Body) != k.stored || r.Delivered() != k.delivered {
-				t.Errorf("%s: %d bytes stored, delivered %v", k.path, len(r.Body), r.Delivered())
-			}
-		}
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		var status, size int
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d/%d", &status, &size)
+		w.WriteHeader(status)
+		_, _ = w.Write(bytes.Repeat([]byte("a"), size))
 	})
+	c := newClient(t, nil)
+	for _, k := range []struct {
+		path      string
+		status    int
+		stored    int
+		code      Code
+		delivered bool
+	}{
+		{"/200/0", 200, 0, "", true}, {"/200/1023", 200, 1023, "", true},
+		{"/200/1025", 200, 1024, "", true},
+		{"/200/65536", 200, 1024, "", true}, {"/200/65537", 200, 1024, BodyTooLarge, true},
+		{"/500/70000", 500, 1024, BodyTooLarge, false}, {"/302/70000", 302, 1024, Redirect, false},
+	} {
+		r := post(t, c, s.URL+k.path)
+		wantResult(t, r, k.status, k.code)
+		if len(r.Body) != k.stored || r.Delivered() != k.delivered {
+			t.Errorf("%s: %d bytes stored, delivered %v", k.path, len(r.Body), r.Delivered())
+		}
+	}
 }
 
 func TestPostEndlessBodyStops(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			for block := make([]byte, 8<<10); ; {
-				if _, err := w.Write(block); err != nil {
-					return
-				}
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		for block := make([]byte, 8<<10); ; {
+			if _, err := w.Write(block); err != nil {
+				return
 			}
-		}, http2)
-		wantResult(t, post(t, newClient(t, nil), s.URL), 200, BodyTooLarge)
+		}
 	})
+	wantResult(t, post(t, newClient(t, nil), s.URL), 200, BodyTooLarge)
 }
 
 func TestPostLeavesGzipAsItIs(t *testing.T) {
@@ -147,17 +132,15 @@ func TestPostLeavesGzipAsItIs(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write(bytes.Repeat([]byte("bomb"), 1<<20))
 	_ = z.Close()
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			_, _ = w.Write(zipped.Bytes())
-		}, http2)
-		r := post(t, newClient(t, nil), s.URL)
-		wantResult(t, r, 200, "")
-		if !bytes.Equal(r.Body, zipped.Bytes()[:1024]) {
-			t.Error("the stored body is not what was sent")
-		}
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(zipped.Bytes())
 	})
+	r := post(t, newClient(t, nil), s.URL)
+	wantResult(t, r, 200, "")
+	if !bytes.Equal(r.Body, zipped.Bytes()[:1024]) {
+		t.Error("the stored body is not what was sent")
+	}
 }
 
 func TestPostTimesOut(t *testing.T) {
@@ -212,24 +195,6 @@ func TestPostTimesOut(t *testing.T) {
 			}
 		})
 	}
-	t.Run("http2 status, then hangs", func(t *testing.T) {
-		t.Parallel()
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "part")
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		}, true)
-		r := post(t, newClient(t, short), s.URL)
-		wantResult(t, r, 200, Timeout)
-		if r.Delivered() || string(r.Body) != "part" {
-			t.Errorf("result %+v", r)
-		}
-	})
-	t.Run("http2 silent", func(t *testing.T) {
-		t.Parallel()
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true)
-		wantResult(t, post(t, newClient(t, short), s.URL), 0, Timeout)
-	})
 }
 
 func TestPostConnectionFaults(t *testing.T) {
@@ -281,14 +246,6 @@ func TestPostConnectionFaults(t *testing.T) {
 			}
 		})
 	}
-	t.Run("http2 reset in the body", func(t *testing.T) {
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "half")
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		}, true)
-		wantResult(t, post(t, newClient(t, nil), s.URL), 200, ConnRefused)
-	})
 }
 
 func TestPostAcceptsUnusualAnswers(t *testing.T) {
@@ -321,6 +278,16 @@ func TestPostAcceptsUnusualAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A receiver without HTTP/1.1 does not agree on a protocol. (A Go server with h2 alone would.)
+func TestHTTP1IsRequired(t *testing.T) {
+	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"other"}}
+	r := post(t, newClient(t, nil), "https://"+rawTLS(t, cfg, func(*tls.Conn) {}))
+	wantResult(t, r, 0, TLS)
+	if !strings.Contains(r.Detail, "no application protocol") {
+		t.Errorf("the detail is %q", r.Detail)
 	}
 }
 
@@ -371,30 +338,28 @@ func TestPostTLSFaults(t *testing.T) {
 }
 
 func TestPostCancelled(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		arrived := make(chan struct{}, 1)
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			arrived <- struct{}{}
-			<-r.Context().Done()
-		}, http2)
-		c := newClient(t, nil)
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Post(ctx, Request{URL: s.URL, Body: []byte("{}")})
-			done <- err
-		}()
-		<-arrived
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want context.Canceled", err)
-		}
-		if _, err := c.Post(ctx, Request{URL: s.URL}); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v after cancelling, want context.Canceled", err)
-		}
+	arrived := make(chan struct{}, 1)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done()
 	})
+	c := newClient(t, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Post(ctx, Request{URL: s.URL, Body: []byte("{}")})
+		done <- err
+	}()
+	<-arrived
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if _, err := c.Post(ctx, Request{URL: s.URL}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v after cancelling, want context.Canceled", err)
+	}
 }
 
 func TestPostCallersDeadline(t *testing.T) {
@@ -424,10 +389,8 @@ func TestPostRefusesMalformedHeaders(t *testing.T) {
 func TestPostIgnoresProxyOfTheEnvironment(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, http2)
-		wantResult(t, post(t, newClient(t, nil), s.URL), 200, "")
-	})
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
+	wantResult(t, post(t, newClient(t, nil), s.URL), 200, "")
 }
 
 func TestNewRefusesNonsense(t *testing.T) {

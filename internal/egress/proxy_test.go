@@ -67,27 +67,25 @@ func TestProxyTunnels(t *testing.T) {
 		"https": {Certificates: []tls.Certificate{ca().issue(nil)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothProtocols(t, func(t *testing.T, http2 bool) {
-				s := receiver(t,
-					func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
-				p := &tunnels{to: s.Listener.Addr().String(), secured: secured}
-				proxy := p.start(t)
-				proxy.User = url.UserPassword("user", "pass")
-				c := newClient(t, func(cfg *Config) {
-					cfg.Proxy, cfg.Resolver = proxy, byName{"hook.test.": "203.0.114.7"}
-					cfg.Policy.Allow = nil // the proxy is on loopback: its address is the operator's choice
-				})
-				for range 3 {
-					wantResult(t, post(t, c, "https://hook.test:8443/x"), 200, "")
-				}
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				if p.asked.Load() != 1 || p.lastAsk.Host != "hook.test:8443" ||
-					p.lastAsk.Header.Get("Proxy-Authorization") != "Basic dXNlcjpwYXNz" {
-					t.Errorf("asked %d times, last %s for %s with %v", p.asked.Load(), p.lastAsk.Method,
-						p.lastAsk.Host, p.lastAsk.Header)
-				}
+			s := receiver(t,
+				func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+			p := &tunnels{to: s.Listener.Addr().String(), secured: secured}
+			proxy := p.start(t)
+			proxy.User = url.UserPassword("user", "pass")
+			c := newClient(t, func(cfg *Config) {
+				cfg.Proxy, cfg.Resolver = proxy, byName{"hook.test.": "203.0.114.7"}
+				cfg.Policy.Allow = nil // the proxy is on loopback: its address is the operator's choice
 			})
+			for range 3 {
+				wantResult(t, post(t, c, "https://hook.test:8443/x"), 200, "")
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.asked.Load() != 1 || p.lastAsk.Host != "hook.test:8443" ||
+				p.lastAsk.Header.Get("Proxy-Authorization") != "Basic dXNlcjpwYXNz" {
+				t.Errorf("asked %d times, last %s for %s with %v", p.asked.Load(), p.lastAsk.Method,
+					p.lastAsk.Host, p.lastAsk.Header)
+			}
 		})
 	}
 }

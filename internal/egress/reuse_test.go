@@ -8,14 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	frames "golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"golang.org/x/sys/unix"
 
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -218,280 +215,10 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	}
 }
 
-// TestHTTP2ResetsAreNotRepeated: a stream that the receiver resets makes no second request.
-func TestHTTP2ResetsAreNotRepeated(t *testing.T) {
-	var requests atomic.Int32
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if requests.Add(1)%2 == 0 {
-			panic(http.ErrAbortHandler)
-		}
-	}, true)
-	c := newClient(t, nil)
-	for i := int32(1); i <= 20; i++ {
-		r := post(t, c, s.URL)
-		if want := i%2 == 1; r.Delivered() != want || requests.Load() != i {
-			t.Fatalf("attempt %d: %d requests, result %+v", i, requests.Load(), r)
-		}
-	}
-}
-
-func TestHTTP2SharesAndRecovers(t *testing.T) {
-	var conns sync.Map
-	count := func() (n int) { conns.Range(func(any, any) bool { n++; return true }); return n }
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) },
-		true)
-	c := newClient(t, nil)
-	for range 10 {
-		wantResult(t, post(t, c, s.URL), 200, "")
-	}
-	if count() != 1 {
-		t.Errorf("%d connections for 10 attempts in a row", count())
-	}
-	s.CloseClientConnections()
-	testkit.Eventually(t, "the broken connection is noticed",
-		func() bool { return post(t, c, s.URL).Delivered() })
-	if count() != 2 {
-		t.Errorf("%d connections after one was closed", count())
-	}
-}
-
-// http2Frames is a receiver that speaks HTTP/2 frames: react answers the n-th request of
-// all connections, and returns false to close the connection.
-func http2Frames(
-	t *testing.T, requests *atomic.Int32,
-	react func(f *frames.Framer, n int32, stream uint32) bool,
-) string {
-	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"h2"}}
-	return "https://" + rawTLS(t, cfg, func(c *tls.Conn) {
-		if _, err := io.ReadFull(c, make([]byte, len(frames.ClientPreface))); err != nil {
-			return
-		}
-		f := frames.NewFramer(c, c)
-		_ = f.WriteSettings()
-		for {
-			frame, err := f.ReadFrame()
-			if err != nil {
-				return
-			}
-			switch frame := frame.(type) {
-			case *frames.SettingsFrame:
-				if !frame.IsAck() {
-					_ = f.WriteSettingsAck()
-				}
-			case *frames.HeadersFrame:
-				if !react(f, requests.Add(1), frame.StreamID) {
-					return
-				}
-			}
-		}
-	})
-}
-
-// status200 is the HPACK block of ":status: 200".
-var status200 = []byte{0x88}
-
-func answer200(f *frames.Framer, stream uint32) {
-	_ = f.WriteHeaders(frames.HeadersFrameParam{
-		StreamID:      stream,
-		BlockFragment: status200,
-		EndHeaders:    true,
-		EndStream:     true,
-	})
-}
-
-// TestHTTP2SendsOnceMore: a request that the receiver says it did not process, or whose
-// connection ended with others on it, is sent again on another connection; one that failed
-// on its own is not.
-func TestHTTP2SendsOnceMore(t *testing.T) {
-	type react func(f *frames.Framer, stream uint32) bool
-	reset := func(code frames.ErrCode) react {
-		return func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, code) == nil }
-	}
-	goAway := func(below uint32, code frames.ErrCode, stay bool) react {
-		return func(f *frames.Framer, s uint32) bool {
-			return f.WriteGoAway(s-below, code, nil) == nil && stay
-		}
-	}
-	for name, k := range map[string]struct {
-		react react
-		again bool
-	}{
-		"refused stream":       {reset(frames.ErrCodeRefusedStream), true},
-		"reset":                {reset(frames.ErrCodeCancel), false},
-		"protocol error":       {reset(frames.ErrCodeProtocol), false},
-		"going away before it": {goAway(2, frames.ErrCodeNo, true), true},
-		"failing before it":    {goAway(2, frames.ErrCodeInternal, true), true},
-		"going away with it":   {goAway(0, frames.ErrCodeNo, false), true},
-		"failing with it":      {goAway(0, frames.ErrCodeInternal, false), true},
-		"hangs up":             {func(*frames.Framer, uint32) bool { return false }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var requests atomic.Int32
-			url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
-				if stream == 1 { // the first of a connection
-					answer200(f, stream)
-					return true
-				}
-				return k.react(f, stream)
-			})
-			c := newClient(t, nil)
-			wantResult(t, post(t, c, url), 200, "")
-			if k.again {
-				wantResult(t, post(t, c, url), 200, "")
-			} else {
-				wantResult(t, post(t, c, url), 0, ConnRefused)
-			}
-			want := int32(2)
-			if k.again {
-				want = 3
-			}
-			if requests.Load() != want {
-				t.Errorf("%d requests for 2 attempts, want %d", requests.Load(), want)
-			}
-		})
-	}
-}
-
-// TestSendsAreBounded: a receiver that refuses each stream gets the request three times, on a
-// connection each.
-func TestSendsAreBounded(t *testing.T) {
-	for name, react := range map[string]func(f *frames.Framer, stream uint32) bool{
-		"refused stream": func(f *frames.Framer, s uint32) bool {
-			return f.WriteRSTStream(s, frames.ErrCodeRefusedStream) == nil
-		},
-		"going away": func(f *frames.Framer, s uint32) bool {
-			return f.WriteGoAway(0, frames.ErrCodeNo, nil) == nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var requests atomic.Int32
-			url := http2Frames(t, &requests,
-				func(f *frames.Framer, _ int32, stream uint32) bool { return react(f, stream) })
-			wantResult(t, post(t, newClient(t, nil), url), 0, ConnRefused)
-			if requests.Load() != maxSends {
-				t.Errorf("%d requests for an attempt, want %d", requests.Load(), maxSends)
-			}
-		})
-	}
-}
-
-// TestATransportThatEndsTakesNoNeighbours: attempts that share a connection with one whose
-// answer ends it, or that its receiver leaves, all succeed.
-func TestATransportThatEndsTakesNoNeighbours(t *testing.T) {
-	const neighbours = 8
-	large := func(size int) func(*frames.Framer, uint32) bool {
-		return func(f *frames.Framer, s uint32) bool { return answerLarge(f, s, size) }
-	}
-	for name, k := range map[string]struct {
-		end      func(f *frames.Framer, last uint32) bool // false: the receiver closes
-		culprits int                                      // attempts that fail
-		repeats  int32                                    // requests that come again
-	}{
-		"40 KB of headers":  {large(40 << 10), 1, 0},
-		"400 KB of headers": {large(400 << 10), 1, neighbours + 1},
-		"going away before all": {
-			func(f *frames.Framer, _ uint32) bool { return f.WriteGoAway(1, frames.ErrCodeNo, nil) == nil },
-			0, neighbours + 1,
-		},
-		"going away, and closes": {
-			func(f *frames.Framer, s uint32) bool { return f.WriteGoAway(s, frames.ErrCodeNo, nil) != nil },
-			0, neighbours + 1,
-		},
-		"closes": {func(*frames.Framer, uint32) bool { return false }, 0, neighbours + 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			quietLog(t)
-			var requests, again atomic.Int32
-			var waiting []uint32
-			url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
-				switch {
-				case stream == 1 && n == 1: // opens the connection that the others share
-					answer200(f, stream)
-				case stream > 1 && len(waiting) < neighbours:
-					waiting = append(waiting, stream)
-				case stream > 1: // the last of them
-					if !k.end(f, stream) {
-						return false
-					}
-					if k.repeats == 0 {
-						for _, s := range waiting {
-							answer200(f, s)
-						}
-					}
-				case k.culprits > 0 && again.Add(1) == 1: // once more, alone
-					return k.end(f, stream)
-				default:
-					answer200(f, stream)
-				}
-				return true
-			})
-			c := newClient(t, nil)
-			wantResult(t, post(t, c, url), 200, "")
-			var wg sync.WaitGroup
-			var failed atomic.Int32
-			for range neighbours + 1 {
-				wg.Go(func() {
-					if !post(t, c, url).Delivered() {
-						failed.Add(1)
-					}
-				})
-			}
-			wg.Wait()
-			if int(failed.Load()) != k.culprits {
-				t.Errorf("%d attempts failed, want %d", failed.Load(), k.culprits)
-			}
-			if want := 1 + neighbours + 1 + k.repeats; requests.Load() != want {
-				t.Errorf("%d requests, want %d", requests.Load(), want)
-			}
-		})
-	}
-}
-
-// answerLarge answers with a header of many bytes, in as many frames as it takes.
-func answerLarge(f *frames.Framer, stream uint32, size int) bool {
-	block := &bytes.Buffer{}
-	fields := hpack.NewEncoder(block)
-	_ = fields.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-	for i := range size >> 10 {
-		_ = fields.WriteField(hpack.HeaderField{
-			Name:      "x-" + itoa(i),
-			Value:     strings.Repeat("~", 1<<10),
-			Sensitive: true, // not in the table
-		})
-	}
-	err := f.WriteHeaders(frames.HeadersFrameParam{
-		StreamID: stream, BlockFragment: block.Next(8 << 10), EndStream: true,
-	})
-	for err == nil && block.Len() > 0 {
-		part := block.Next(8 << 10)
-		err = f.WriteContinuation(stream, block.Len() == 0, part)
-	}
-	return err == nil
-}
-
-// TestHTTP2LeavesGracefully: a receiver that sends GOAWAY after each answer costs no
-// attempt.
-func TestHTTP2LeavesGracefully(t *testing.T) {
-	var requests atomic.Int32
-	url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
-		_ = f.WriteGoAway(stream, frames.ErrCodeNo, nil)
-		answer200(f, stream)
-		return true
-	})
-	c := newClient(t, nil)
-	for i := int32(1); i <= 10; i++ {
-		wantResult(t, post(t, c, url), 200, "")
-		if requests.Load() != i {
-			t.Fatalf("%d requests for %d attempts", requests.Load(), i)
-		}
-	}
-}
-
 func TestPoolBounds(t *testing.T) {
 	gate := make(chan struct{})
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { <-gate }, false)
-	s2 := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { <-gate })
+	s2 := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	c := newClient(t, func(cfg *Config) { cfg.MaxIdlePerHost, cfg.MaxIdle = 3, 4 })
 	var wg sync.WaitGroup
 	for range 8 {
@@ -502,9 +229,8 @@ func TestPoolBounds(t *testing.T) {
 	counts := func() (idle, first, second int) {
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		return c.pool.idle.Len(), len(c.pool.host(s.Listener.Addr().String()).idle), len(
-			c.pool.host(s2.Listener.Addr().String()).idle,
-		)
+		return c.pool.idle.Len(), len(c.pool.hosts[s.Listener.Addr().String()]),
+			len(c.pool.hosts[s2.Listener.Addr().String()])
 	}
 	if idle, first, _ := counts(); idle != first || first > 3 || first < 1 {
 		t.Errorf("%d idle, %d to the first host, want 1 to 3", idle, first)
@@ -530,45 +256,40 @@ func TestPoolBounds(t *testing.T) {
 }
 
 func TestPoolExpires(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		s := receiver(t,
-			func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, http2)
-		c := newClient(t, func(cfg *Config) { cfg.IdleTimeout = 40 * time.Millisecond })
-		wantResult(t, post(t, c, s.URL), 200, "")
-		testkit.Eventually(t, "the pool is empty", func() bool {
-			c.pool.mu.Lock()
-			defer c.pool.mu.Unlock()
-			return len(c.pool.hosts) == 0 && c.pool.idle.Len() == 0 && c.pool.shared == 0 &&
-				c.pool.sweep == nil
-		})
-		wantResult(t, post(t, c, s.URL), 200, "")
+	s := receiver(t,
+		func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	c := newClient(t, func(cfg *Config) { cfg.IdleTimeout = 40 * time.Millisecond })
+	wantResult(t, post(t, c, s.URL), 200, "")
+	testkit.Eventually(t, "the pool is empty", func() bool {
+		c.pool.mu.Lock()
+		defer c.pool.mu.Unlock()
+		return len(c.pool.hosts) == 0 && c.pool.idle.Len() == 0 &&
+			c.pool.sweep == nil
 	})
+	wantResult(t, post(t, c, s.URL), 200, "")
 }
 
 // TestPoolAge: an old connection is not reused, so that its name is resolved and checked
 // again.
 func TestPoolAge(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		var conns sync.Map
-		s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) },
-			http2)
-		c := newClient(t, func(cfg *Config) { cfg.MaxConnAge = time.Nanosecond })
-		for range 3 {
-			wantResult(t, post(t, c, s.URL), 200, "")
-		}
-		n := 0
-		conns.Range(func(any, any) bool { n++; return true })
-		if n != 3 {
-			t.Errorf("%d connections for 3 attempts", n)
-		}
-	})
+	var conns sync.Map
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) })
+	c := newClient(t, func(cfg *Config) { cfg.MaxConnAge = time.Nanosecond })
+	for range 3 {
+		wantResult(t, post(t, c, s.URL), 200, "")
+	}
+	n := 0
+	conns.Range(func(any, any) bool { n++; return true })
+	if n != 3 {
+		t.Errorf("%d connections for 3 attempts", n)
+	}
 }
 
 // TestManyHostileReceivers holds many hanging attempts at once besides one that works.
 func TestManyHostileReceivers(t *testing.T) {
 	const hostile = 300
 	hang := "https://" + rawReceiver(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	good := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	good := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 2 * time.Second })
 	var wg sync.WaitGroup
 	for i := range hostile {

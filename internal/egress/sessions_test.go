@@ -86,7 +86,7 @@ func TestSessionsAreBounded(t *testing.T) {
 // TestNoSessionWithoutTrust: a session that was made under one set of roots does not admit
 // a receiver under another.
 func TestNoSessionWithoutTrust(t *testing.T) {
-	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {}, false)
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	trusting := newClient(t, func(cfg *Config) { cfg.MaxConnAge = 1 })
 	wantResult(t, post(t, trusting, s.URL), 200, "")
 	wary := newClient(t, func(cfg *Config) { cfg.RootCAs = x509.NewCertPool() })

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	frames "golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
 )
 
@@ -182,103 +181,6 @@ func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
 	}
 }
 
-// TestEveryStallOfHTTP2IsATimeout is TestEveryStallIsATimeout with frames.
-func TestEveryStallOfHTTP2IsATimeout(t *testing.T) {
-	t.Parallel()
-	all := &subtests{T: t}
-	defer all.wg.Wait()
-	headers := func(f *frames.Framer, stream uint32, end bool) {
-		_ = f.WriteHeaders(frames.HeadersFrameParam{
-			StreamID: stream, BlockFragment: status200, EndHeaders: end,
-		})
-	}
-	for point, k := range map[string]struct {
-		silent bool // sends no settings
-		window int  // for the request's body; 0: never opened
-		do     func(f *frames.Framer, stream uint32)
-		status int
-		stage  string
-	}{
-		"before the settings": {silent: true, window: 1 << 16, stage: stageWait},
-		"before the response": {window: 1 << 16, stage: stageWait},
-		"before a window":     {window: 0, stage: stageWait},
-		"in the header": {
-			window: 1 << 16, stage: stageWait,
-			do: func(f *frames.Framer, s uint32) { headers(f, s, false) },
-		},
-		"after a continuation": {
-			window: 1 << 16, stage: stageWait,
-			do: func(f *frames.Framer, s uint32) {
-				headers(f, s, false)
-				_ = f.WriteContinuation(s, false, nil)
-			},
-		},
-		"before the body": {
-			window: 1 << 16, status: 200, stage: stageBody,
-			do: func(f *frames.Framer, s uint32) { headers(f, s, true) },
-		},
-		"in the body": {
-			window: 1 << 16, status: 200, stage: stageBody,
-			do: func(f *frames.Framer, s uint32) {
-				headers(f, s, true)
-				_ = f.WriteData(s, false, []byte("part"))
-			},
-		},
-	} {
-		all.atEachEnding(point, k.status, k.stage, func(t *testing.T, end func(net.Conn)) string {
-			cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"h2"}}
-			return rawTLS(t, cfg, func(c *tls.Conn) {
-				if _, err := io.ReadFull(c, make([]byte, len(frames.ClientPreface))); err != nil {
-					return
-				}
-				f := frames.NewFramer(c, c)
-				if !k.silent {
-					_ = f.WriteSettings(frames.Setting{ID: frames.SettingInitialWindowSize, Val: uint32(k.window)})
-					_ = f.WriteSettingsAck()
-				}
-				for {
-					frame, err := f.ReadFrame()
-					if err != nil {
-						return
-					}
-					if h, is := frame.(*frames.HeadersFrame); is {
-						if k.do != nil {
-							k.do(f, h.StreamID)
-						}
-						end(c.NetConn())
-						return
-					}
-				}
-			})
-		})
-	}
-}
-
-// TestAStallOutlastsNoAttempt: net/http ends a silent HTTP/2 connection on its own, but only
-// after an attempt has timed out, however long that may take.
-func TestAStallOutlastsNoAttempt(t *testing.T) {
-	for _, limit := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
-		c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = limit })
-		ends := c.http2.HTTP2
-		if ends.SendPingTimeout+ends.PingTimeout <= limit || ends.WriteByteTimeout < limit {
-			t.Errorf("with attempts of %s, a connection ends after %s + %s, or %s of writing", limit,
-				ends.SendPingTimeout, ends.PingTimeout, ends.WriteByteTimeout)
-		}
-	}
-}
-
-// TestContinuationsThatNeverEndAreATimeout sends an empty one ten times a second.
-func TestContinuationsThatNeverEndAreATimeout(t *testing.T) {
-	var requests atomic.Int32
-	url := http2Frames(t, &requests, func(f *frames.Framer, _ int32, stream uint32) bool {
-		_ = f.WriteHeaders(frames.HeadersFrameParam{StreamID: stream, BlockFragment: status200})
-		repeatedly(func() error { return f.WriteContinuation(stream, false, nil) })
-		return false
-	})
-	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = time.Second })
-	wantResult(t, post(t, c, url), 0, Timeout)
-}
-
 // deaf listens at an address and takes no connection: its backlog is full.
 func deaf(t *testing.T, address string) *net.TCPAddr {
 	t.Helper()
@@ -354,33 +256,28 @@ func TestFamiliesInTurn(t *testing.T) {
 // TestAMovedNameIsFollowed: a connection of a minute is not used any more, so that a name
 // that has moved leads to its new address while the old server still answers.
 func TestAMovedNameIsFollowed(t *testing.T) {
-	bothProtocols(t, func(t *testing.T, http2 bool) {
-		var old, moved atomic.Int32
-		first := receiver(t, func(http.ResponseWriter, *http.Request) { old.Add(1) }, http2)
-		port := first.Listener.Addr().(*net.TCPAddr).Port
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", itoa(port)))
-		if err != nil {
-			t.Fatal(err)
+	var old, moved atomic.Int32
+	first := receiver(t, func(http.ResponseWriter, *http.Request) { old.Add(1) })
+	port := first.Listener.Addr().(*net.TCPAddr).Port
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = serveOn(t, l, func(http.ResponseWriter, *http.Request) { moved.Add(1) })
+	where := byName{"shop.test.": "127.0.0.1"}
+	c := newClient(t, func(cfg *Config) { cfg.Resolver = where })
+	url := "https://shop.test:" + itoa(port)
+	wantResult(t, post(t, c, url), 200, "")
+	where["shop.test."] = "127.0.0.2"
+	for _, host := range c.pool.hosts {
+		for _, h := range host {
+			h.made = h.made.Add(-time.Minute)
 		}
-		_ = serveOn(t, l, func(http.ResponseWriter, *http.Request) { moved.Add(1) })
-		where := byName{"shop.test.": "127.0.0.1"}
-		c := newClient(t, func(cfg *Config) { cfg.Resolver = where })
-		url := "https://shop.test:" + itoa(port)
-		wantResult(t, post(t, c, url), 200, "")
-		where["shop.test."] = "127.0.0.2"
-		for _, host := range c.pool.hosts {
-			for _, h := range host.idle {
-				h.made = h.made.Add(-time.Minute)
-			}
-			for _, h := range host.shared {
-				h.made = h.made.Add(-time.Minute)
-			}
-		}
-		wantResult(t, post(t, c, url), 200, "")
-		if old.Load() != 1 || moved.Load() != 1 {
-			t.Errorf("%d requests at the old address, %d at the new one", old.Load(), moved.Load())
-		}
-	})
+	}
+	wantResult(t, post(t, c, url), 200, "")
+	if old.Load() != 1 || moved.Load() != 1 {
+		t.Errorf("%d requests at the old address, %d at the new one", old.Load(), moved.Load())
+	}
 }
 
 // TestKeepAliveHints: a receiver that says how long it keeps an idle connection gets no

@@ -14,7 +14,6 @@ type Trial struct {
 	Resolved, Connected, Secured time.Duration // time since the start; 0 if not reached
 
 	TLSVersion string
-	Protocol   string    // h2 or http/1.1
 	Issuer     string    // of the receiver's certificate
 	NotAfter   time.Time // earliest expiry in the certificate chain
 
@@ -56,7 +55,7 @@ func (c *Client) try(ctx context.Context, t *target, begin time.Time, found *Tri
 	}
 	found.Secured = time.Since(begin)
 	state := secured.ConnectionState()
-	found.TLSVersion, found.Protocol = tls.VersionName(state.Version), state.NegotiatedProtocol
+	found.TLSVersion = tls.VersionName(state.Version)
 	for _, certificate := range state.PeerCertificates {
 		if found.NotAfter.IsZero() || certificate.NotAfter.Before(found.NotAfter) {
 			found.NotAfter = certificate.NotAfter

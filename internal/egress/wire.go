@@ -13,12 +13,12 @@ const (
 	// is the certificate chain, which usually takes 3 to 20 KiB.
 	handshakeBytes = 64 << 10
 	// framingFactor is how much larger a response may be on the wire than its headers and body. It
-	// allows for TLS records, chunks and frames of only a few bytes.
+	// allows for TLS records and chunks of only a few bytes.
 	framingFactor = 8
 )
 
 // errSentTooMuch ends a connection if the peer has sent far more than the responses to its
-// attempts, such as a flood of records, pings, settings or resets.
+// attempts, such as a flood of records.
 var errSentTooMuch = errors.New("the receiver sent far more than an answer")
 
 // meteredConn is a TCP connection that reads only as many bytes as were granted (E6). This limits
@@ -68,7 +68,7 @@ func readBody(body io.Reader, max, stored int) (kept []byte, tooLarge bool, err 
 			return kept, true, nil
 		case errors.Is(err, io.EOF):
 			return kept, false, nil
-		case errors.Is(err, errSentTooMuch): // sent in frames of one or two bytes
+		case errors.Is(err, errSentTooMuch): // sent in chunks of one or two bytes
 			return kept, true, nil
 		case err != nil:
 			return kept, false, err

@@ -19,8 +19,8 @@ var postRequest = &http.Request{Method: http.MethodPost}
 // longPast is a deadline that ends all pending reads and writes immediately.
 var longPast = time.Unix(1, 0)
 
-// http1Conn is an HTTP/1.1 connection, owned by the pool while idle, or else by an attempt.
-type http1Conn struct {
+// connection is an HTTP/1.1 connection, owned by the pool while idle, or else by an attempt.
+type connection struct {
 	client  *Client
 	conn    *tls.Conn
 	raw     *meteredConn
@@ -38,18 +38,18 @@ type http1Conn struct {
 	place     *list.Element // in the pool's list
 }
 
-func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {
+func newConnection(c *Client, conn *tls.Conn, raw *meteredConn) (*connection, error) {
 	probe, err := newProber(raw.TCPConn)
 	if err != nil {
 		_ = raw.Close()
 		return nil, inStage(ConnRefused, stageConnect, err)
 	}
-	h := &http1Conn{client: c, conn: conn, raw: raw, probe: probe, made: time.Now()}
+	h := &connection{client: c, conn: conn, raw: raw, probe: probe, made: time.Now()}
 	h.in = bufio.NewReaderSize(limitedIn{h}, 4<<10)
 	return h, nil
 }
 
-type limitedIn struct{ h *http1Conn }
+type limitedIn struct{ h *connection }
 
 func (l limitedIn) Read(p []byte) (int, error) {
 	if l.h.inLimit <= 0 {
@@ -63,7 +63,7 @@ func (l limitedIn) Read(p []byte) (int, error) {
 }
 
 // exchange writes the request and reads the response in the caller's goroutine, with a deadline.
-func (h *http1Conn) exchange(
+func (h *connection) exchange(
 	ctx context.Context, deadline time.Time, t *target, req Request,
 ) reply {
 	h.addr = t.addr
@@ -82,7 +82,7 @@ func (h *http1Conn) exchange(
 	return rep
 }
 
-func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
+func (h *connection) roundTrip(t *target, req Request) (rep reply, keep bool) {
 	_, writeErr := h.conn.Write(encodeRequest(t, req))
 	// A server may respond and close the connection before it has read the complete request. If the
 	// write failed, there may still be a response.
@@ -104,7 +104,7 @@ func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
 
 // unanswered returns the reply of an exchange without a response. If a reused connection ended
 // before the first byte, the receiver has closed it as idle and the request may be sent again.
-func (h *http1Conn) unanswered(err, writeErr error) reply {
+func (h *connection) unanswered(err, writeErr error) reply {
 	silent := h.inLimit == maxHeaderBytes
 	sendAgain := h.reused && silent && isConnectionLost(err)
 	switch {
@@ -148,7 +148,7 @@ func encodeRequest(t *target, req Request) []byte {
 }
 
 // readHeader reads the final response's header. Interim responses count toward the same limit.
-func (h *http1Conn) readHeader() (*http.Response, error) {
+func (h *connection) readHeader() (*http.Response, error) {
 	h.inLimit, h.inErr = maxHeaderBytes, nil
 	for {
 		resp, err := http.ReadResponse(h.in, postRequest)
@@ -163,13 +163,13 @@ func (h *http1Conn) readHeader() (*http.Response, error) {
 }
 
 // usable reports whether an idle connection is open and the peer has sent nothing unsolicited.
-func (h *http1Conn) usable() bool { return h.probe.quiet() }
+func (h *connection) usable() bool { return h.probe.quiet() }
 
 // expired reports whether the connection is too old or has been idle for too long.
-func (h *http1Conn) expired(now time.Time, cfg Config) bool {
+func (h *connection) expired(now time.Time, cfg Config) bool {
 	return now.Sub(h.made) >= cfg.MaxConnAge || now.Sub(h.idleSince) >= h.idleLimit
 }
 
 // close closes the socket directly. tls.Conn.Close would send a closing alert, which is useless
 // here and may block for seconds if the socket's buffer is full.
-func (h *http1Conn) close() { _ = h.raw.Close() }
+func (h *connection) close() { _ = h.raw.Close() }
