@@ -62,9 +62,6 @@ func aFirstDay() []scene {
 		{command: "listen", ready: listening},
 		{command: "events tail", ready: "as they happen"},
 		{command: "trigger", before: (*stage).hasAPlainReceiver},
-		{command: "fixtures record", only: "last 20"},
-		{command: "fixtures record"},
-		{command: "fixtures replay"},
 		{command: "doctor", only: "default data folder"},
 		{command: "doctor", code: 1}, // the brokers want a login, and nobody has shop.example
 		{command: "topics tail", ready: `"type":"`},

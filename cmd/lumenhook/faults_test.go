@@ -259,27 +259,6 @@ var commandFaults = map[string]faultsOf{
 			{"/nowhere: no such file"},
 		},
 	},
-	"fixtures record": {
-		asks: theAPI,
-		args: []string{"--endpoint", noEndpoint, "--to", "/nowhere/webhooks"},
-		faults: [][]string{
-			badSince,
-			{"--last 0: must be from 1 to 1000", "--last", "0"},
-			{`--to "": must name a folder`, "--to", ""},
-			{`--to "/dev/null": is a file: name a folder`, "--to", "/dev/null"},
-		},
-		refused: "Your account has no endpoint with this id",
-	},
-	"fixtures replay": {
-		args: []string{"--from", "/nowhere", "--to", "http://127.0.0.1:1"},
-		faults: [][]string{
-			{`--to "x": must be a URL such as`, "--to", "x"},
-			{"--secret: must be the complete secret", "--secret", "x"},
-			{"--field: posts are shown as whole lines", "--field", "id"},
-		},
-		refused: "/nowhere: no such file",
-	},
-	"fixtures schema": {},
 	"listen": {
 		asks: theAPI,
 		args: []string{"--endpoint", noEndpoint},

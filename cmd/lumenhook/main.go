@@ -59,7 +59,6 @@ func newRoot() *cobra.Command {
 		newVerify(), newVerifyReceipt(), newSecrets(), newAccounts(), newKeys(), newPortal(),
 		newEndpoints(), newWatches(), newBackfill(), newEvents(), newExplain(), newCoverage(),
 		newStatement(), newReconcile(), newListen(), newTrigger(),
-		group("fixtures", newFixturesRecord(), newFixturesReplay(), newFixturesSchema()),
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(), newMCP(),
 		newInstallClickHouse(), newMan(), cli.NewVersion(),

@@ -101,7 +101,7 @@ func TestAnOldEventIsSignedAgain(t *testing.T) {
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	f, _ := forwarder(server.URL)
-	f.Secrets = []domain.Secret{forward.Secret}
+	f.Secrets = []domain.Secret{"whsec_own"}
 	if err := f.Handle(t.Context(), event); err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func writeReceived(out io.Writer, w receiver.Webhook) error {
 }
 
 var errNotReceived = errors.New("must be one line of `lumenhook devnet receiver " +
-	"--json` or `events pull`, or a file of `fixtures record`: " +
+	"--json` or `events pull`: " +
 	"`tail -n 1 FILE` prints the last line")
 
 // ReadReceived decodes one line.
