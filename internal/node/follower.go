@@ -67,9 +67,7 @@ func (c claims) SubmitAll(ctx context.Context, all []domain.Command) ([]domain.R
 }
 
 func (r *followerRole) read(l follower.LedgerSummary) {
-	now := r.node.cfg.Now()
-	r.node.cfg.Metrics.ledgerRead(l, now)
-	r.node.cfg.Tracing.Ledger(l, now)
+	r.node.cfg.Metrics.ledgerRead(l, r.node.cfg.Now())
 }
 
 func (r *followerRole) Ready(context.Context) error { return r.follower.Load().Check() }
