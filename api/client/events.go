@@ -21,6 +21,38 @@ type Event struct {
 	HistoryBehind bool `json:"historyBehind,omitempty"`
 }
 
+// PaymentData is the data of an event about a payment (schemas/events).
+type PaymentData struct {
+	Payment struct {
+		ID             string    `json:"id"`
+		TxHash         string    `json:"txHash"`
+		Ledger         uint32    `json:"ledger"`
+		LedgerClosedAt time.Time `json:"ledgerClosedAt"`
+		From           string    `json:"from"`
+		To             string    `json:"to"`
+		ToMuxedID      *string   `json:"toMuxedId"`
+		Memo           *string   `json:"memo"`
+		MemoType       *string   `json:"memoType"`
+		Asset          Asset     `json:"asset"`
+		Amount         string    `json:"amount"`
+	} `json:"payment"`
+	Watch struct {
+		ID            string `json:"id"`
+		Label         string `json:"label"`
+		WalletAddress string `json:"walletAddress"`
+	} `json:"watch"`
+	Verification Verification `json:"verification"`
+}
+
+// PaymentData returns the data of an event about a payment, and an empty struct for other events.
+func (e Event) PaymentData() PaymentData {
+	var d PaymentData
+	if json.Unmarshal(e.Data, &d) != nil {
+		return PaymentData{}
+	}
+	return d
+}
+
 // Delivery is the state of an event's delivery.
 type Delivery struct {
 	State         string     `json:"state"`

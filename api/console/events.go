@@ -12,34 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// paid holds the parts of an event's data that pages show. schemas/events describes all of it.
-type paid struct {
-	Payment struct {
-		ID, TxHash     string
-		Ledger         uint32
-		LedgerClosedAt time.Time
-		From, To       string
-		ToMuxedID      *string
-		Memo, MemoType *string
-		Asset          client.Asset
-		Amount         string
-	}
-	Watch struct {
-		ID, Label, WalletAddress string
-	}
-	Verification struct {
-		Outcome string
-		Reasons []string
-	}
-}
-
 type eventRow struct {
 	client.Event
 	Kind    string
 	Word    stateWord
 	Created *moment
 	Next    *moment
-	Paid    paid
+	Paid    client.PaymentData
 	Amount  string // with the asset; empty if the event has no payment
 	Last    string // result of the last attempt
 }
@@ -52,9 +31,10 @@ func (x *Console) eventRow(e client.Event) eventRow {
 		Created: x.moment(&e.CreatedAt),
 		Next:    x.moment(e.Delivery.NextAttemptAt),
 		Last:    lastWords(e.Delivery),
+		Paid:    e.PaymentData(),
 	}
-	// If the data has an unknown format, only the raw body is shown.
-	if json.Unmarshal(e.Data, &row.Paid) == nil && row.Paid.Payment.ID != "" {
+	// If the data has an unknown format, the page only shows the raw body.
+	if row.Paid.Payment.ID != "" {
 		row.Amount = row.Paid.Payment.Amount + " " + row.Paid.Payment.Asset.Code
 	}
 	return row

@@ -60,9 +60,9 @@ func showData(w io.Writer, data json.RawMessage) {
 }
 
 func eventRow(e client.Event) []any {
-	d, paid := e.Delivery, ReadPaid(e.Data)
-	return []any{e.ID, stateText(d), d.Attempts, lastText(d), paid.amount(),
-		cut(paid.Payment.Memo), cut(paid.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
+	d, paid := e.Delivery, e.PaymentData()
+	return []any{e.ID, stateText(d), d.Attempts, lastText(d), amountText(paid),
+		cut(paid.Payment.Memo), cut(&paid.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
 		d.Sequence, e.Type, d.EndpointID}
 }
 
@@ -93,40 +93,18 @@ func lastText(d client.Delivery) any {
 	return d.LastError
 }
 
-// Paid holds an event's payment. Its fields are empty for other events.
-type Paid struct {
-	Payment struct {
-		From   string       `json:"from"`
-		To     string       `json:"to"`
-		Memo   string       `json:"memo"`
-		Asset  client.Asset `json:"asset"`
-		Amount string       `json:"amount"`
-		TxHash string       `json:"txHash"`
-		Ledger uint32       `json:"ledger"`
-	} `json:"payment"`
-	Watch struct {
-		WalletAddress string `json:"walletAddress"`
-	} `json:"watch"`
-}
-
-// ReadPaid returns the payment in an event's data.
-func ReadPaid(data json.RawMessage) (p Paid) {
-	_ = json.Unmarshal(data, &p) // on an error the fields stay empty
-	return p
-}
-
-// amount returns "" for events without a payment.
-func (p Paid) amount() string {
-	return strings.TrimSpace(p.Payment.Amount + " " + p.Payment.Asset.Code)
+// amountText returns "" for events without a payment.
+func amountText(d client.PaymentData) string {
+	return strings.TrimSpace(d.Payment.Amount + " " + d.Payment.Asset.Code)
 }
 
 // cut shortens a memo or an address to the width of a column. "events get" shows all of it.
-func cut(text string) string {
+func cut(text *string) any {
 	const most = 16
-	if utf8.RuneCountInString(text) <= most {
+	if text == nil || utf8.RuneCountInString(*text) <= most {
 		return text
 	}
-	return string([]rune(text)[:most-1]) + "…"
+	return string([]rune(*text)[:most-1]) + "…"
 }
 
 // ShowResent prints an event that was queued again.

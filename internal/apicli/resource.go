@@ -99,8 +99,12 @@ var (
 		Show:    ShowEvent,
 		History: (*client.Client).GetEventHistory,
 		Offer: func(e client.Event) (string, []string) {
-			payment := ReadPaid(e.Data).Payment
-			return e.ID, []string{e.Delivery.State, e.Type, payment.Amount, payment.Memo}
+			payment := e.PaymentData().Payment
+			about := []string{e.Delivery.State, e.Type, payment.Amount}
+			if payment.Memo != nil {
+				about = append(about, *payment.Memo)
+			}
+			return e.ID, about
 		},
 		Untrusted: []string{
 			"data.payment.memo", "data.watch.label", "attempts[].errorDetail", "attempts[].responseBody",

@@ -376,7 +376,7 @@ func (l TailLine) text() string {
 }
 
 func paid(data json.RawMessage) string {
-	if amount := ReadPaid(data).amount(); amount != "" {
+	if amount := amountText(client.Event{Data: data}.PaymentData()); amount != "" {
 		return cli.OneLine(": " + amount)
 	}
 	return ""

@@ -35,10 +35,12 @@ func (s *server) explainEvent(ctx context.Context, in byID) (*answer, error) {
 		Attempts: make([]string, 0, len(e.Attempts)),
 		Next:     next(e),
 	}
-	if p := apicli.ReadPaid(e.Data).Payment; p.Amount != "" {
+	if p := e.PaymentData().Payment; p.Amount != "" {
 		x.Payment = fmt.Sprintf("%s %s from %s to %s in ledger %d, transaction %s", p.Amount,
 			p.Asset.Code, p.From, p.To, p.Ledger, p.TxHash)
-		x.Quoted.Memo = p.Memo
+		if p.Memo != nil {
+			x.Quoted.Memo = *p.Memo
+		}
 	}
 	for _, a := range e.Attempts {
 		x.Attempts = append(x.Attempts, attemptInWords(a))
