@@ -6,8 +6,8 @@
 //
 //   - The service is queried for at most a second (askMax), with a single read of one page. If it
 //     doesn't respond, nothing is completed and no error is shown.
-//   - Only flags whose usage starts with a file or a folder complete files, because users would take
-//     them for values.
+//   - Only flags whose usage starts with a file or a folder complete files. Users would take a file
+//     for a value.
 //   - Text written by others (labels, memos, descriptions) is shown without control characters, and
 //     is never inserted into the command line.
 //
