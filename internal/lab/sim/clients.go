@@ -404,6 +404,9 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	w := c.world
 	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
 	revision := c.revision(w.checks.model.endpoints[id].Revision)
+	if w.setup.returns && w.chance(0.1) {
+		return domain.DeleteEndpoint{EndpointID: id, IfRevision: revision}, true
+	}
 	switch draw := w.rnd.IntN(126); {
 	case draw < 16:
 		change := domain.EndpointChange{}
@@ -457,6 +460,9 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 			d = left
 		}
 	}
+	if some := c.movedAndCancelled(); len(some) > 0 && w.setup.returns {
+		d = some[w.rnd.IntN(len(some))]
+	}
 	watch, e := c.named(m.deliveries[d].WatchID)
 	living, is := pick(w, c.knownEndpoints())
 	if is && watch.Exists() && e.Deleted() && w.chance(0.5) {
@@ -495,6 +501,13 @@ func (c *clients) cancelled() (some []deliveryID) {
 		}
 	}
 	return some
+}
+
+// movedAndCancelled returns the cancelled deliveries whose events were at another endpoint before.
+func (c *clients) movedAndCancelled() []deliveryID {
+	return slices.DeleteFunc(c.cancelled(), func(id deliveryID) bool {
+		return c.world.checks.model.deliveries[id].Moves == 0
+	})
 }
 
 // gone returns the deliveries whose events have moved to another endpoint.

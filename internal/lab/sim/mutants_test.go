@@ -781,6 +781,7 @@ var shownBy = map[string]int{
 	"a wrong answer of a source ends following":                43,
 	"an answer to a mail is taken again":                       210,
 	"an endpoint is told of more than once":                    50,
+	"an event goes back to where it was":                       2653,
 	"an expired watch takes payments":                          22,
 	"each turn counts its hand-overs anew":                     36,
 	"enabling keeps the streak":                                9,

@@ -44,6 +44,7 @@ type setup struct {
 	invoices    bool // watches may expire and be for one payment
 	notices     bool // each endpoint is notified about the next one
 	quorum      bool // three sources of ledgers are read as one
+	returns     bool // endpoints fail and are deleted often, and events are sent back to them
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -143,6 +144,9 @@ func newWorld(seed uint64, keepLines bool) *World {
 	// These are not drawn, so that runs without them stay the same as before they existed.
 	w.setup.options, w.setup.invoices = seed%3 == 0, seed%5 == 2
 	w.setup.notices, w.setup.quorum = seed%16 == 2, seed%8 == 4
+	if w.setup.returns = seed%64 == 29; w.setup.returns { // a class without seeds of shownBy
+		w.setup.endpoints, w.setup.spoiled = 16, 1
+	}
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
 		w.setup.disasters, w.setup.moves = disasters, moves
 	}
