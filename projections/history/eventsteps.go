@@ -30,7 +30,6 @@ func (h *History) EventSteps(
 }
 
 // eachEventFact calls visit with the facts of an account's event, endpoint by endpoint in handover
-// eachEventFact calls visit with the facts of an account's event, endpoint by endpoint in handover
 // order. They include the endpoints' facts that affect the event's deliveries.
 func (db tables) eachEventFact(
 	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact) error,
@@ -84,19 +83,20 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 	if len(d.sentAt) > factsMax {
 		return readmodel.ErrManyFacts
 	}
-	for _, some := range []func(context.Context) error{
-		d.readCreation, d.readAttempts, d.readOthers,
-	} {
+	for _, some := range []func(context.Context) error{d.readCreation, d.readAttempts} {
 		if err := some(ctx); err != nil {
 			return err
 		}
+	}
+	if err := d.readKept(ctx, selectDeliveryFacts); err != nil {
+		return err
 	}
 	if d.newest < d.version || d.runs < int(d.run) || d.made < int(d.attempts) {
 		return fmt.Errorf("%w: version %d, run %d, attempt %d of %d, %d and %d",
 			readmodel.ErrFactsMissing, d.newest, d.runs, d.made, d.version, d.run, d.attempts)
 	}
 	own := len(d.facts)
-	if err := d.readEndpoint(ctx); err != nil {
+	if err := d.readKept(ctx, selectHolding); err != nil {
 		return err
 	}
 	if d.state.Pending() && len(d.facts) == own {
@@ -182,12 +182,8 @@ func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 	if len(d.sentAt) == 0 {
 		return nil
 	}
-	times := make([]int64, len(d.sentAt))
-	for i, at := range d.sentAt {
-		times[i] = at.UnixMilli()
-	}
 	which := writer.Parameters{
-		"endpoint": d.endpointID, "times": writer.TimesOf(times), "event": d.eventID,
+		"endpoint": d.endpointID, "times": writer.TimesOf(d.sentAt...), "event": d.eventID,
 	}
 	return d.db.Query(ctx, selectAttemptFacts, which, func(read func(...any) error) error {
 		var (
@@ -236,20 +232,12 @@ SELECT fact, form, value, partition, offset FROM {database:Identifier}.delivery_
 PREWHERE event_id = {event:String} AND endpoint_id = {endpoint:String}
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-func (d *deliveryFacts) readOthers(ctx context.Context) error {
-	return d.readKept(ctx, selectDeliveryFacts)
-}
-
+// selectHolding reads the endpoint's facts that hold or release its deliveries.
 const selectHolding = `
 SELECT fact, form, value, partition, offset FROM {database:Identifier}.facts
 PREWHERE aggregate_id = {endpoint:String}
 WHERE fact IN ('EndpointCreated', 'EndpointDisabled', 'EndpointEnabled', 'EndpointDeleted')
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
-
-// readEndpoint reads the endpoint's facts that hold or release its deliveries.
-func (d *deliveryFacts) readEndpoint(ctx context.Context) error {
-	return d.readKept(ctx, selectHolding)
-}
 
 func (d *deliveryFacts) readKept(ctx context.Context, statement string) error {
 	which := writer.Parameters{

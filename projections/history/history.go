@@ -326,10 +326,6 @@ func callersFirst(ctx context.Context, err error) error {
 	return context.DeadlineExceeded
 }
 
-func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
-	return h.topicProgress(ctx, schemas.TopicJournal)
-}
-
 // topicProgress reads a topic's progress once for all concurrent callers. Each result is valid for
 // all of them, because progress only grows.
 func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
@@ -363,11 +359,11 @@ func (h *reading) progressAfter(
 func (h *reading) find(
 	ctx context.Context, accountID, eventID string,
 ) (record readmodel.Recalled, err error) {
-	err = h.look(ctx, func(ctx context.Context) error {
-		record, err = h.db.event(ctx, accountID, eventID)
+	err = h.read(ctx, func(ctx context.Context, db tables) (err error) {
+		record, err = db.event(ctx, accountID, eventID)
 		return err
 	})
-	return record, readFault(ctx, err)
+	return record, err
 }
 
 // look runs a query that can be repeated. A query that was cut off is retried once, with a longer

@@ -72,24 +72,22 @@ func (h *History) Choose(
 func (h *reading) events(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int, bare bool,
 ) (page []readmodel.Event, next *readmodel.Position, err error) {
-	err = h.onFull(ctx, func() error {
-		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
-			list := lister{
-				db:        h.db,
-				filter:    f,
-				limit:     limit,
-				bare:      bare,
-				standings: make(map[string]standing),
-			}
-			if after != nil {
-				list.after = *after
-			}
-			err := list.run(ctx)
-			if page, next = list.page, list.next; err != nil {
-				page, next = nil, nil // as if no projector had created the tables yet
-			}
-			return err
-		}))
+	err = h.onJournal(ctx, func(ctx context.Context, db tables) error {
+		list := lister{
+			db:        db,
+			filter:    f,
+			limit:     limit,
+			bare:      bare,
+			standings: make(map[string]standing),
+		}
+		if after != nil {
+			list.after = *after
+		}
+		err := list.run(ctx)
+		if page, next = list.page, list.next; err != nil {
+			page, next = nil, nil // as if no projector had created the tables yet
+		}
+		return err
 	})
 	return page, next, err
 }
@@ -367,15 +365,15 @@ PREWHERE account_id = {account:String}
 func (l *lister) readBodies(ctx context.Context) error {
 	at := make(map[eventAt]*readmodel.Event, len(l.page))
 	var ids []string
-	var times []int64
+	var times []time.Time
 	for i := range l.page {
 		r := &l.page[i]
 		at[eventAt{r.ID, r.EndpointID}] = r
 		ids = append(ids, r.ID)
-		times = append(times, r.CreatedAtMillis)
+		times = append(times, time.UnixMilli(r.CreatedAtMillis))
 	}
 	which := writer.Parameters{
-		"account": l.filter.AccountID, "times": writer.TimesOf(times), "events": writer.ArrayOf(ids),
+		"account": l.filter.AccountID, "times": writer.TimesOf(times...), "events": writer.ArrayOf(ids),
 	}
 	return l.db.Query(ctx, selectBodies, which, func(read func(...any) error) error {
 		var key eventAt

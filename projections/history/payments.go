@@ -2,8 +2,6 @@ package history
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
@@ -36,25 +34,16 @@ LIMIT 1000`
 func (h *History) Payments(
 	ctx context.Context, accountID, txHash string,
 ) (paid []readmodel.Paid, err error) {
-	err = h.ask(ctx, func(of *reading) error {
-		if err := of.awaitMoves(ctx); err != nil {
-			return err
-		}
-		err := of.look(ctx, func(ctx context.Context) (err error) {
-			paid, err = readTxPayments(ctx, of.cfg.DB,
-				writer.Parameters{"account": accountID, "transaction": txHash})
-			return err
-		})
-		if err = readFault(ctx, err); errors.Is(err, readmodel.ErrNotFound) {
-			return fmt.Errorf("%w: its tables are being made", readmodel.ErrBehind)
-		}
+	which := writer.Parameters{"account": accountID, "transaction": txHash}
+	err = h.onMoves(ctx, func(ctx context.Context, db tables) (err error) {
+		paid, err = readTxPayments(ctx, db, which)
 		return err
 	})
 	return paid, err
 }
 
 func readTxPayments(
-	ctx context.Context, db *writer.DB, which writer.Parameters,
+	ctx context.Context, db tables, which writer.Parameters,
 ) (paid []readmodel.Paid, err error) {
 	at := map[string]int{} // index in paid by payment id
 	err = db.Query(ctx, selectTxPayments, which, func(read func(...any) error) error {

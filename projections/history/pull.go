@@ -76,10 +76,8 @@ func (h *History) NumberBefore(
 		if err := of.catchUp(ctx); err != nil { // a lower number may not be written yet
 			return err
 		}
-		return of.onFull(ctx, func() error {
-			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
-				return of.db.QueryRow(ctx, selectNumberBefore, which, &before)
-			}))
+		return of.onJournal(ctx, func(ctx context.Context, db tables) error {
+			return db.QueryRow(ctx, selectNumberBefore, which, &before)
 		})
 	})
 	return before, err
@@ -110,7 +108,7 @@ type pull struct {
 }
 
 func (h *reading) numbered(ctx context.Context, p pull) (page readmodel.NumberedPage, err error) {
-	progress, err := h.progress(ctx) // before the rows
+	progress, err := h.topicProgress(ctx, schemas.TopicJournal) // before the rows
 	if err != nil && !writer.IsMissing(err) {
 		return page, err
 	}
@@ -171,10 +169,10 @@ func (h *reading) nextNumber(ctx context.Context, p pull) (next uint64, err erro
 		"endpoint": p.endpointID,
 		"after":    strconv.FormatUint(p.after, 10),
 	}
-	err = h.look(ctx, func(ctx context.Context) error {
-		return h.db.QueryRow(ctx, selectNextNumber, which, &next)
+	err = h.read(ctx, func(ctx context.Context, db tables) error {
+		return db.QueryRow(ctx, selectNextNumber, which, &next)
 	})
-	return next, readFault(ctx, err)
+	return next, err
 }
 
 func (h *reading) numberedFrom(
@@ -186,16 +184,16 @@ func (h *reading) numberedFrom(
 		"after":    strconv.FormatUint(after, 10),
 		"upTo":     strconv.FormatUint(after+uint64(p.limit), 10), // #nosec G115 -- 1 to 250
 	}
-	err = h.look(ctx, func(ctx context.Context) error {
+	err = h.read(ctx, func(ctx context.Context, db tables) error {
 		events = events[:0]
-		return h.db.Query(ctx, selectNumbered, which, func(read func(...any) error) error {
+		return db.Query(ctx, selectNumbered, which, func(read func(...any) error) error {
 			var e readmodel.NumberedEvent
 			err := read(&e.ID, &e.Sequence, &e.CreatedAtMillis, &e.Body)
 			events = append(events, e)
 			return err
 		})
 	})
-	return events, readFault(ctx, err)
+	return events, err
 }
 
 // nextProgress reads the progress after a short delay, once for all waiting callers. It returns nil

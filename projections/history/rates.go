@@ -49,16 +49,20 @@ func (h *History) Rates(
 	return rates, err
 }
 
-func (h *History) onJournal(
-	ctx context.Context, question func(context.Context, tables) error,
-) error {
-	return h.ask(ctx, func(of *reading) error {
-		return of.onFull(ctx, func() error {
-			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
-				return question(ctx, of.db)
-			}))
-		})
-	})
+// question reads the tables of one server. It may be asked again.
+type question func(context.Context, tables) error
+
+func (h *History) onJournal(ctx context.Context, q question) error {
+	return h.ask(ctx, func(of *reading) error { return of.onJournal(ctx, q) })
+}
+
+// onJournal asks about complete tables ([reading.onFull]).
+func (h *reading) onJournal(ctx context.Context, q question) error {
+	return h.onFull(ctx, func() error { return h.read(ctx, q) })
+}
+
+func (h *reading) read(ctx context.Context, q question) error {
+	return readFault(ctx, h.look(ctx, func(ctx context.Context) error { return q(ctx, h.db) }))
 }
 
 func (db tables) rates(

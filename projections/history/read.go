@@ -365,13 +365,9 @@ func (db tables) attempts(
 	if len(s.sentAt) == 0 {
 		return nil, nil
 	}
-	times := make([]int64, len(s.sentAt))
-	for i, at := range s.sentAt {
-		times[i] = at.UnixMilli()
-	}
 	which := writer.Parameters{
 		"endpoint": s.endpointID,
-		"times":    writer.TimesOf(times),
+		"times":    writer.TimesOf(s.sentAt...),
 		"event":    eventID,
 		"version":  strconv.FormatUint(s.version, 10),
 	}

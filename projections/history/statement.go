@@ -31,17 +31,27 @@ func (h *History) Statement(
 		return page, fmt.Errorf("projections: a statement is of one account, one wallet and 1 to %d "+
 			"moves, not of %q, %q and %d", statementMovesMax, f.AccountID, f.Wallet, limit)
 	}
-	err = h.ask(ctx, func(of *reading) error {
-		page = readmodel.Statement{}
-		if err := of.awaitMoves(ctx); err != nil {
+	err = h.onMoves(ctx, func(ctx context.Context, db tables) error {
+		s := statement{db: db, filter: f, limit: limit, after: after}
+		err := s.read(ctx)
+		page = s.page
+		return err
+	})
+	return page, err
+}
+
+// onMoves asks when the tables contain everything that was in the topic "payments" at the time of
+// the call.
+func (h *History) onMoves(ctx context.Context, q question) error {
+	return h.ask(ctx, func(of *reading) error {
+		of.cfg.Ask(ctx, nil)
+		if err := of.whole(ctx, "payments", "balance_moves", "events"); err != nil {
 			return err
 		}
-		err := of.look(ctx, func(ctx context.Context) error {
-			s := statement{db: of.db, filter: f, limit: limit, after: after}
-			err := s.read(ctx)
-			page = s.page
+		if err := of.awaitTopic(ctx, schemas.TopicPayments, of.cfg.PaymentsEnds); err != nil {
 			return err
-		})
+		}
+		err := of.look(ctx, func(ctx context.Context) error { return q(ctx, of.db) })
 		if errors.Is(err, readmodel.ErrManyBalances) {
 			return err
 		}
@@ -50,17 +60,6 @@ func (h *History) Statement(
 		}
 		return err
 	})
-	return page, err
-}
-
-// awaitMoves returns when the tables contain everything that was in the topic "payments" at the
-// time of the call.
-func (h *reading) awaitMoves(ctx context.Context) error {
-	h.cfg.Ask(ctx, nil)
-	if err := h.whole(ctx, "payments", "balance_moves", "events"); err != nil {
-		return err
-	}
-	return h.awaitTopic(ctx, schemas.TopicPayments, h.cfg.PaymentsEnds)
 }
 
 type statement struct {
@@ -186,18 +185,10 @@ func (s *statement) readOpening(ctx context.Context) (map[string]int64, error) {
 
 // standing returns each balance after its last recorded move that meets a condition.
 func (s *statement) standing(ctx context.Context, condition string) (map[string]int64, error) {
-	at := make(map[string]int64)
 	query := `SELECT balance, argMax(after_stroops, (ledger, place))
 FROM {database:Identifier}.balance_moves FINAL
 WHERE ` + s.recorded() + ` AND ` + condition + ` GROUP BY balance` + monthByMonth
-	err := s.db.Query(ctx, query, s.which(), func(read func(...any) error) error {
-		var balance string
-		var stroops int64
-		err := read(&balance, &stroops)
-		at[balance] = stroops
-		return err
-	})
-	return at, err
+	return writer.Pairs[string, int64](ctx, s.db.DB, query, s.which())
 }
 
 func (s *statement) readBalances(ctx context.Context, opening map[string]int64) error {

@@ -8,40 +8,10 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// table returns the block's rows for a table. Column names are those of schemas/clickhouse. Topics
-// are the columns' default values.
-func (b *block) table(name string) table {
-	switch name {
-	case "payments":
-		return tableOf(name, b.payments, paymentColumns)
-	case "balance_moves":
-		return tableOf(name, b.moves, moveColumns)
-	case "endpoints":
-		return tableOf(name, b.endpoints, endpointColumns)
-	case "watches":
-		return tableOf(name, b.watches, watchColumns)
-	case "attempts":
-		return tableOf(name, b.attempts, attemptColumns)
-	case countsTable:
-		return tableOf(name, b.attempts, countColumns)
-	case logTable:
-		return tableOf(name, b.leaves, leafColumns)
-	case "endpoint_changes":
-		return tableOf(name, b.changes, changeColumns)
-	case factsTable:
-		return tableOf(name, b.facts, keptColumns)
-	case deliveryFactsTable:
-		return tableOf(name, b.ofDelivery, deliveryFactColumns)
-	case "events":
-		return tableOf(name, b.events, eventColumns)
-	case "deliveries":
-		return tableOf(name, b.deliveries, deliveryColumns)
-	}
-	panic("projections: there is no table " + name)
-}
+// Column names are those of schemas/clickhouse. Topics are the columns' default values.
 
-func tableOf[B any](name string, l rows[B], columns func([]row[B]) []column) table {
-	return table{name, len(l), func(yield func([]column) bool) {
+func tableOf[B any](l rows[B], columns func([]row[B]) []column) table {
+	return table{rows: len(l), pieces: func(yield func([]column) bool) {
 		for piece := range slices.Chunk(l, pieceRows) {
 			if !yield(columns(piece)) {
 				return
@@ -64,23 +34,23 @@ func factColumns[B any](rows []row[B]) []column {
 }
 
 func eventColumns(rows []row[domain.DeliveryCreated]) []column {
-	type r = row[domain.DeliveryCreated]
-	payments := each(rows, func(r *r) paid {
-		if r.body.Event.Type == domain.TestPing {
+	type r = domain.DeliveryCreated
+	payments := of(rows, func(r *r) paid {
+		if r.Event.Type == domain.TestPing {
 			return paid{} // a sample payload without a payment
 		}
-		return readPaid(r.body.Event.Body)
+		return readPaid(r.Event.Body)
 	})
 	return append(factColumns(rows),
-		column{"event_id", each(rows, func(r *r) string { return r.body.Event.ID })},
-		column{"type", each(rows, func(r *r) string { return string(r.body.Event.Type) })},
-		column{"account_id", each(rows, func(r *r) string { return r.body.AccountID })},
-		column{"watch_id", each(rows, func(r *r) string { return r.body.WatchID })},
-		column{"wallet_address", each(rows, func(r *r) string { return r.body.WalletAddress })},
-		column{"sequence", each(rows, func(r *r) uint64 { return r.body.Sequence })},
-		column{"moves", each(rows, func(r *r) uint32 { return uint32(r.body.Moved.Moves) })},
-		column{"created_at", each(rows, func(r *r) int64 { return r.body.Event.CreatedAtMillis })},
-		column{"body", each(rows, func(r *r) string { return text(r.body.Event.Body) })},
+		column{"event_id", of(rows, func(r *r) string { return r.Event.ID })},
+		column{"type", of(rows, func(r *r) string { return string(r.Event.Type) })},
+		column{"account_id", of(rows, func(r *r) string { return r.AccountID })},
+		column{"watch_id", of(rows, func(r *r) string { return r.WatchID })},
+		column{"wallet_address", of(rows, func(r *r) string { return r.WalletAddress })},
+		column{"sequence", of(rows, func(r *r) uint64 { return r.Sequence })},
+		column{"moves", of(rows, func(r *r) uint32 { return uint32(r.Moved.Moves) })},
+		column{"created_at", of(rows, func(r *r) int64 { return r.Event.CreatedAtMillis })},
+		column{"body", of(rows, func(r *r) string { return text(r.Event.Body) })},
 		column{"payment_id", each(payments, func(p *paid) string { return p.paymentID })},
 		column{"tx_hash", each(payments, func(p *paid) string { return p.txHash })},
 		column{"from_address", each(payments, func(p *paid) string { return p.from })},
@@ -88,40 +58,31 @@ func eventColumns(rows []row[domain.DeliveryCreated]) []column {
 		column{"asset_code", each(payments, func(p *paid) string { return p.assetCode })},
 		column{"asset_issuer", each(payments, func(p *paid) string { return p.assetIssuer })},
 		column{"amount_stroops", each(payments, func(p *paid) int64 { return p.amountStroops })},
-		column{"ledger_closed_at", optional(payments, func(p *paid) int64 { return p.closedAtSeconds })},
+		column{"ledger_closed_at", optional(
+			each(payments, func(p *paid) int64 { return p.closedAtSeconds }))},
 	)
 }
 
 func attemptColumns(rows []row[domain.AttemptMade]) []column {
-	type r = row[domain.AttemptMade]
+	type r = domain.AttemptMade
 	return append(factColumns(rows),
-		column{"event_id", each(rows, func(r *r) string { return r.body.EventID })},
-		column{"number", each(rows, func(r *r) uint32 { return uint32(r.body.Number) })},
-		column{"run", each(rows, func(r *r) uint32 { return uint32(r.body.Run) })},
-		column{"event_type", each(rows, func(r *r) string { return string(r.body.EventType) })},
-		column{"sent_at", each(rows, func(r *r) int64 { return r.body.Result.SentAtMillis })},
-		column{
-			"duration_ms",
-			each(rows, func(r *r) uint32 { return uint32(r.body.Result.DurationMillis) }),
-		},
-		column{
-			"status_code",
-			optional(rows, func(r *r) uint16 { return uint16(r.body.Result.StatusCode) }),
-		},
-		column{"error", each(rows, func(r *r) string { return string(r.body.Result.Error) })},
-		column{"error_detail", each(rows, func(r *r) string { return r.body.Result.ErrorDetail })},
-		column{"response_body", each(rows, func(r *r) string {
-			return text(r.body.Result.ResponseBody)
-		})},
-		column{"state", each(rows, func(r *r) string { return string(r.body.State) })},
-		column{"next_attempt_at", optional(rows, func(r *r) int64 { return r.body.NextAttemptAtMillis })},
-		column{"log_from", each(rows, func(r *r) uint64 { return r.body.Entry.From })},
-		column{"leaf", each(rows, func(r *r) uint64 { return r.body.Entry.Number })},
-		column{"body_sha256", each(rows, func(r *r) string { return text(r.body.Entry.BodySHA256) })},
-		column{
-			"signature_sha256",
-			each(rows, func(r *r) string { return text(r.body.Entry.SignatureSHA256) }),
-		},
+		column{"event_id", of(rows, func(r *r) string { return r.EventID })},
+		column{"number", of(rows, func(r *r) uint32 { return uint32(r.Number) })},
+		column{"run", of(rows, func(r *r) uint32 { return uint32(r.Run) })},
+		column{"event_type", of(rows, func(r *r) string { return string(r.EventType) })},
+		column{"sent_at", of(rows, func(r *r) int64 { return r.Result.SentAtMillis })},
+		column{"duration_ms", of(rows, func(r *r) uint32 { return uint32(r.Result.DurationMillis) })},
+		column{"status_code", optional(
+			of(rows, func(r *r) uint16 { return uint16(r.Result.StatusCode) }))},
+		column{"error", of(rows, func(r *r) string { return string(r.Result.Error) })},
+		column{"error_detail", of(rows, func(r *r) string { return r.Result.ErrorDetail })},
+		column{"response_body", of(rows, func(r *r) string { return text(r.Result.ResponseBody) })},
+		column{"state", of(rows, func(r *r) string { return string(r.State) })},
+		column{"next_attempt_at", optional(of(rows, func(r *r) int64 { return r.NextAttemptAtMillis }))},
+		column{"log_from", of(rows, func(r *r) uint64 { return r.Entry.From })},
+		column{"leaf", of(rows, func(r *r) uint64 { return r.Entry.Number })},
+		column{"body_sha256", of(rows, func(r *r) string { return text(r.Entry.BodySHA256) })},
+		column{"signature_sha256", of(rows, func(r *r) string { return text(r.Entry.SignatureSHA256) })},
 	)
 }
 
@@ -142,12 +103,12 @@ func countColumns(rows []row[domain.AttemptMade]) []column {
 }
 
 func leafColumns(rows []row[leaf]) []column {
-	type r = row[leaf]
+	type r = leaf
 	return append(factColumns(rows),
-		column{"log_from", each(rows, func(r *r) uint64 { return r.body.From })},
-		column{"leaf", each(rows, func(r *r) uint64 { return r.body.Number })},
-		column{"hashes", each(rows, func(r *r) string { return text(r.body.Hashes) })},
-		column{"sent_at", each(rows, func(r *r) int64 { return r.body.sentAtMillis })},
+		column{"log_from", of(rows, func(r *r) uint64 { return r.From })},
+		column{"leaf", of(rows, func(r *r) uint64 { return r.Number })},
+		column{"hashes", of(rows, func(r *r) string { return text(r.Hashes) })},
+		column{"sent_at", of(rows, func(r *r) int64 { return r.sentAtMillis })},
 	)
 }
 
@@ -202,47 +163,41 @@ func deliveryFactColumns(rows []row[deliveryFact]) []column {
 }
 
 func paymentColumns(rows []row[schemas.PaymentObserved]) []column {
-	type r = row[schemas.PaymentObserved]
+	type r = schemas.PaymentObserved
 	return append(placeColumns(rows),
-		column{"payment_id", each(rows, func(r *r) string { return r.body.Payment.ID })},
-		column{"tx_hash", each(rows, func(r *r) string { return r.body.Payment.TxHash })},
-		column{"ledger", each(rows, func(r *r) uint32 { return r.body.Payment.Ledger })},
-		column{
-			"ledger_closed_at",
-			each(rows, func(r *r) int64 { return r.body.Payment.ClosedAtMillis / 1000 }),
-		},
-		column{"operation", each(rows, func(r *r) string { return r.body.Payment.Operation })},
-		column{"from_address", each(rows, func(r *r) string { return r.body.Payment.From })},
-		column{"to_address", each(rows, func(r *r) string { return r.body.Payment.To })},
-		column{"to_muxed_id", optional(rows, func(r *r) string { return r.body.Payment.ToMuxedID })},
-		column{"memo", each(rows, func(r *r) *string { return memoText(r.body.Payment.Memo) })},
-		column{"memo_type", each(rows, func(r *r) string { return string(r.body.Payment.Memo.Type) })},
-		column{"asset_code", each(rows, func(r *r) string { return r.body.Payment.Asset.Code })},
-		column{"asset_issuer", each(rows, func(r *r) string { return r.body.Payment.Asset.Issuer })},
-		column{"amount_stroops", each(rows, func(r *r) int64 { return r.body.Payment.AmountStroops })},
-		column{"observed_at", each(rows, func(r *r) int64 { return r.body.ObservedAtMillis })},
+		column{"payment_id", of(rows, func(r *r) string { return r.Payment.ID })},
+		column{"tx_hash", of(rows, func(r *r) string { return r.Payment.TxHash })},
+		column{"ledger", of(rows, func(r *r) uint32 { return r.Payment.Ledger })},
+		column{"ledger_closed_at", of(rows, func(r *r) int64 { return r.Payment.ClosedAtMillis / 1000 })},
+		column{"operation", of(rows, func(r *r) string { return r.Payment.Operation })},
+		column{"from_address", of(rows, func(r *r) string { return r.Payment.From })},
+		column{"to_address", of(rows, func(r *r) string { return r.Payment.To })},
+		column{"to_muxed_id", optional(of(rows, func(r *r) string { return r.Payment.ToMuxedID }))},
+		column{"memo", of(rows, func(r *r) *string { return memoText(r.Payment.Memo) })},
+		column{"memo_type", of(rows, func(r *r) string { return string(r.Payment.Memo.Type) })},
+		column{"asset_code", of(rows, func(r *r) string { return r.Payment.Asset.Code })},
+		column{"asset_issuer", of(rows, func(r *r) string { return r.Payment.Asset.Issuer })},
+		column{"amount_stroops", of(rows, func(r *r) int64 { return r.Payment.AmountStroops })},
+		column{"observed_at", of(rows, func(r *r) int64 { return r.ObservedAtMillis })},
 	)
 }
 
 func moveColumns(rows []row[schemas.BalanceMoved]) []column {
-	type r = row[schemas.BalanceMoved]
+	type r = schemas.BalanceMoved
 	return append(placeColumns(rows),
-		column{"move_id", each(rows, func(r *r) string { return r.body.Move.ID })},
-		column{"wallet_address", each(rows, func(r *r) string { return r.body.Move.Wallet })},
-		column{"balance", each(rows, func(r *r) string { return r.body.Move.BalanceName() })},
-		column{"kind", each(rows, func(r *r) string { return string(r.body.Move.Kind) })},
-		column{"ledger", each(rows, func(r *r) uint32 { return r.body.Move.Ledger })},
-		column{
-			"ledger_closed_at",
-			each(rows, func(r *r) int64 { return r.body.Move.ClosedAtMillis / 1000 }),
-		},
-		column{"place", each(rows, func(r *r) uint64 { return r.body.Move.Place })},
-		column{"tx_hash", each(rows, func(r *r) string { return r.body.Move.TxHash })},
-		column{"operation", each(rows, func(r *r) uint32 { return uint32(r.body.Move.Operation) })},
-		column{"before_stroops", each(rows, func(r *r) int64 { return r.body.Move.BeforeStroops })},
-		column{"after_stroops", each(rows, func(r *r) int64 { return r.body.Move.AfterStroops })},
-		column{"payment_ids", each(rows, func(r *r) []string { return r.body.Move.PaymentIDs })},
-		column{"observed_at", each(rows, func(r *r) int64 { return r.body.ObservedAtMillis })},
+		column{"move_id", of(rows, func(r *r) string { return r.Move.ID })},
+		column{"wallet_address", of(rows, func(r *r) string { return r.Move.Wallet })},
+		column{"balance", of(rows, func(r *r) string { return r.Move.BalanceName() })},
+		column{"kind", of(rows, func(r *r) string { return string(r.Move.Kind) })},
+		column{"ledger", of(rows, func(r *r) uint32 { return r.Move.Ledger })},
+		column{"ledger_closed_at", of(rows, func(r *r) int64 { return r.Move.ClosedAtMillis / 1000 })},
+		column{"place", of(rows, func(r *r) uint64 { return r.Move.Place })},
+		column{"tx_hash", of(rows, func(r *r) string { return r.Move.TxHash })},
+		column{"operation", of(rows, func(r *r) uint32 { return uint32(r.Move.Operation) })},
+		column{"before_stroops", of(rows, func(r *r) int64 { return r.Move.BeforeStroops })},
+		column{"after_stroops", of(rows, func(r *r) int64 { return r.Move.AfterStroops })},
+		column{"payment_ids", of(rows, func(r *r) []string { return r.Move.PaymentIDs })},
+		column{"observed_at", of(rows, func(r *r) int64 { return r.ObservedAtMillis })},
 	)
 }
 
@@ -256,52 +211,45 @@ func memoText(m domain.Memo) *string {
 }
 
 func endpointColumns(rows []row[endpointRow]) []column {
-	type r = row[endpointRow]
+	type r = endpointRow
 	return append(rowColumns(rows),
-		column{"endpoint_id", each(rows, func(r *r) string { return r.body.ID })},
-		column{"account_id", each(rows, func(r *r) string { return r.body.AccountID })},
-		column{"url", each(rows, func(r *r) string { return r.body.URL })},
-		column{"description", each(rows, func(r *r) string { return r.body.Description })},
-		column{"status", each(rows, func(r *r) string { return string(r.body.Status) })},
-		column{"disabled_reason", each(rows, func(r *r) string { return string(r.body.DisabledReason) })},
-		column{"disabled_at", optional(rows, func(r *r) int64 { return r.body.DisabledAtMillis })},
-		column{
-			"rate_limit_per_second",
-			each(rows, func(r *r) uint32 { return uint32(r.body.RateLimitPerSecond) }),
-		},
-		column{"signatures", each(rows, func(r *r) []string { return r.body.Signatures.Names() })},
-		column{"ordering", each(rows, func(r *r) string { return string(r.body.Ordering) })},
-		column{
-			"consecutive_failures",
-			each(rows, func(r *r) uint32 { return uint32(r.body.ConsecutiveFailures) }),
-		},
-		column{"created_at", each(rows, func(r *r) int64 { return r.body.CreatedAtMillis })},
-		column{"updated_at", each(rows, func(r *r) int64 { return r.body.UpdatedAtMillis })},
-		column{"deleted", each(rows, func(r *r) bool { return r.body.gone || r.body.Deleted() })},
-		column{"version", each(rows, func(r *r) uint64 { return r.body.Version })},
+		column{"endpoint_id", of(rows, func(r *r) string { return r.ID })},
+		column{"account_id", of(rows, func(r *r) string { return r.AccountID })},
+		column{"url", of(rows, func(r *r) string { return r.URL })},
+		column{"description", of(rows, func(r *r) string { return r.Description })},
+		column{"status", of(rows, func(r *r) string { return string(r.Status) })},
+		column{"disabled_reason", of(rows, func(r *r) string { return string(r.DisabledReason) })},
+		column{"disabled_at", optional(of(rows, func(r *r) int64 { return r.DisabledAtMillis }))},
+		column{"rate_limit_per_second", of(rows,
+			func(r *r) uint32 { return uint32(r.RateLimitPerSecond) })},
+		column{"signatures", of(rows, func(r *r) []string { return r.Signatures.Names() })},
+		column{"ordering", of(rows, func(r *r) string { return string(r.Ordering) })},
+		column{"consecutive_failures", of(rows,
+			func(r *r) uint32 { return uint32(r.ConsecutiveFailures) })},
+		column{"created_at", of(rows, func(r *r) int64 { return r.CreatedAtMillis })},
+		column{"updated_at", of(rows, func(r *r) int64 { return r.UpdatedAtMillis })},
+		column{"deleted", of(rows, func(r *r) bool { return r.gone || r.Deleted() })},
+		column{"version", of(rows, func(r *r) uint64 { return r.Version })},
 	)
 }
 
 func watchColumns(rows []row[watchRow]) []column {
-	type r = row[watchRow]
+	type r = watchRow
 	return append(rowColumns(rows),
-		column{"watch_id", each(rows, func(r *r) string { return r.body.ID })},
-		column{"account_id", each(rows, func(r *r) string { return r.body.AccountID })},
-		column{"endpoint_id", each(rows, func(r *r) string { return r.body.EndpointID })},
-		column{"wallet_address", each(rows, func(r *r) string { return r.body.WalletAddress })},
-		column{"label", each(rows, func(r *r) string { return r.body.Label })},
-		column{"assets", each(rows, func(r *r) []string { return assetNames(r.body.Rules.Assets) })},
-		column{"amount_kind", each(rows, func(r *r) string { return string(r.body.Rules.Amount.Kind) })},
-		column{"memo_kind", each(rows, func(r *r) string { return string(r.body.Rules.Memo.Kind) })},
-		column{
-			"sender_allowlist",
-			each(rows, func(r *r) []string { return r.body.Rules.SenderAllowlist }),
-		},
-		column{"event_types", each(rows, func(r *r) []string { return eventTypes(r.body.EventTypes) })},
-		column{"created_at", each(rows, func(r *r) int64 { return r.body.CreatedAtMillis })},
-		column{"updated_at", each(rows, func(r *r) int64 { return r.body.UpdatedAtMillis })},
-		column{"deleted", each(rows, func(r *r) bool { return r.body.gone || r.body.Deleted() })},
-		column{"version", each(rows, func(r *r) uint64 { return r.body.Version })},
+		column{"watch_id", of(rows, func(r *r) string { return r.ID })},
+		column{"account_id", of(rows, func(r *r) string { return r.AccountID })},
+		column{"endpoint_id", of(rows, func(r *r) string { return r.EndpointID })},
+		column{"wallet_address", of(rows, func(r *r) string { return r.WalletAddress })},
+		column{"label", of(rows, func(r *r) string { return r.Label })},
+		column{"assets", of(rows, func(r *r) []string { return assetNames(r.Rules.Assets) })},
+		column{"amount_kind", of(rows, func(r *r) string { return string(r.Rules.Amount.Kind) })},
+		column{"memo_kind", of(rows, func(r *r) string { return string(r.Rules.Memo.Kind) })},
+		column{"sender_allowlist", of(rows, func(r *r) []string { return r.Rules.SenderAllowlist })},
+		column{"event_types", of(rows, func(r *r) []string { return eventTypes(r.EventTypes) })},
+		column{"created_at", of(rows, func(r *r) int64 { return r.CreatedAtMillis })},
+		column{"updated_at", of(rows, func(r *r) int64 { return r.UpdatedAtMillis })},
+		column{"deleted", of(rows, func(r *r) bool { return r.gone || r.Deleted() })},
+		column{"version", of(rows, func(r *r) uint64 { return r.Version })},
 	)
 }
 

@@ -223,6 +223,21 @@ func (db *DB) Query(
 	return rows.Err()
 }
 
+// Pairs returns the rows of a query with two columns: a unique key, and its value.
+func Pairs[K comparable, V any](
+	ctx context.Context, db *DB, query string, p Parameters,
+) (map[K]V, error) {
+	by := make(map[K]V)
+	err := db.Query(ctx, query, p, func(read func(...any) error) error {
+		var key K
+		var value V
+		err := read(&key, &value)
+		by[key] = value
+		return err
+	})
+	return by, err
+}
+
 func (db *DB) execWithin(
 	ctx context.Context, limit time.Duration, statement string, p Parameters,
 ) error {

@@ -28,7 +28,7 @@ func (l *Lag) Close() { l.ends.Close() }
 // Records returns how many records, including control records, are missing from a table that they
 // fill, over all topics.
 func (l *Lag) Records(ctx context.Context) (records int64, err error) {
-	ends, err := l.topicEnds(ctx)
+	ends, err := endsOf(ctx, l.ends, Topics())
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +39,7 @@ func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 // until ctx ends, or until the tables can no longer be read. It returns the number of records still
 // missing.
 func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
-	ends, err := l.topicEnds(ctx)
+	ends, err := endsOf(ctx, l.ends, Topics())
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +62,6 @@ func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	}
 }
 
-// missing returns how many records before ends are missing from a table that they fill.
 func (l *Lag) missing(
 	ctx context.Context, ends map[topicPartition]int64,
 ) (records int64, err error) {
@@ -70,30 +69,5 @@ func (l *Lag) missing(
 	if err != nil {
 		return 0, err
 	}
-	live, err := db.live(ctx)
-	if err != nil {
-		return 0, err
-	}
-	progress, err := db.progress(ctx, live)
-	if err != nil {
-		return 0, err
-	}
-	for at, end := range ends {
-		records += max(0, end-progress[at])
-	}
-	return records, nil
-}
-
-func (l *Lag) topicEnds(ctx context.Context) (map[topicPartition]int64, error) {
-	all := make(map[topicPartition]int64)
-	for _, topic := range Topics() {
-		ends, err := l.ends.Of(ctx, topic)
-		if err != nil {
-			return nil, err
-		}
-		for partition, end := range ends {
-			all[topicPartition{topic, partition}] = end
-		}
-	}
-	return all, nil
+	return db.behind(ctx, ends)
 }

@@ -147,14 +147,7 @@ func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error 
 func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	applied := make(map[uint32]string)
-	err := db.Query(ctx, selectVersions, nil, func(read func(...any) error) error {
-		var version uint32
-		var name string
-		err := read(&version, &name)
-		applied[version] = name
-		return err
-	})
+	applied, err := Pairs[uint32, string](ctx, db, selectVersions, nil)
 	if err != nil {
 		return nil, fmt.Errorf("projections: reading schema_versions: %w", err)
 	}

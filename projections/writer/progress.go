@@ -11,6 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -28,6 +29,45 @@ GROUP BY generation, topic, partition`
 // complete. Partitions without progress are omitted.
 func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64, error) {
 	return db.progressBy(ctx, selectProgress, l)
+}
+
+func (db *DB) liveProgress(ctx context.Context) (map[topicPartition]int64, error) {
+	l, err := db.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return db.progress(ctx, l)
+}
+
+// behind returns how many records before ends are missing from a live table that they fill.
+func (db *DB) behind(
+	ctx context.Context, ends map[topicPartition]int64,
+) (records int64, err error) {
+	at, err := db.liveProgress(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for p, end := range ends {
+		records += max(0, end-at[p])
+	}
+	return records, nil
+}
+
+// endsOf returns the ends of the topics' partitions.
+func endsOf(
+	ctx context.Context, asking *kafka.Ends, topics []string,
+) (map[topicPartition]int64, error) {
+	all := make(map[topicPartition]int64)
+	for _, topic := range topics {
+		ends, err := asking.Of(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		for partition, end := range ends {
+			all[topicPartition{topic, partition}] = end
+		}
+	}
+	return all, nil
 }
 
 func (db *DB) progressBy(
@@ -75,10 +115,10 @@ func ArrayOf(names []string) string {
 
 // TimesOf formats a list of times as a query parameter. A function call for each time would take
 // longer than reading the rows.
-func TimesOf(millis []int64) string {
-	texts := make([]string, len(millis))
-	for i, at := range millis {
-		texts[i] = time.UnixMilli(at).UTC().Format("2006-01-02 15:04:05.000")
+func TimesOf(times ...time.Time) string {
+	texts := make([]string, len(times))
+	for i, at := range times {
+		texts[i] = at.UTC().Format("2006-01-02 15:04:05.000")
 	}
 	return ArrayOf(texts)
 }
@@ -144,18 +184,17 @@ func (db *DB) JournalProgress(ctx context.Context) (map[int32]int64, error) {
 
 // TopicProgress returns the progress of the live tables that are filled from a topic.
 func (db *DB) TopicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
-	l, err := db.live(ctx)
+	all, err := db.liveProgress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := db.progress(ctx, l)
 	by := make(map[int32]int64)
 	for p, next := range all {
 		if p.topic == topic {
 			by[p.partition] = next
 		}
 	}
-	return by, err
+	return by, nil
 }
 
 // ProgressOf returns the progress of the journal tables with these UUIDs, by name. It is empty if a

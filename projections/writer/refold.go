@@ -244,17 +244,7 @@ func (f *refold) readProgress(ctx context.Context) error {
 }
 
 func (f *refold) endsNow(ctx context.Context) (map[topicPartition]int64, error) {
-	all := make(map[topicPartition]int64)
-	for topic := range f.extents {
-		ends, err := f.ends.Of(ctx, topic)
-		if err != nil {
-			return nil, err
-		}
-		for partition, end := range ends {
-			all[topicPartition{topic, partition}] = end
-		}
-	}
-	return all, nil
+	return endsOf(ctx, f.ends, topicsOf(f.Tables))
 }
 
 // remaining returns the number of records before the target.

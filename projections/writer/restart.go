@@ -125,9 +125,9 @@ func (db *DB) RestartPositions(ctx context.Context) (map[int32]int64, error) {
 }
 
 func currentTables() (names []string) {
-	for _, t := range tableTopics {
+	for _, t := range tableSpecs {
 		if slices.Contains([]string{schemas.TopicEndpoints, schemas.TopicWatches}, t.topic) {
-			names = append(names, t.table)
+			names = append(names, t.name)
 		}
 	}
 	return names

@@ -9,16 +9,6 @@ import (
 	"time"
 )
 
-// ageColumns are the columns that determine the age of a row. Tables of current state don't expire.
-var ageColumns = map[string]string{
-	"payments":         "ledger_closed_at",
-	"balance_moves":    "ledger_closed_at",
-	"attempts":         "sent_at",
-	countsTable:        "at",
-	deliveryFactsTable: "happened_at",
-	"endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
-}
-
 const (
 	day            = 24 * time.Hour
 	leastRetention = 7 * day // longer than the longest schedule of a run
@@ -43,8 +33,11 @@ func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
 	if err != nil {
 		return err
 	}
-	for table := range ageColumns {
-		if err := db.setRetention(ctx, table, retention); err != nil {
+	for _, t := range tableSpecs {
+		if t.age == "" {
+			continue
+		}
+		if err := db.setRetention(ctx, t.name, retention); err != nil {
 			return err
 		}
 	}
@@ -73,7 +66,7 @@ func alterRetention(table string, retention time.Duration) string {
 	if retention == 0 {
 		return alter + "REMOVE TTL"
 	}
-	age := ageColumns[strings.TrimSuffix(table, rebuildSuffix)]
+	age := specOf(strings.TrimSuffix(table, rebuildSuffix)).age
 	return alter + "MODIFY TTL toDateTime(" + age + ") + toIntervalSecond(" +
 		strconv.FormatInt(int64(retention/time.Second), 10) + ")"
 }
@@ -103,7 +96,7 @@ func (db *DB) Retention(ctx context.Context, table string) (time.Duration, error
 
 func (f *refold) copyRetention(ctx context.Context) error {
 	for _, name := range f.Tables {
-		if ageColumns[name] == "" {
+		if specOf(name).age == "" {
 			continue
 		}
 		retention, err := f.DB.Retention(ctx, name)

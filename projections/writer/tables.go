@@ -9,22 +9,79 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-type tableTopic struct{ table, topic string }
+// tableSpec describes a table that is filled from a topic.
+type tableSpec struct {
+	name, topic string
+	of          func(*block) table // the block's rows for it
+	// age is the column that determines when a row expires. Rows of current state don't.
+	age string
+	// key and day are the expressions by which Verify compares rows, and only selects them.
+	key, day, only string
+}
 
-// tableTopics lists the tables. The last one is written last (P3).
-var tableTopics = []tableTopic{
-	{"payments", schemas.TopicPayments},
-	{"balance_moves", schemas.TopicPayments},
-	{"endpoints", schemas.TopicEndpoints},
-	{"watches", schemas.TopicWatches},
-	{"attempts", schemas.TopicJournal},
-	{countsTable, schemas.TopicJournal},
-	{logTable, schemas.TopicJournal},
-	{"endpoint_changes", schemas.TopicJournal},
-	{factsTable, schemas.TopicJournal},
-	{deliveryFactsTable, schemas.TopicJournal},
-	{"events", schemas.TopicJournal},
-	{"deliveries", schemas.TopicJournal},
+// tableSpecs lists the tables. The last one is written last (P3).
+var tableSpecs = []tableSpec{
+	{
+		name: "payments", topic: schemas.TopicPayments, age: "ledger_closed_at",
+		key: "payment_id", day: "ledger_closed_at",
+		of: func(b *block) table { return tableOf(b.payments, paymentColumns) },
+	},
+	{
+		name: "balance_moves", topic: schemas.TopicPayments, age: "ledger_closed_at",
+		key: "move_id", day: "ledger_closed_at",
+		of: func(b *block) table { return tableOf(b.moves, moveColumns) },
+	},
+	// Deleted objects may have been compacted away in their topic.
+	{
+		name: "endpoints", topic: schemas.TopicEndpoints,
+		key: "endpoint_id", day: "created_at", only: "NOT deleted",
+		of: func(b *block) table { return tableOf(b.endpoints, endpointColumns) },
+	},
+	{
+		name: "watches", topic: schemas.TopicWatches,
+		key: "watch_id", day: "created_at", only: "NOT deleted",
+		of: func(b *block) table { return tableOf(b.watches, watchColumns) },
+	},
+	{
+		name: "attempts", topic: schemas.TopicJournal, age: "sent_at",
+		key: "concat(event_id, '/', endpoint_id, '/', toString(number))", day: "sent_at",
+		of: func(b *block) table { return tableOf(b.attempts, attemptColumns) },
+	},
+	{
+		name: countsTable, topic: schemas.TopicJournal, age: "at",
+		key: "concat(endpoint_id, '/', toString(seconds), '/', toString(at))", day: "at",
+		of: func(b *block) table { return tableOf(b.attempts, countColumns) },
+	},
+	{
+		name: logTable, topic: schemas.TopicJournal,
+		key: "concat(endpoint_id, '/', toString(log_from), '/', toString(leaf))", day: "sent_at",
+		of: func(b *block) table { return tableOf(b.leaves, leafColumns) },
+	},
+	{
+		name: "endpoint_changes", topic: schemas.TopicJournal, age: "changed_at",
+		key: "concat(endpoint_id, '/', toString(version))", day: "changed_at",
+		of: func(b *block) table { return tableOf(b.changes, changeColumns) },
+	},
+	{
+		name: factsTable, topic: schemas.TopicJournal,
+		key: "concat(aggregate_id, '/', toString(version))", day: "happened_at",
+		of: func(b *block) table { return tableOf(b.facts, keptColumns) },
+	},
+	{
+		name: deliveryFactsTable, topic: schemas.TopicJournal, age: "happened_at",
+		key: "concat(event_id, '/', endpoint_id, '/', toString(version))", day: "happened_at",
+		of: func(b *block) table { return tableOf(b.ofDelivery, deliveryFactColumns) },
+	},
+	{
+		name: "events", topic: schemas.TopicJournal, age: "created_at",
+		key: "concat(event_id, '/', endpoint_id)", day: "created_at",
+		of: func(b *block) table { return tableOf(b.events, eventColumns) },
+	},
+	{
+		name: "deliveries", topic: schemas.TopicJournal, age: "updated_at",
+		key: "concat(event_id, '/', endpoint_id)", day: "created_at",
+		of: func(b *block) table { return tableOf(b.deliveries, deliveryColumns) },
+	},
 }
 
 const (
@@ -50,8 +107,8 @@ const (
 // Tables returns the tables that are filled from topics.
 func Tables() []string {
 	var names []string
-	for _, t := range tableTopics {
-		names = append(names, t.table)
+	for _, t := range tableSpecs {
+		names = append(names, t.name)
 	}
 	return names
 }
@@ -59,19 +116,22 @@ func Tables() []string {
 // Topics returns the topics that fill the tables. They have the journal's partitions.
 func Topics() []string { return topicsOf(Tables()) }
 
-func topicOf(table string) string {
-	for _, t := range tableTopics {
-		if t.table == table {
-			return t.topic
+// specOf returns the zero value for any other table.
+func specOf(table string) tableSpec {
+	for _, t := range tableSpecs {
+		if t.name == table {
+			return t
 		}
 	}
-	return ""
+	return tableSpec{}
 }
+
+func topicOf(table string) string { return specOf(table).topic }
 
 func topicsOf(tables []string) []string {
 	var topics []string
-	for _, t := range tableTopics {
-		if slices.Contains(tables, t.table) && !slices.Contains(topics, t.topic) {
+	for _, t := range tableSpecs {
+		if slices.Contains(tables, t.name) && !slices.Contains(topics, t.topic) {
 			topics = append(topics, t.topic)
 		}
 	}
@@ -107,13 +167,7 @@ SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String
 func (db *DB) generations(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	by := make(map[string]string)
-	err := db.Query(ctx, selectGenerations, nil, func(read func(...any) error) error {
-		var name, generation string
-		err := read(&name, &generation)
-		by[name] = generation
-		return err
-	})
+	by, err := Pairs[string, string](ctx, db, selectGenerations, nil)
 	if err != nil {
 		return nil, fmt.Errorf("projections: asking which tables there are: %w", err)
 	}
@@ -126,14 +180,14 @@ func (db *DB) live(ctx context.Context) (layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := make(layout, len(tableTopics))
+	l := make(layout, len(tableSpecs))
 	var missing []string
-	for _, t := range tableTopics {
-		generation, there := generations[t.table]
+	for _, t := range tableSpecs {
+		generation, there := generations[t.name]
 		if !there {
-			missing = append(missing, t.table)
+			missing = append(missing, t.name)
 		}
-		l[t.table] = filled{name: t.table, generation: generation}
+		l[t.name] = filled{name: t.name, generation: generation}
 	}
 	if len(missing) > 0 {
 		return nil, errTablesMissing{missing}
@@ -166,9 +220,9 @@ func (l layout) tables() []string {
 
 func journalLayout(tables map[string]string) layout {
 	l := make(layout)
-	for _, t := range tableTopics {
+	for _, t := range tableSpecs {
 		if t.topic == schemas.TopicJournal {
-			l[t.table] = filled{name: t.table, generation: tables[t.table]}
+			l[t.name] = filled{name: t.name, generation: tables[t.name]}
 		}
 	}
 	return l

@@ -47,34 +47,6 @@ type Verification struct {
 	DoubledEvents uint64    // number of all such events
 }
 
-var verified = map[string]struct{ key, day, only string }{
-	"payments":      {key: "payment_id", day: "ledger_closed_at"},
-	"balance_moves": {key: "move_id", day: "ledger_closed_at"},
-	"attempts": {
-		key: "concat(event_id, '/', endpoint_id, '/', toString(number))",
-		day: "sent_at",
-	},
-	countsTable: {
-		key: "concat(endpoint_id, '/', toString(seconds), '/', toString(at))",
-		day: "at",
-	},
-	logTable: {
-		key: "concat(endpoint_id, '/', toString(log_from), '/', toString(leaf))",
-		day: "sent_at",
-	},
-	factsTable: {key: "concat(aggregate_id, '/', toString(version))", day: "happened_at"},
-	deliveryFactsTable: {
-		key: "concat(event_id, '/', endpoint_id, '/', toString(version))",
-		day: "happened_at",
-	},
-	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
-	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
-	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
-	// Deleted objects may have been compacted away in their topic.
-	"endpoints": {key: "endpoint_id", day: "created_at", only: "NOT deleted"},
-	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
-}
-
 // Verify folds the topics into separate tables, and compares counts and checksums with the live
 // ones by partition and day. It ignores rows that changed after the refold ended. It drops its own
 // tables at the end.
@@ -145,19 +117,9 @@ func (f *refold) awaitLive(ctx context.Context) error {
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
 	for {
-		live, err := f.DB.live(ctx)
-		if err != nil {
+		behind, err := f.DB.behind(ctx, f.next)
+		if err != nil || behind == 0 {
 			return err
-		}
-		at, err := f.DB.progress(ctx, live)
-		if err != nil {
-			return err
-		}
-		behind := slices.ContainsFunc(partitionsOf(f.next), func(p topicPartition) bool {
-			return at[p] < f.next[p]
-		})
-		if !behind {
-			return nil
 		}
 		select {
 		case <-tick.C:
@@ -169,7 +131,7 @@ func (f *refold) awaitLive(ctx context.Context) error {
 
 // rowsOf returns a subquery of the rows to compare: key, part, day, hash.
 func (f *refold) rowsOf(name, suffix string, columns []string, since string) string {
-	how := verified[name]
+	how := specOf(name)
 	bounds := f.extents[topicOf(name)].starts
 	var partitions, ends []string
 	for _, p := range kafka.Partitions(bounds) {
@@ -199,7 +161,7 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 // beginning. It excludes deliveries whose creation is not among the facts (they have no day), and
 // the first span of each endpoint, which may also contain attempts of the former topics.
 func (f *refold) keysOf(name string) string {
-	how := verified[name]
+	how := specOf(name)
 	table := "{database:Identifier}." + name + f.suffix
 	whole := "toDate(" + how.day + ") != toDate(0)"
 	if name == countsTable {
@@ -218,7 +180,7 @@ func (f *refold) countFormer(ctx context.Context, name string, v *Verification) 
 	}
 	var rows uint64
 	err := f.DB.QueryRow(ctx, "SELECT count() FROM {database:Identifier}."+name+" FINAL WHERE "+
-		verified[name].key+" NOT IN "+f.keysOf(name), nil, &rows)
+		specOf(name).key+" NOT IN "+f.keysOf(name), nil, &rows)
 	if rows > 0 {
 		v.Former[name] = rows
 	}
@@ -324,7 +286,8 @@ func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 }
 
 func (f *refold) withinRetention(ctx context.Context, name string) (condition string, err error) {
-	if ageColumns[name] == "" {
+	age := specOf(name).age
+	if age == "" {
 		return "", nil
 	}
 	retention, err := f.DB.Retention(ctx, name)
@@ -332,5 +295,5 @@ func (f *refold) withinRetention(ctx context.Context, name string) (condition st
 		return "", err
 	}
 	since := f.Now().Add(-retention).Add(24 * time.Hour).Unix()
-	return fmt.Sprintf("toUnixTimestamp(toDateTime(%s)) > %d", ageColumns[name], since), nil
+	return fmt.Sprintf("toUnixTimestamp(toDateTime(%s)) > %d", age, since), nil
 }

@@ -100,7 +100,7 @@ func (db *DB) write(ctx context.Context, b *block, l layout) error {
 // insertBlock writes the tables concurrently, and then the table that refers to the others (P3).
 func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
 	insert := func(ctx context.Context, name string) error {
-		t := b.table(name)
+		t := specOf(name).of(b)
 		t.name = l[name].name
 		return db.insert(ctx, t)
 	}
@@ -128,9 +128,17 @@ func each[R, V any](rows []R, value func(*R) V) []V {
 	return values
 }
 
+// of is [each] for the rows' bodies.
+func of[B, V any](rows []row[B], value func(*B) V) []V {
+	values := make([]V, len(rows))
+	for i := range rows {
+		values[i] = value(&rows[i].body)
+	}
+	return values
+}
+
 // optional replaces zero values with NULL.
-func optional[R any, V comparable](rows []R, value func(*R) V) []*V {
-	values := each(rows, value)
+func optional[V comparable](values []V) []*V {
 	pointers := make([]*V, len(values))
 	var zero V
 	for i := range values {
