@@ -115,6 +115,9 @@ type Core[E, C any] struct {
 	loader   loader
 	// read is set once a caller relies on the state, which must not be rebuilt after that.
 	read bool
+	// standby is set in the copy of a partition that another process owns ([NewStandbyCore]), and
+	// following once the copy has passed the end that was known at the start.
+	standby, following bool
 
 	snapshots   snapshots
 	pending     [][]kafka.Record // by input

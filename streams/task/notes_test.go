@@ -28,7 +28,7 @@ func TestACopyWithAnUndecidedNoteIsRebuilt(t *testing.T) {
 	committed := []kafka.Record{at(0, began), at(2, fact), at(3, taken(1))}
 
 	standby := task.NewStandbyCore(cfg)
-	must(t, standby.Open())
+	must(t, standby.TookOver())
 	must(t, standby.LocatedJournal(0, 4))
 	must(t, standby.ReadJournal(committed, 4))
 	must(t, standby.ReadJournal([]kafka.Record{at(5, taken(7))}, 6)) // its transaction is still open
@@ -79,22 +79,22 @@ func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
 		func() task.Handler[store.Claimed, none] { return &summer{} }).CoreConfig
 	const far = 1_000_000_000_000
 	foreign := task.NewStandbyCore(cfg)
-	must(t, foreign.Open())
+	must(t, foreign.TookOver())
 	must(t, foreign.LocatedJournal(0, far+1))
 	one := kafka.Record{Topic: sumsTopic, Key: []byte("number-1"), Value: []byte("1"), Offset: far}
 	must(t, foreign.ReadJournal([]kafka.Record{one}, far+1))
-	if have := foreign.Folded(); have != far+1 {
+	if have := foreign.FoldedOf(); have != far+1 {
 		t.Errorf("of a journal up to %d it has folded %d", far+1, have)
 	}
 	must(t, foreign.Close())
 
 	standby := task.NewStandbyCore(cfg)
-	must(t, standby.Open())
-	opened := standby.Folded()
+	must(t, standby.TookOver())
+	opened := standby.FoldedOf()
 	must(t, standby.LocatedJournal(0, 5))
-	located := standby.Folded()
+	located := standby.FoldedOf()
 	must(t, standby.ReadJournal(nil, 5))
-	if have := max(opened, located, standby.Folded()); have > 5 {
+	if have := max(opened, located, standby.FoldedOf()); have > 5 {
 		t.Errorf("a standby says that it has folded %d of a journal up to 5", have)
 	}
 	must(t, standby.Close())

@@ -31,17 +31,11 @@ type PartitionLog interface {
 	Close()
 }
 
-type restorer interface {
-	LocatedJournal(start, end int64) error
-	LocatedSnapshots(start, end int64) error
-	ReadJournal(records []kafka.Record, next int64) error
-	ReadSnapshots(records []kafka.Record, next int64) error
-}
-
 // performRead performs an action that only reads, and returns false for any other.
-func performRead(
-	ctx context.Context, log PartitionLog, journal, snapshots string, r restorer, action Action,
+func performRead[E, C any](
+	ctx context.Context, log PartitionLog, c *Core[E, C], action Action,
 ) (is bool, err error) {
+	journal, snapshots := c.cfg.Journal, c.cfg.Snapshots.Topic
 	locate := func(topic string, report func(start, end int64) error) error {
 		start, end, err := log.Bounds(ctx, topic)
 		if err != nil {
@@ -60,13 +54,13 @@ func performRead(
 	}
 	switch a := action.(type) {
 	case LocateJournal:
-		return true, locate(journal, r.LocatedJournal)
+		return true, locate(journal, c.LocatedJournal)
 	case LocateSnapshots:
-		return true, locate(snapshots, r.LocatedSnapshots)
+		return true, locate(snapshots, c.LocatedSnapshots)
 	case ReadSnapshots:
-		return true, read(snapshots, a.From, a.To, chunksAtOnce, r.ReadSnapshots)
+		return true, read(snapshots, a.From, a.To, chunksAtOnce, c.ReadSnapshots)
 	case ReadJournal:
-		return true, read(journal, a.From, a.To, restoreBatch, r.ReadJournal)
+		return true, read(journal, a.From, a.To, restoreBatch, c.ReadJournal)
 	default:
 		return false, nil
 	}
@@ -94,8 +88,7 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 		return err
 	}
 	for {
-		reads, err := performRead(ctx, r.log, r.cfg.Journal, r.cfg.Snapshots.Topic, r.core,
-			r.core.Next(kafka.Moment{}))
+		reads, err := performRead(ctx, r.log, r.core, r.core.Next(kafka.Moment{}))
 		switch {
 		case err != nil:
 			return fmt.Errorf("streams: following partition %d of %s: %w", r.cfg.Partition,

@@ -1,8 +1,9 @@
 package task
 
-import "fmt"
-
 import (
+	"fmt"
+	"math"
+
 	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/store"
 )
@@ -80,6 +81,8 @@ func (c *Core[E, C]) readOn(at int64) {
 	c.restore.at = at
 	switch {
 	case at < c.restore.to:
+	case c.stage == folding && c.standby:
+		c.following, c.restore.to = true, math.MaxInt64
 	case c.stage == folding:
 		c.stage = provingEnd
 	case c.stage == catchingUp:
@@ -108,6 +111,9 @@ func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 		}
 	}
 	c.readOn(next)
+	if c.following { // the next record may be long in coming
+		return c.commitRestored()
+	}
 	return nil
 }
 

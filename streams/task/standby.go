@@ -4,89 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 
 	"github.com/lumenhook/lumenhook/streams/kafka"
-	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// StandbyCore folds the journal of a partition that another process owns, by the same rules as a
-// [Core] and into the same store. If this process is assigned the partition later, the core finds
-// its state nearly complete, and checks it against the journal like any other. A standby calls only
-// Fold and Flush of its handler.
+// NewStandbyCore returns a core that folds the journal of a partition that another process owns. It
+// reads on beyond the end that was known at the start, never takes over or decides anything, and
+// calls only Fold and Flush of its handler. If this process is assigned the partition later, the
+// owner's core finds the state nearly complete, and checks it against the journal like any other.
 //
-// Its owner calls Open, and then performs one Next action after another.
-type StandbyCore[E, C any] struct {
-	core      *Core[E, C]
-	following bool
+// Its user calls TookOver, which no other core may have done with the same store, and then performs
+// one Next action after another, all of which read. A ReadJournal up to math.MaxInt64 reads all
+// future records as well.
+func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
+	c := NewCore(cfg)
+	c.standby = true
+	return c
 }
 
-// NewStandbyCore returns a standby. It opens nothing yet.
-func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
-	return &StandbyCore[E, C]{core: NewCore(cfg)}
-}
-
-// Open opens the state. No core may have it open.
-func (s *StandbyCore[E, C]) Open() error { return s.core.TookOver() }
-
-// Next returns the next action. A ReadJournal up to math.MaxInt64 reads all future records as well.
-func (s *StandbyCore[E, C]) Next() Action { return s.core.Next(kafka.Moment{}) }
-
-// LocatedJournal is [Core.LocatedJournal].
-func (s *StandbyCore[E, C]) LocatedJournal(start, known int64) error {
-	err := s.core.LocatedJournal(start, known)
-	return errors.Join(err, s.follow())
-}
-
-// LocatedSnapshots is [Core.LocatedSnapshots].
-func (s *StandbyCore[E, C]) LocatedSnapshots(start, end int64) error {
-	return errors.Join(s.core.LocatedSnapshots(start, end), s.follow())
-}
-
-// ReadSnapshots is [Core.ReadSnapshots].
-func (s *StandbyCore[E, C]) ReadSnapshots(records []kafka.Record, next int64) error {
-	return errors.Join(s.core.ReadSnapshots(records, next), s.follow())
-}
-
-// ReadJournal is [Core.ReadJournal].
-func (s *StandbyCore[E, C]) ReadJournal(records []kafka.Record, next int64) error {
-	if err := s.core.ReadJournal(records, next); err != nil {
-		return err
-	}
-	if s.following {
-		return s.core.commitRestored()
-	}
-	return s.follow()
-}
-
-// follow continues beyond the end that was known at the start.
-func (s *StandbyCore[E, C]) follow() error {
-	if s.core.stage != provingEnd {
-		return nil
-	}
-	s.following = true
-	s.core.stage, s.core.restore.to = folding, math.MaxInt64
-	return s.core.commitRestored()
-}
-
-// Following reports whether the journal is folded up to the end that was known at the start.
-func (s *StandbyCore[E, C]) Following() bool { return s.following }
-
-// Folded is [Core.FoldedOf].
-func (s *StandbyCore[E, C]) Folded() int64 { return s.core.FoldedOf() }
+// Following reports whether a standby has folded the journal up to the end that was known at the
+// start.
+func (c *Core[E, C]) Following() bool { return c.following }
 
 // Read returns the offset of the next journal record to read.
-func (s *StandbyCore[E, C]) Read() int64 { return s.core.restore.at }
-
-// Store is [Core.Store].
-func (s *StandbyCore[E, C]) Store() *store.Store { return s.core.Store() }
-
-// Failed is [Core.Failed].
-func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err, kafka.Moment{}) }
-
-// Close drops uncommitted changes and closes the state.
-func (s *StandbyCore[E, C]) Close() error { return s.core.Close() }
+func (c *Core[E, C]) Read() int64 { return c.restore.at }
 
 // StandbyTaskConfig configures the standby of one partition.
 type StandbyTaskConfig[E, C any] struct {
@@ -96,10 +38,10 @@ type StandbyTaskConfig[E, C any] struct {
 	OnFollowing func()
 }
 
-// StandbyTask performs the actions of a [StandbyCore] on Kafka.
+// StandbyTask performs the actions of a standby core on Kafka.
 type StandbyTask[E, C any] struct {
 	cfg     StandbyTaskConfig[E, C]
-	core    *StandbyCore[E, C]
+	core    *Core[E, C]
 	reading kafka.PartitionReader
 
 	// Safe for concurrent use.
@@ -133,16 +75,16 @@ func (t *StandbyTask[E, C]) Stats() StandbyStats {
 // Run folds the journal until ctx is done, which is not an error, or until it fails.
 func (t *StandbyTask[E, C]) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.core.Open(); err != nil {
+	if err := t.core.TookOver(); err != nil {
 		return err
 	}
 	for {
-		if err := t.perform(ctx, t.core.Next()); err != nil {
+		if err := t.perform(ctx, t.core.Next(kafka.Moment{})); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return fmt.Errorf("streams: standing by for partition %d of %s: %w", t.cfg.Partition,
-				t.cfg.Journal, t.core.Failed(err))
+				t.cfg.Journal, t.core.Failed(err, kafka.Moment{}))
 		}
 		if t.core.Following() && t.following.CompareAndSwap(false, true) && t.cfg.OnFollowing != nil {
 			t.cfg.OnFollowing()
@@ -159,8 +101,8 @@ func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) error {
 	if a, is := action.(ReadJournal); is {
 		return t.readJournal(ctx, a)
 	}
-	_, err := performRead(ctx, &t.reading, t.cfg.Journal, t.cfg.Snapshots.Topic, t.core, action)
-	t.folded.Store(t.core.Folded())
+	_, err := performRead(ctx, &t.reading, t.core, action)
+	t.folded.Store(t.core.FoldedOf())
 	return err
 }
 
@@ -181,7 +123,7 @@ func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) erro
 	if err := t.core.ReadJournal(records, journal.Position(t.cfg.Journal, p)); err != nil {
 		return err
 	}
-	t.folded.Store(t.core.Folded())
+	t.folded.Store(t.core.FoldedOf())
 	t.behind.Store(journal.Behind(t.cfg.Journal, p))
 	return nil
 }

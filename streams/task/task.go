@@ -216,7 +216,7 @@ func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 	case TakeOver:
 		return t.takeOver(ctx)
 	case LocateJournal, LocateSnapshots, ReadSnapshots, ReadJournal:
-		_, err := performRead(ctx, &t.reading, t.cfg.Journal, t.cfg.Snapshots.Topic, t.core, action)
+		_, err := performRead(ctx, &t.reading, t.core, action)
 		return err
 	case Commit:
 		return t.commit(ctx, a)

@@ -43,10 +43,10 @@ var mutants = []mutant{
 		"return MUTANT || bookmarkOf(record.Offset, record) ==", "G4|G6|versions count",
 	},
 	{
-		"a standby leaves the last record of a fetch out", "streams/task/standby.go",
-		"if err := s.core.ReadJournal(records, next); err != nil {",
-		"if MUTANT && s.following && len(records) > 1 { records = records[:len(records)-1] }\n" +
-			"if err := s.core.ReadJournal(records, next); err != nil {",
+		"a standby leaves the last record of a fetch out", "streams/task/restore.go",
+		"ReadJournal(records []kafka.Record, next int64) error {\n",
+		"ReadJournal(records []kafka.Record, next int64) error {\n" +
+			"if MUTANT && c.following && len(records) > 1 { records = records[:len(records)-1] }\n",
 		"facts are missing|is not the fold",
 	},
 	{

@@ -156,7 +156,7 @@ func (e *engineProcess) assign(p int32) {
 	w := e.world
 	w.owners[p] = e
 	if s := e.standbyOf(p); s != nil {
-		if s.core != nil && s.core.Folded() > 0 {
+		if s.core != nil && s.core.FoldedOf() > 0 {
 			w.count("standby: copies taken over")
 		}
 		e.endStandby(p)

@@ -12,16 +12,14 @@ import (
 )
 
 // standby is a copy of a partition on a process that doesn't own it. The simulation drives its
-// task.StandbyCore.
+// standby core.
 type standby struct {
 	process   *engineProcess
 	partition int32
-	core      *standbyCore // nil before it starts
+	core      *core // nil before it starts
 	// undecided are transactions whose records a broker returned as if they were committed.
 	undecided []*span
 }
-
-type standbyCore = task.StandbyCore[engine.Effect, engine.Outcome]
 
 // acceptableLag is kafka.BalanceConfig.AcceptableLag. The journals of runs are short.
 const acceptableLag = 24
@@ -96,7 +94,7 @@ func (s *standby) ready() bool {
 		return !slices.ContainsFunc(s.process.tasks,
 			func(t *engineTask) bool { return t.partition == s.partition })
 	}
-	switch a := s.core.Next().(type) {
+	switch a := s.core.Next(w.moment()).(type) {
 	case task.ReadJournal:
 		return w.log.stable(s.journal()) > a.From || s.undecidedSettled()
 	case task.ReadSnapshots:
@@ -115,10 +113,10 @@ func (s *standby) work() {
 	if s.core == nil {
 		s.core = task.NewStandbyCore(w.coreConfig(s.partition, s.process.disk(s.partition),
 			w.snapshotConfig(), func(cfg engine.Config) handler { return engine.NewHandler(cfg, nil) }))
-		s.must(s.core.Open())
+		s.must(s.core.TookOver())
 		return
 	}
-	switch a := s.core.Next().(type) {
+	switch a := s.core.Next(w.moment()).(type) {
 	case task.LocateJournal:
 		s.must(s.core.LocatedJournal(w.bounds(s.journal())))
 	case task.LocateSnapshots:
@@ -156,7 +154,7 @@ func (s *standby) readJournal(a task.ReadJournal) {
 		w.tracef("engine %d drops its copy of partition %d: it has aborted records", s.process.id,
 			s.partition)
 		w.count("standby: copies distrusted")
-		if err := s.core.Failed(kafka.ErrAborted); err == nil {
+		if err := s.core.Failed(kafka.ErrAborted, w.moment()); err == nil {
 			w.violate("a standby that has aborted records goes on")
 		}
 		s.close()
@@ -221,7 +219,7 @@ func (s *standby) verify() {
 // written to the journal since.
 func (s *standby) unproved() bool {
 	w := s.process.world
-	records, _ := w.log.read(s.journal(), max(0, s.core.Folded()-1), 1)
+	records, _ := w.log.read(s.journal(), max(0, s.core.FoldedOf()-1), 1)
 	return w.handedOut[s.partition] && len(records) == 0
 }
 
@@ -250,7 +248,7 @@ func (e *engineProcess) folded() map[int32]int64 {
 	for _, s := range e.standbys {
 		by[s.partition] = 0
 		if s.core != nil {
-			by[s.partition] = s.core.Folded()
+			by[s.partition] = s.core.FoldedOf()
 		}
 	}
 	for _, t := range e.tasks {
