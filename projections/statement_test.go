@@ -204,7 +204,7 @@ func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 		{
 			Payment: paid,
 			Events: []readmodel.PaidEvent{
-				{ID: told.eventID(0), WatchID: "wat_00000000000000000000000001"},
+				{ID: told.eventID(0), WatchID: "wat_00000000000000000000000001", Reasons: []string{}},
 			},
 		},
 		{Payment: other},

@@ -36,27 +36,28 @@ func (h *History) Payments(
 ) (paid []readmodel.Paid, err error) {
 	which := writer.Parameters{"account": accountID, "transaction": txHash}
 	err = h.onMoves(ctx, func(ctx context.Context, db tables) (err error) {
-		paid, err = readTxPayments(ctx, db, which)
+		paid, err = db.paid(ctx, selectTxPayments, selectTxEvents, which)
 		return err
 	})
 	return paid, err
 }
 
-func readTxPayments(
-	ctx context.Context, db tables, which writer.Parameters,
+// paid reads payments and their events by two queries, whose columns are those of selectTxPayments
+// and selectTxEvents.
+func (db tables) paid(
+	ctx context.Context, payments, events string, which writer.Parameters,
 ) (paid []readmodel.Paid, err error) {
 	at := map[string]int{} // index in paid by payment id
-	err = db.Query(ctx, selectTxPayments, which, func(read func(...any) error) error {
-		var to string
-		p, err := readPaidRow(func(into ...any) error { return read(append(into, &to)...) })
-		p.To, at[p.ID] = to, len(paid)
+	err = db.Query(ctx, payments, which, func(read func(...any) error) error {
+		p, err := readPaidRow(read)
+		at[p.ID] = len(paid)
 		paid = append(paid, readmodel.Paid{Payment: p})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = db.Query(ctx, selectTxEvents, which, func(read func(...any) error) error {
+	err = db.Query(ctx, events, which, func(read func(...any) error) error {
 		var e readmodel.PaidEvent
 		var paymentID, kind string
 		err := read(&e.ID, &e.WatchID, &paymentID, &kind, &e.Reasons)

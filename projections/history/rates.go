@@ -43,8 +43,18 @@ func (h *History) Rates(
 		"to":       strconv.FormatInt(f.ToMillis, 10),
 	}
 	err = h.onJournal(ctx, func(ctx context.Context, db tables) error {
-		rates, err = db.rates(ctx, which)
-		return err
+		rates = readmodel.Rates{}
+		err := db.QueryRow(ctx, selectRates, which, &rates.MedianMillis, &rates.P99Millis,
+			&rates.Delivered, &rates.Refused, &rates.Unmet)
+		if err != nil {
+			return err
+		}
+		return db.Query(ctx, selectMinutes, which, func(read func(...any) error) error {
+			var m readmodel.RatesMinute
+			err := read(&m.AtMillis, &m.Delivered, &m.Refused, &m.Unmet)
+			rates.Minutes = append(rates.Minutes, m)
+			return err
+		})
 	})
 	return rates, err
 }
@@ -63,21 +73,4 @@ func (h *reading) onJournal(ctx context.Context, q question) error {
 
 func (h *reading) read(ctx context.Context, q question) error {
 	return readFault(ctx, h.look(ctx, func(ctx context.Context) error { return q(ctx, h.db) }))
-}
-
-func (db tables) rates(
-	ctx context.Context, which writer.Parameters,
-) (rates readmodel.Rates, err error) {
-	err = db.QueryRow(ctx, selectRates, which, &rates.MedianMillis, &rates.P99Millis,
-		&rates.Delivered, &rates.Refused, &rates.Unmet)
-	if err != nil {
-		return readmodel.Rates{}, err
-	}
-	err = db.Query(ctx, selectMinutes, which, func(read func(...any) error) error {
-		var m readmodel.RatesMinute
-		err := read(&m.AtMillis, &m.Delivered, &m.Refused, &m.Unmet)
-		rates.Minutes = append(rates.Minutes, m)
-		return err
-	})
-	return rates, err
 }

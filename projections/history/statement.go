@@ -278,14 +278,16 @@ func readMove(read func(...any) error) (m readmodel.Move, err error) {
 const (
 	selectPaid = `
 SELECT payment_id, operation, from_address, to_muxed_id, memo, memo_type, asset_code, asset_issuer,
-    amount_stroops, ledger, ledger_closed_at, tx_hash
+    amount_stroops, ledger, ledger_closed_at, tx_hash, to_address
 FROM {database:Identifier}.payments
 WHERE to_address = {wallet:String} AND payment_id IN {payments:Array(String)}
 LIMIT 1 BY payment_id`
 
-	// An event is created after its payment's ledger has closed. Clocks may differ a little.
+	// An event is created after its payment's ledger has closed. Clocks may differ a little. A
+	// statement shows neither the types of events nor the reasons, which are stored in large bodies.
 	selectPaidEvents = `
-SELECT event_id, watch_id, payment_id FROM {database:Identifier}.events
+SELECT event_id, watch_id, payment_id, '', CAST([] AS Array(String))
+FROM {database:Identifier}.events
 WHERE account_id = {account:String} AND wallet_address = {wallet:String}
     AND created_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC') AND moves = 0
     AND payment_id IN {payments:Array(String)}
@@ -310,30 +312,16 @@ func (s *statement) readPayments(ctx context.Context) error {
 		"since": strconv.FormatInt(max(0, s.page.Moves[0].ClosedAtMillis-clocksDifferMillis),
 			10),
 	}
-	paid := make(map[string]*readmodel.Paid, len(ids))
-	err := s.db.Query(ctx, selectPaid, which, func(read func(...any) error) error {
-		p, err := readPaidRow(read)
-		p.To = s.filter.Wallet
-		paid[p.ID] = &readmodel.Paid{Payment: p}
-		return err
-	})
-	if err != nil {
-		return err
+	paid, err := s.db.paid(ctx, selectPaid, selectPaidEvents, which)
+	by := make(map[string]readmodel.Paid, len(paid))
+	for _, p := range paid {
+		by[p.Payment.ID] = p
 	}
-	err = s.db.Query(ctx, selectPaidEvents, which, func(read func(...any) error) error {
-		var e readmodel.PaidEvent
-		var paymentID string
-		err := read(&e.ID, &e.WatchID, &paymentID)
-		if p := paid[paymentID]; p != nil {
-			p.Events = append(p.Events, e)
-		}
-		return err
-	})
 	for i := range s.page.Moves {
 		m := &s.page.Moves[i]
 		for _, id := range m.PaymentIDs {
-			if p := paid[id]; p != nil { // payments that are not income are not observed
-				m.Payments = append(m.Payments, *p)
+			if p, observed := by[id]; observed { // payments that are not income are not
+				m.Payments = append(m.Payments, p)
 			}
 		}
 	}
@@ -347,7 +335,7 @@ func readPaidRow(read func(...any) error) (p domain.Payment, err error) {
 	var memoType string
 	var closed time.Time
 	err = read(&p.ID, &p.Operation, &p.From, &muxed, &memo, &memoType, &p.Asset.Code, &p.Asset.Issuer,
-		&p.AmountStroops, &p.Ledger, &closed, &p.TxHash)
+		&p.AmountStroops, &p.Ledger, &closed, &p.TxHash, &p.To)
 	p.ClosedAtMillis = closed.UnixMilli()
 	if muxed != nil {
 		p.ToMuxedID = *muxed

@@ -223,10 +223,12 @@ func (db *DB) Query(
 	return rows.Err()
 }
 
-// Pairs returns the rows of a query with two columns: a unique key, and its value.
+// Pairs returns the rows of a short query with two columns: a unique key, and its value.
 func Pairs[K comparable, V any](
 	ctx context.Context, db *DB, query string, p Parameters,
 ) (map[K]V, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
 	by := make(map[K]V)
 	err := db.Query(ctx, query, p, func(read func(...any) error) error {
 		var key K

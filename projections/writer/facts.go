@@ -65,11 +65,20 @@ func (b *block) addFact(r kafka.Record) error {
 	case domain.AttemptMade:
 		b.attemptMade(r, f, body)
 	case domain.DeliveryCancelled:
-		b.deliveryCancelled(r, f, body)
+		b.addDelivery(newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
 	case domain.DeliveryRequeued:
-		b.deliveryRequeued(r, f, body)
+		b.addDelivery(newRow(r, f, delivery{
+			eventID:             body.EventID,
+			state:               domain.StateQueued,
+			run:                 body.Run,
+			nextAttemptAtMillis: body.NextAttemptAtMillis,
+		}))
 	case domain.DeliveryMoved:
-		b.deliveryMoved(r, f, body)
+		b.addDelivery(newRow(r, f, delivery{
+			eventID: body.EventID,
+			state:   domain.StateCancelled,
+			movedTo: body.ToEndpointID,
+		}))
 	case domain.EndpointCreated:
 		b.endpointChanged(r, f, "created", "")
 	case domain.EndpointUpdated:
@@ -118,27 +127,6 @@ func (b *block) attemptMade(r kafka.Record, f domain.Fact, body domain.AttemptMa
 		run:                 body.Run,
 		sentAtMillis:        body.Result.SentAtMillis,
 		nextAttemptAtMillis: body.NextAttemptAtMillis,
-	}))
-}
-
-func (b *block) deliveryCancelled(r kafka.Record, f domain.Fact, body domain.DeliveryCancelled) {
-	b.addDelivery(newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
-}
-
-func (b *block) deliveryRequeued(r kafka.Record, f domain.Fact, body domain.DeliveryRequeued) {
-	b.addDelivery(newRow(r, f, delivery{
-		eventID:             body.EventID,
-		state:               domain.StateQueued,
-		run:                 body.Run,
-		nextAttemptAtMillis: body.NextAttemptAtMillis,
-	}))
-}
-
-func (b *block) deliveryMoved(r kafka.Record, f domain.Fact, body domain.DeliveryMoved) {
-	b.addDelivery(newRow(r, f, delivery{
-		eventID: body.EventID,
-		state:   domain.StateCancelled,
-		movedTo: body.ToEndpointID,
 	}))
 }
 

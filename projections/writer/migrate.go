@@ -145,8 +145,6 @@ func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error 
 }
 
 func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, statementMax)
-	defer cancel()
 	applied, err := Pairs[uint32, string](ctx, db, selectVersions, nil)
 	if err != nil {
 		return nil, fmt.Errorf("projections: reading schema_versions: %w", err)

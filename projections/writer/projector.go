@@ -354,10 +354,7 @@ func (p *Projector) makeTables(ctx context.Context, db *DB) error {
 type extent struct{ starts, ends map[int32]int64 }
 
 func extentOf(ctx context.Context, asking *kafka.Ends, topic string) (e extent, err error) {
-	if e.starts, err = asking.Starts(ctx, topic); err != nil {
-		return e, err
-	}
-	e.ends, err = asking.Of(ctx, topic)
+	e.starts, e.ends, err = asking.Extent(ctx, topic)
 	return e, err
 }
 

@@ -29,12 +29,8 @@ const (
 // tables' position. The next rebuild of the same tables continues an interrupted one. A failed
 // rebuild leaves the live tables unchanged.
 func Rebuild(ctx context.Context, cfg RefoldConfig) error {
-	cfg, err := cfg.complete()
+	cfg, err := cfg.complete(ctx)
 	if err != nil {
-		return err
-	}
-	cfg.Tables = sortTables(cfg.Tables)
-	if cfg.DB, err = cfg.DB.pin(ctx); err != nil {
 		return err
 	}
 	if err := Migrate(ctx, cfg.DB); err != nil {

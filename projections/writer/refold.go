@@ -48,7 +48,8 @@ type RefoldProgress struct {
 	Total int64
 }
 
-func (cfg RefoldConfig) complete() (RefoldConfig, error) {
+// complete chooses one server for the whole refold, and sorts the tables.
+func (cfg RefoldConfig) complete(ctx context.Context) (_ RefoldConfig, err error) {
 	if len(cfg.Tables) == 0 {
 		cfg.Tables = Tables()
 	}
@@ -58,7 +59,9 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 				strings.Join(Tables(), ", "))
 		}
 	}
-	return cfg, nil
+	cfg.Tables = sortTables(cfg.Tables)
+	cfg.DB, err = cfg.DB.pin(ctx)
+	return cfg, err
 }
 
 // refold fills tables next to the live ones.

@@ -165,8 +165,6 @@ const selectGenerations = `
 SELECT name, toString(uuid) FROM system.tables WHERE database = {database:String}`
 
 func (db *DB) generations(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, statementMax)
-	defer cancel()
 	by, err := Pairs[string, string](ctx, db, selectGenerations, nil)
 	if err != nil {
 		return nil, fmt.Errorf("projections: asking which tables there are: %w", err)

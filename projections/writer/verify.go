@@ -51,11 +51,7 @@ type Verification struct {
 // ones by partition and day. It ignores rows that changed after the refold ended. It drops its own
 // tables at the end.
 func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
-	if cfg, err = cfg.complete(); err != nil {
-		return v, err
-	}
-	cfg.Tables = sortTables(cfg.Tables)
-	if cfg.DB, err = cfg.DB.pin(ctx); err != nil { // one server for the whole comparison
+	if cfg, err = cfg.complete(ctx); err != nil {
 		return v, err
 	}
 	f, err := newRefold(ctx, cfg, verifySuffix)

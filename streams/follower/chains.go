@@ -175,7 +175,7 @@ func StartChain(
 	if err := log.TakeOver(ctx); err != nil {
 		return 0, err
 	}
-	cursor, found, err := r.readCursor(ctx)
+	cursor, found, err := readCursor(ctx, log, passphrase)
 	if err != nil {
 		return 0, err
 	}

@@ -21,16 +21,17 @@ const (
 
 var errOtherNetwork = errors.New("the topics belong to another network")
 
-func (r *Reading) readCursor(
-	ctx context.Context,
+// readCursor reads the newest cursor of a network. It fails if the log belongs to another one.
+func readCursor(
+	ctx context.Context, log Log, passphrase string,
 ) (cursor schemas.LedgerRead, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
-	ends, err := r.log.Of(ctx, schemas.TopicLedgers)
+	ends, err := log.Of(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return cursor, false, err
 	}
-	starts, err := r.log.Starts(ctx, schemas.TopicLedgers)
+	starts, err := log.Starts(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return cursor, false, err
 	}
@@ -43,27 +44,27 @@ func (r *Reading) readCursor(
 		return cursor, false, nil
 	}
 	from := max(first, end-cursorWindow)
-	cursor, found, err = r.newestCursor(ctx, from, end)
+	cursor, found, err = newestCursor(ctx, log, passphrase, from, end)
 	if !found && err == nil && from > first {
-		return r.newestCursor(ctx, first, end)
+		return newestCursor(ctx, log, passphrase, first, end)
 	}
 	return cursor, found, err
 }
 
-func (r *Reading) newestCursor(
-	ctx context.Context, from, end int64,
+func newestCursor(
+	ctx context.Context, log Log, passphrase string, from, end int64,
 ) (newest schemas.LedgerRead, found bool, err error) {
-	err = r.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from},
+	err = log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from},
 		map[int32]int64{partition: end}, func(rec kafka.Record) error {
 			read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
 			if err != nil {
 				return err
 			}
-			if read.NetworkPassphrase != r.config.Passphrase {
+			if read.NetworkPassphrase != passphrase {
 				return fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is "+
 					"configured: each network needs its own topics: set another --data-dir or, with serve, "+
 					"another --topic-prefix",
-					errOtherNetwork, read.Sequence, read.NetworkPassphrase, r.config.Passphrase)
+					errOtherNetwork, read.Sequence, read.NetworkPassphrase, passphrase)
 			}
 			if !found || read.Sequence > newest.Sequence {
 				newest, found = read, true
@@ -103,8 +104,7 @@ func OpenCursor(c kafka.Cluster, passphrase string) (*Cursor, error) {
 
 // Newest returns the newest cursor that was committed before the call.
 func (c *Cursor) Newest(ctx context.Context) (cursor schemas.LedgerRead, found bool, err error) {
-	r := NewReading(Config{Passphrase: c.passphrase}, c.log, func() bool { return false })
-	return r.readCursor(ctx)
+	return readCursor(ctx, c.log, c.passphrase)
 }
 
 // Close frees the cursor's clients.

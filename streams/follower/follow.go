@@ -64,7 +64,7 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 
 // position returns the ledger to read next, and reads back what was appended after the cursor.
 func (r *Reading) position(ctx context.Context) (next uint32, err error) {
-	cursor, found, err := r.readCursor(ctx)
+	cursor, found, err := readCursor(ctx, r.log, r.config.Passphrase)
 	if err != nil {
 		return 0, err
 	}

@@ -31,8 +31,7 @@ func Needed(
 		return nil, err
 	}
 	defer log.close()
-	r := NewReading(Config{Passphrase: passphrase}, log, func() bool { return false })
-	cursor, _, err := r.readCursor(ctx)
+	cursor, _, err := readCursor(ctx, log, passphrase)
 	if err != nil {
 		return nil, err
 	}

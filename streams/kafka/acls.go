@@ -148,34 +148,37 @@ func operations(set int32) (list []Operation) {
 
 // CreateACLs creates ACLs. Existing ACLs are left unchanged.
 func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
-	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		for _, a := range acls {
-			made, err := admin.CreateACLs(ctx, a.builder())
-			for _, m := range made {
-				if err == nil && m.Err != nil {
-					err = fmt.Errorf("%w: %s", m.Err, m.ErrMessage)
-				}
-			}
-			if err != nil {
-				return fmt.Errorf("streams: creating the ACL for %s: %w", a, err)
+	return c.eachACL(ctx, "creating", acls, func(admin *kadm.Client, b *kadm.ACLBuilder) error {
+		made, err := admin.CreateACLs(ctx, b)
+		for _, m := range made {
+			if err == nil && m.Err != nil {
+				err = fmt.Errorf("%w: %s", m.Err, m.ErrMessage)
 			}
 		}
-		return nil
+		return err
 	})
 }
 
 // DeleteACLs deletes ACLs.
 func (c Cluster) DeleteACLs(ctx context.Context, acls []ACL) error {
-	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		for _, a := range acls {
-			gone, err := admin.DeleteACLs(ctx, a.builder())
-			for _, g := range gone {
-				if err == nil {
-					err = g.Err
-				}
+	return c.eachACL(ctx, "deleting", acls, func(admin *kadm.Client, b *kadm.ACLBuilder) error {
+		gone, err := admin.DeleteACLs(ctx, b)
+		for _, g := range gone {
+			if err == nil {
+				err = g.Err
 			}
-			if err != nil {
-				return fmt.Errorf("streams: deleting the ACL for %s: %w", a, err)
+		}
+		return err
+	})
+}
+
+func (c Cluster) eachACL(
+	ctx context.Context, doing string, acls []ACL, do func(*kadm.Client, *kadm.ACLBuilder) error,
+) error {
+	return c.WithAdmin(ctx, func(_ context.Context, admin *kadm.Client) error {
+		for _, a := range acls {
+			if err := do(admin, a.builder()); err != nil {
+				return fmt.Errorf("streams: %s the ACL for %s: %w", doing, a, err)
 			}
 		}
 		return nil

@@ -48,6 +48,13 @@ func (c Cluster) Extent(
 		return nil, nil, err
 	}
 	defer e.Close()
+	return e.Extent(ctx, topic)
+}
+
+// Extent returns the first offset and the end of each partition of a topic.
+func (e *Ends) Extent(
+	ctx context.Context, topic string,
+) (starts, ends map[int32]int64, err error) {
 	if starts, err = e.Starts(ctx, topic); err != nil {
 		return nil, nil, err
 	}

@@ -276,11 +276,7 @@ func (p *PartitionReader) Bounds(
 		}
 		defer ends.Close()
 	}
-	starts, err := ends.Starts(ctx, topic)
-	if err != nil {
-		return 0, 0, err
-	}
-	all, err := ends.Of(ctx, topic)
+	starts, all, err := ends.Extent(ctx, topic)
 	return starts[p.Partition], all[p.Partition], err
 }
 

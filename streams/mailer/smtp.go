@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
 )
 
 // TLSMode is how the connection to a mail server is protected.
@@ -121,13 +122,9 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	client, err := s.client(ctx)
+	client, conversation, err := s.connect(ctx)
 	if err != nil {
 		return err
-	}
-	conversation, err := client.DialToSMTPClientWithContext(ctx)
-	if err != nil {
-		return fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
 	}
 	err = client.SendWithSMTPClient(conversation, msg)
 	if msg.IsDelivered() {
@@ -141,22 +138,18 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 func (s *SMTP) Try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	client, err := s.client(ctx)
+	_, conversation, err := s.connect(ctx)
 	if err != nil {
 		return err
-	}
-	conversation, err := client.DialToSMTPClientWithContext(ctx)
-	if err != nil {
-		return fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
 	}
 	_, _ = conversation.Text.Cmd("QUIT") // the answer does not matter
 	return nil
 }
 
-// client returns a client whose connections are closed when ctx is done. The library leaves some
-// open after errors, and reads without a context.
-func (s *SMTP) client(ctx context.Context) (*mail.Client, error) {
-	return mail.NewClient(s.host, append(s.opts[:len(s.opts):len(s.opts)],
+// connect opens a connection that is closed when ctx is done. The library leaves some open after
+// errors, and reads without a context.
+func (s *SMTP) connect(ctx context.Context) (*mail.Client, *smtp.Client, error) {
+	client, err := mail.NewClient(s.host, append(s.opts[:len(s.opts):len(s.opts)],
 		mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
 			conn, err := s.dial(dialing, network, addr)
 			if err == nil {
@@ -164,6 +157,14 @@ func (s *SMTP) client(ctx context.Context) (*mail.Client, error) {
 			}
 			return conn, err
 		}))...)
+	if err != nil {
+		return nil, nil, err
+	}
+	conversation, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
+	}
+	return client, conversation, nil
 }
 
 func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {

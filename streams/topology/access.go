@@ -38,17 +38,29 @@ func write(topics ...string) Right {
 	return Right{Resource: kafka.ResourceTopic, Operation: kafka.OpWrite, Names: topics}
 }
 
-func group(name string) Right {
-	return Right{Resource: kafka.ResourceGroup, Operation: kafka.OpRead, Names: []string{name}}
+func named(resource kafka.Resource, op kafka.Operation, name string) Right {
+	return Right{Resource: resource, Operation: op, Names: []string{name}}
 }
 
-func transactions(name string, prefixed bool) Right {
-	return Right{
-		Resource:  kafka.ResourceTransactionalID,
-		Operation: kafka.OpWrite,
-		Names:     []string{name},
-		Prefixed:  prefixed,
-	}
+func prefixed(resource kafka.Resource, op kafka.Operation, prefix string) Right {
+	r := named(resource, op, prefix)
+	r.Prefixed = true
+	return r
+}
+
+func group(name string) Right { return named(kafka.ResourceGroup, kafka.OpRead, name) }
+
+func transactions(id string) Right {
+	return named(kafka.ResourceTransactionalID, kafka.OpWrite, id)
+}
+
+// all is a right on all topics of the deployment.
+func all(op kafka.Operation) Right { return prefixed(kafka.ResourceTopic, op, "") }
+
+// internal is a right on Kafka's own topics.
+func internal(op kafka.Operation) Right {
+	names := []string{transactionState, groupPositions}
+	return Right{Resource: kafka.ResourceTopic, Operation: op, Names: names, Internal: true}
 }
 
 func deleteRecords() Right {
@@ -59,56 +71,16 @@ func deleteRecords() Right {
 	return r
 }
 
-func describeGroups() Right {
-	return Right{
-		Resource:  kafka.ResourceGroup,
-		Operation: kafka.OpDescribe,
-		Names:     []string{""},
-		Prefixed:  true,
+var (
+	holdRecords = []Right{
+		prefixed(kafka.ResourceGroup, kafka.OpRead, historyHolders),
+		prefixed(kafka.ResourceGroup, kafka.OpDelete, historyHolders),
 	}
-}
-
-func holdRecords() (rights []Right) {
-	for _, op := range []kafka.Operation{kafka.OpRead, kafka.OpDelete} {
-		rights = append(rights, Right{
-			Resource:  kafka.ResourceGroup,
-			Operation: op,
-			Names:     []string{historyHolders},
-			Prefixed:  true,
-		})
-	}
-	return rights
-}
-
-func all(op kafka.Operation) Right {
-	return Right{Resource: kafka.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
-}
-
-func look() []Right {
-	return with(lookInside(), all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock())
-}
-
-func lookInside() (rights []Right) {
-	for _, op := range []kafka.Operation{kafka.OpDescribe, kafka.OpDescribeConfigs} {
-		rights = append(rights, Right{
-			Resource:  kafka.ResourceTopic,
-			Operation: op,
-			Names:     []string{transactionState, groupPositions},
-			Internal:  true,
-		})
-	}
-	return rights
-}
-
-func describeBrokers() Right {
-	r := clock()
-	r.Operation = kafka.OpDescribeConfigs
-	return r
-}
-
-func clock() Right {
-	return Right{Resource: kafka.ResourceCluster, Operation: kafka.OpDescribe, Names: []string{""}}
-}
+	clock           = named(kafka.ResourceCluster, kafka.OpDescribe, "")
+	describeBrokers = named(kafka.ResourceCluster, kafka.OpDescribeConfigs, "")
+	lookInside      = []Right{internal(kafka.OpDescribe), internal(kafka.OpDescribeConfigs)}
+	look            = with(lookInside, all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock)
+)
 
 var directory = []string{
 	schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicKeyUses,
@@ -134,57 +106,52 @@ const (
 func Roles() []Role {
 	commands := []Right{read(schemas.TopicResults), write(schemas.TopicCommands)}
 	return []Role{
-		{engineName, with(look(),
-			transactions(engineName+"-", true), group(engineName),
+		{engineName, with(look,
+			prefixed(kafka.ResourceTransactionalID, kafka.OpWrite, engineName+"-"), group(engineName),
 			read(schemas.TopicCommands, schemas.TopicMatches, schemas.TopicJournal,
 				schemas.TopicSnapshots),
 			write(schemas.TopicJournal, schemas.TopicSnapshots, schemas.TopicResults, schemas.TopicAccounts,
 				schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicMails,
 				schemas.TopicDeadLetters),
-			deleteRecords(), describeGroups())},
-		{followerName, with(look(),
-			transactions(followerName, false), transactions(backfillName, false), group(followerName),
+			deleteRecords(), prefixed(kafka.ResourceGroup, kafka.OpDescribe, ""))},
+		{followerName, with(look,
+			transactions(followerName), transactions(backfillName), group(followerName),
 			read(with(directory, schemas.TopicLedgers, schemas.TopicPayments, schemas.TopicMatches,
 				schemas.TopicResults)...),
 			write(schemas.TopicPayments, schemas.TopicMatches, schemas.TopicLedgers,
 				schemas.TopicQuarantine, schemas.TopicCommands))},
-		{"api", with(look(),
+		{"api", with(look,
 			read(with(directory, schemas.TopicResults, schemas.TopicLedgers)...),
 			write(schemas.TopicCommands, schemas.TopicKeyUses))},
-		{projectorName, with(look(), group(projectorName), read(projected...))},
-		{mailerName, with(look(),
+		{projectorName, with(look, group(projectorName), read(projected...))},
+		{mailerName, with(look,
 			group(mailerName), read(with(directory, schemas.TopicMails)...),
 			write(schemas.TopicCommands, schemas.TopicDeadLetters))},
 		// rebuild, verify-projection
-		{"history", with([]Right{read(projected...)}, holdRecords()...)},
+		{"history", with([]Right{read(projected...)}, holdRecords...)},
 		// backup
 		{"backup", with([]Right{read(schemas.TopicJournal, schemas.TopicSnapshots,
 			schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments, schemas.TopicLedgers,
 			schemas.TopicQuarantine, schemas.TopicDeadLetters, schemas.TopicKeyUses)},
-			holdRecords()...)},
+			holdRecords...)},
 		// ledger check
-		{"check", []Right{read(schemas.TopicPayments, schemas.TopicWatches), {
-			Resource:  kafka.ResourceTopic,
-			Operation: kafka.OpDescribe,
-			Names:     []string{schemas.TopicJournal},
-		}}},
+		{"check", []Right{
+			read(schemas.TopicPayments, schemas.TopicWatches),
+			named(kafka.ResourceTopic, kafka.OpDescribe, schemas.TopicJournal),
+		}},
 		// secrets list, rewrap, drop
 		{"rewrap", with(commands,
 			read(schemas.TopicEndpoints, schemas.TopicCommands),
-			Right{
-				Resource:  kafka.ResourceGroup,
-				Operation: kafka.OpDescribe,
-				Names:     []string{engineName},
-			})},
+			named(kafka.ResourceGroup, kafka.OpDescribe, engineName))},
 		// accounts create, keys create without the API
 		{"operator", commands},
 		// topics cat, tail, describe, plan, check; accounts list
-		{"inspect", with(lookInside(), all(kafka.OpRead), all(kafka.OpDescribeConfigs), clock(),
-			describeBrokers())},
+		{"inspect", with(lookInside, all(kafka.OpRead), all(kafka.OpDescribeConfigs), clock,
+			describeBrokers)},
 		// topics create, plan, check
-		{"topics", with(lookInside(),
-			all(kafka.OpDescribe), all(kafka.OpCreate), all(kafka.OpAlterConfigs), clock(),
-			describeBrokers())},
+		{"topics", with(lookInside,
+			all(kafka.OpDescribe), all(kafka.OpCreate), all(kafka.OpAlterConfigs), clock,
+			describeBrokers)},
 	}
 }
 
@@ -281,11 +248,7 @@ func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, 
 	if len(roles) == 0 {
 		return nil, nil
 	}
-	var topics []string
-	for _, t := range schemas.Topics() {
-		topics = append(topics, t.Name)
-	}
-	allowed, err := c.AllowedOnTopics(ctx, topics...)
+	allowed, err := c.AllowedOnTopics(ctx, TopicNames()...)
 	if err != nil {
 		return nil, err
 	}

@@ -147,11 +147,7 @@ func Parts(c kafka.Cluster, o CheckOptions) []Part {
 }
 
 func checkTopics(ctx context.Context, c kafka.Cluster, s Shape) ([]Fault, error) {
-	var names []string
-	for _, t := range schemas.Topics() {
-		names = append(names, t.Name)
-	}
-	have, err := c.DescribeTopics(ctx, names...)
+	have, err := c.DescribeTopics(ctx, TopicNames()...)
 	if err != nil {
 		return nil, err
 	}

@@ -95,6 +95,14 @@ const (
 	uncleanElections = "unclean.leader.election.enable"
 )
 
+// TopicNames returns the names of all topics, without the prefix.
+func TopicNames() (names []string) {
+	for _, t := range schemas.Topics() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // Wanted returns the required topics.
 func Wanted(s Shape) []kafka.TopicSpec {
 	var specs []kafka.TopicSpec

@@ -38,11 +38,12 @@ type MirrorReport struct {
 // mirroring is the state of one copy.
 type mirroring struct {
 	MirrorConfig
-	fromEnds, toEnds *kafka.Ends
-	target           *kafka.Placer
-	deleter          *kafka.Deleter // of the target
-	plan             []mirrorPartition
-	done, total      int64
+	fromEnds    *kafka.Ends
+	target      *kafka.Placer
+	deleter     *kafka.Deleter // of the target, and its ends
+	clients     []interface{ Close() }
+	plan        []mirrorPartition
+	done, total int64
 }
 
 // mirrorPartition is one partition to copy.
@@ -77,15 +78,15 @@ func (c *mirroring) open(ctx context.Context) (err error) {
 	if c.fromEnds, err = c.From.NewEnds(); err != nil {
 		return err
 	}
-	if c.toEnds, err = c.To.NewEnds(); err != nil {
-		return err
-	}
-	if c.target, err = c.To.NewPlacer(); err != nil {
-		return err
-	}
+	c.clients = append(c.clients, c.fromEnds)
 	if c.deleter, err = c.To.NewDeleter(); err != nil {
 		return err
 	}
+	c.clients = append(c.clients, c.deleter)
+	if c.target, err = c.To.NewPlacer(); err != nil {
+		return err
+	}
+	c.clients = append(c.clients, c.target)
 	for _, t := range schemas.Topics() {
 		if err := c.planTopic(ctx, t); err != nil {
 			return err
@@ -95,37 +96,21 @@ func (c *mirroring) open(ctx context.Context) (err error) {
 }
 
 func (c *mirroring) close() {
-	if c.fromEnds != nil {
-		c.fromEnds.Close()
-	}
-	if c.toEnds != nil {
-		c.toEnds.Close()
-	}
-	if c.target != nil {
-		c.target.Close()
-	}
-	if c.deleter != nil {
-		c.deleter.Close()
+	for _, client := range c.clients {
+		client.Close()
 	}
 }
 
 func (c *mirroring) planTopic(ctx context.Context, t schemas.Topic) error {
 	topic := t.Name
-	starts, err := c.fromEnds.Starts(ctx, topic)
+	starts, ends, err := c.fromEnds.Extent(ctx, topic)
 	if err != nil {
 		return fmt.Errorf("mirror: the source: %w", err)
 	}
-	ends, err := c.fromEnds.Of(ctx, topic)
+	first, have, err := c.deleter.Extent(ctx, topic)
 	if err != nil {
-		return fmt.Errorf("mirror: the source: %w", err)
-	}
-	have, err := c.toEnds.Of(ctx, topic)
-	if err != nil {
-		return fmt.Errorf("mirror: the target (lumenhook topics create makes its topics): %w", err)
-	}
-	first, err := c.toEnds.Starts(ctx, topic)
-	if err != nil {
-		return fmt.Errorf("mirror: the target: %w", err)
+		return fmt.Errorf("mirror: the target (create its topics with `lumenhook topics create`): %w",
+			err)
 	}
 	if len(have) != len(ends) {
 		return fmt.Errorf("mirror: %s has %d partitions in the target and %d in the source, and "+
@@ -168,22 +153,12 @@ func (c *mirroring) partition(ctx context.Context, p *mirrorPartition) error {
 	if err := b.deleteToStart(ctx); err != nil || b.next == p.end {
 		return err
 	}
-	reader, err := c.From.NewReader(kafka.ReaderConfig{
-		From:        kafka.Offsets{p.topic: {p.number: b.next}},
-		SkipExpired: true,
-		Notes:       true,
+	err := p.read(ctx, c.From, b.next, p.end, func(r kafka.Record) error {
+		if r.Offset >= p.end {
+			return nil // newer records
+		}
+		return b.add(ctx, r)
 	})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords,
-		func(r kafka.Record) error {
-			if r.Offset >= p.end {
-				return nil // newer records
-			}
-			return b.add(ctx, r)
-		})
 	if err == nil {
 		err = b.fillTo(ctx, p.end, time.Time{})
 	}
@@ -230,24 +205,30 @@ func (c *mirroring) sameSoFar(ctx context.Context, p *mirrorPartition) error {
 func recordsOf(
 	ctx context.Context, cluster kafka.Cluster, p *mirrorPartition, from int64,
 ) (map[int64]kafka.Record, error) {
+	found := make(map[int64]kafka.Record)
+	err := p.read(ctx, cluster, from, p.have, func(r kafka.Record) error {
+		if !kafka.IsFiller(r) {
+			found[r.Offset] = r
+		}
+		return nil
+	})
+	return found, err
+}
+
+// read reads a cluster's records between two offsets, notes included.
+func (p *mirrorPartition) read(
+	ctx context.Context, cluster kafka.Cluster, from, to int64, take func(kafka.Record) error,
+) error {
 	reader, err := cluster.NewReader(kafka.ReaderConfig{
 		From:        kafka.Offsets{p.topic: {p.number: from}},
 		SkipExpired: true,
 		Notes:       true,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer reader.Close()
-	found := make(map[int64]kafka.Record)
-	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.have}, pollRecords,
-		func(r kafka.Record) error {
-			if !kafka.IsFiller(r) {
-				found[r.Offset] = r
-			}
-			return nil
-		})
-	return found, err
+	return reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: to}, pollRecords, take)
 }
 
 func sameRecord(a, b kafka.Record) bool {

@@ -62,11 +62,7 @@ func checkEmpty(ctx context.Context, c kafka.Cluster) error {
 	if err := topology.CheckOpen(ctx, c); err != nil {
 		return err
 	}
-	var names []string
-	for _, t := range schemas.Topics() {
-		names = append(names, t.Name)
-	}
-	there, err := c.DescribeTopics(ctx, names...)
+	there, err := c.DescribeTopics(ctx, topology.TopicNames()...)
 	if err != nil {
 		return err
 	}
