@@ -18,24 +18,20 @@ import (
 
 // StartRecord returns the first record that an owner writes.
 func StartRecord(journal string, partition int32) kafka.Record {
-	return kafka.Record{
-		Topic:     journal,
-		Partition: partition,
-		Key:       []byte{},
-		Headers:   []kafka.Header{{Key: kafka.HeaderStart, Value: []byte("1")}},
-	}
+	return noteOf(journal, partition, kafka.HeaderStart, "1")
 }
 
 // TakenRecord returns a note with the input positions of a task.
 func TakenRecord(journal string, partition int32, positions map[string]int64) kafka.Record {
+	return noteOf(journal, partition, kafka.HeaderInputs, inputPositions(positions).String())
+}
+
+func noteOf(journal string, partition int32, header, value string) kafka.Record {
 	return kafka.Record{
 		Topic:     journal,
 		Partition: partition,
 		Key:       []byte{},
-		Headers: []kafka.Header{{
-			Key:   kafka.HeaderInputs,
-			Value: []byte(inputPositions(positions).String()),
-		}},
+		Headers:   []kafka.Header{{Key: header, Value: []byte(value)}},
 	}
 }
 

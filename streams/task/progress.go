@@ -159,14 +159,14 @@ func (p *progress) advanceTurn(t *Turn, next int64) {
 }
 
 func (t *Turn) note(journal, text string) {
-	header := kafka.Header{Key: kafka.HeaderInputs, Value: []byte(text)}
+	note := noteOf(journal, t.partition, kafka.HeaderInputs, text)
 	for i, r := range slices.Backward(t.out) {
 		if r.Topic == journal {
-			t.out[i].Headers = append(slices.Clip(r.Headers), header)
+			t.out[i].Headers = append(slices.Clip(r.Headers), note.Headers...)
 			return
 		}
 	}
-	t.Append(kafka.Record{Topic: journal, Key: []byte{}, Headers: []kafka.Header{header}})
+	t.Append(note)
 }
 
 var inputsKey = []byte{store.KeySpaceOwn, 'p'}

@@ -97,11 +97,12 @@ func (t *StandbyTask[E, C]) close() error {
 	return t.core.Close()
 }
 
-func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) error {
+func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) (err error) {
 	if a, is := action.(ReadJournal); is {
-		return t.readJournal(ctx, a)
+		err = t.readJournal(ctx, a)
+	} else {
+		_, err = performRead(ctx, &t.reading, t.core, action)
 	}
-	_, err := performRead(ctx, &t.reading, t.core, action)
 	t.folded.Store(t.core.FoldedOf())
 	return err
 }
@@ -123,7 +124,6 @@ func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) erro
 	if err := t.core.ReadJournal(records, journal.Position(t.cfg.Journal, p)); err != nil {
 		return err
 	}
-	t.folded.Store(t.core.FoldedOf())
 	t.behind.Store(journal.Behind(t.cfg.Journal, p))
 	return nil
 }

@@ -38,12 +38,7 @@ func (s *Tasks) StandBy(partitions []int32) {
 		ctx, cancel := context.WithCancel(context.Background())
 		r := &runningStandby{cancel: cancel, ended: make(chan struct{})}
 		s.standbys[p] = r
-		former := s.enter(p, r.ended)
-		go func() {
-			defer close(r.ended)
-			<-former
-			s.keepStanding(ctx, p, r)
-		}()
+		s.use(p, r.ended, func() { s.keepStanding(ctx, p, r) })
 	}
 }
 

@@ -90,17 +90,18 @@ func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks 
 	}
 }
 
-// enter makes a task or standby the next user of a partition's folder, until it closes ended. It
-// may open the folder when former is closed.
-func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
-	former = s.folders[p]
+// use runs a task or standby as the next user of a partition's folder: when the former user has
+// ended, and until it closes ended.
+func (s *Tasks) use(p int32, ended chan struct{}, run func()) {
+	former := s.folders[p]
 	s.folders[p] = ended
-	if former == nil {
-		nobody := make(chan struct{})
-		close(nobody)
-		return nobody
-	}
-	return former
+	go func() {
+		defer close(ended)
+		if former != nil {
+			<-former
+		}
+		run()
+	}()
 }
 
 // Assigned starts the tasks of partitions that do not have one.
@@ -115,12 +116,7 @@ func (s *Tasks) Assigned(partitions []int32) {
 		r := &runningTask{stop: make(chan struct{}), abandon: cancel, ended: make(chan struct{})}
 		s.running[p] = r
 		s.endStandby(p)
-		former := s.enter(p, r.ended)
-		go func() {
-			defer close(r.ended)
-			<-former
-			s.keepRunning(ctx, p, r)
-		}()
+		s.use(p, r.ended, func() { s.keepRunning(ctx, p, r) })
 	}
 }
 
