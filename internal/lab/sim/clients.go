@@ -460,8 +460,11 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 			d = left
 		}
 	}
-	if some := c.movedAndCancelled(); len(some) > 0 && w.setup.returns {
-		d = some[w.rnd.IntN(len(some))]
+	if w.setup.returns {
+		neverMoved := func(id deliveryID) bool { return m.deliveries[id].Moves == 0 }
+		if moved, is := pick(w, slices.DeleteFunc(c.cancelled(), neverMoved)); is {
+			d = moved
+		}
 	}
 	watch, e := c.named(m.deliveries[d].WatchID)
 	living, is := pick(w, c.knownEndpoints())
@@ -501,13 +504,6 @@ func (c *clients) cancelled() (some []deliveryID) {
 		}
 	}
 	return some
-}
-
-// movedAndCancelled returns the cancelled deliveries whose events were at another endpoint before.
-func (c *clients) movedAndCancelled() []deliveryID {
-	return slices.DeleteFunc(c.cancelled(), func(id deliveryID) bool {
-		return c.world.checks.model.deliveries[id].Moves == 0
-	})
 }
 
 // gone returns the deliveries whose events have moved to another endpoint.

@@ -156,12 +156,8 @@ func (g *generator) onEndpoint(do string) func(int) Op {
 }
 
 func (g *generator) receiver(account int) Op {
-	return Op{
-		Lane:     lane(account),
-		Do:       "receiver",
-		Endpoint: g.endpoint(account),
-		Mode:     draw.Of(g.Source, modes),
-	}
+	return Op{Lane: lane(account), Do: "receiver", Endpoint: g.endpoint(account),
+		Mode: draw.Of(g.Source, modes)}
 }
 
 func (g *generator) wallet() string { return fmt.Sprintf("g%d", g.IntN(g.wallets)) }

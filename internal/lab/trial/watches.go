@@ -134,12 +134,8 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 		next.label = op.Text
 		body["label"] = op.Text
 	}
-	return w.moveOn(ctx, op, k, next, request{
-		method: "PATCH",
-		path:   "/v1/watches/" + k.id,
-		body:   body,
-		once:   once,
-	})
+	return w.moveOn(ctx, op, k, next, request{method: "PATCH", path: "/v1/watches/" + k.id,
+		body: body, once: once})
 }
 
 // moveOn sends a request that gives a watch its next version.
@@ -181,12 +177,8 @@ func (w *worker) backfill(ctx context.Context, op Op, once string, k *watch) err
 	k.backfills = append(k.backfills, b)
 	mine := &k.backfills[len(k.backfills)-1]
 	w.model.mu.Unlock()
-	a, err := w.change(ctx, op, request{
-		method: "POST",
-		path:   "/v1/watches/" + k.id + "/backfill",
-		body:   body,
-		once:   once,
-	})
+	a, err := w.change(ctx, op, request{method: "POST", path: "/v1/watches/" + k.id + "/backfill",
+		body: body, once: once})
 	if err != nil || !w.expect(op, a, http.StatusOK) || op.Mode == "leave" {
 		return err
 	}
