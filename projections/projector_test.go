@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -426,7 +427,10 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	away := r.open("clickhouse://127.0.0.1:1/lumenhook")
-	run := r.project(func(c *writer.ProjectorConfig) { c.DB = away })
+	var restarts atomic.Int64
+	run := r.project(func(c *writer.ProjectorConfig) {
+		c.DB, c.OnRestart = away, func() { restarts.Add(1) }
+	})
 	s := newStory(1)
 	r.append(s.created(1), s.delivered(1, 1))
 	testkit.EventuallyNil(t, "the projector says what is wrong", func() error {
@@ -441,6 +445,7 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	history := history.New(history.Config{DB: away, Ends: r.journalEnds})
 	_, err := history.Event(t.Context(), testAccount, s.eventID(1))
 	isFault(t, err, readmodel.ErrUnavailable)
+	testkit.Eventually(t, "restarts are counted", func() bool { return restarts.Load() >= 2 })
 	run.finish(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

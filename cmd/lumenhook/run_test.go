@@ -456,6 +456,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	}
 	for _, line := range []string{
 		`lumenhook_projection_lag_records{topic="journal"} `, `lumenhook_ready{part="engine"} 1`,
+		`lumenhook_ready{part="api"} 1`, `lumenhook_ready{part="projector"} 1`,
+		`lumenhook_build_info{commit="`, `lumenhook_part_restarts_total{part="follower"} 0`,
 		`lumenhook_engine_partitions{state="working"} 4`, `lumenhook_restore_left_records 0`,
 		`lumenhook_engine_lag_records{topic="matches"} 0`,
 		fmt.Sprintf("go_sched_gomaxprocs_threads %d\n", goroutinesAtATime()),

@@ -87,6 +87,10 @@ func TestASupervisedProcessEndsAsItsChild(t *testing.T) {
 	if code := r.exitCode(); code != 1 || !r.says(config) {
 		t.Errorf("it ended with %d:\n%s", code, r.output)
 	}
+	if lines := strings.Split(r.output.String(), "\n"); !strings.Contains(lines[0], `"version":"`) ||
+		!r.says(`"msg":"lumenhook is starting","version":"`) {
+		t.Errorf("the log does not begin with the version:\n%s", r.output)
+	}
 	if r.says("was removed") || r.says("wait for the end") {
 		t.Errorf("it never was in a group:\n%s", r.output)
 	}

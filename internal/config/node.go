@@ -254,6 +254,8 @@ func (s *Node) Config() node.Config {
 	c.Engine.KeepBytes = s.retentionMiB << 20
 	c.History.DSN = s.ClickHouse.Address
 	c.Metrics, c.Now = node.NewMetrics(), time.Now
+	build := cli.ThisBuild()
+	c.Metrics.Build(build.Version, build.Commit)
 	return c
 }
 

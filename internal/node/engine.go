@@ -45,6 +45,7 @@ func (r *engineRole) Start(context.Context) error {
 		OnFact:              r.committed,
 		OnTurn:              cfg.Metrics.turn,
 		OnDeadLetter:        cfg.Metrics.deadLetterOf(readerEngine),
+		OnRestart:           cfg.Metrics.restartedIn(RoleEngine),
 		Now:                 cfg.Now,
 		Logger:              cfg.Logger,
 	})

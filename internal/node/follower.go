@@ -40,6 +40,7 @@ func (r *followerRole) Start(context.Context) error {
 		Allowed:   mayTakeOver(r.clusterOf("follower")),
 		OnMatched: cfg.Follower.OnMatched,
 		OnLedger:  r.read,
+		OnRestart: cfg.Metrics.restartedIn(RoleFollower),
 		Now:       cfg.Now,
 		Logger:    cfg.Logger,
 	})

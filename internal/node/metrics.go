@@ -118,7 +118,8 @@ func (m *Metrics) addSetAside() {
 	}, []string{"source", "reason"})
 	m.restarts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_part_restarts_total",
-		Help: "Restarts of failed parts of this process, by part. Investigate any increase.",
+		Help: "Restarts after a failure in this process, by part, including the engine's partitions, the " +
+			"follower's reader and the projector's writer. Investigate frequent restarts.",
 	}, []string{"part"})
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
@@ -159,6 +160,15 @@ func counter(name, help string) prometheus.Counter {
 func (m *Metrics) gauge(name, help string, value func() float64) {
 	opts := prometheus.GaugeOpts{Name: name, Help: help}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, value))
+}
+
+// Build exports the program's version, so that a rolling upgrade shows which processes are old.
+func (m *Metrics) Build(version, commit string) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "lumenhook_build_info",
+		Help:        "Always 1. The labels have the version of this process.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit},
+	}, func() float64 { return 1 }))
 }
 
 func (m *Metrics) projector(p *writer.Projector) {
@@ -216,6 +226,11 @@ func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 }
 
 func (m *Metrics) restarted(part string) { m.restarts.WithLabelValues(part).Inc() }
+
+// restartedIn returns a callback for parts that restart their work without ending their loop.
+func (m *Metrics) restartedIn(part Role) func() {
+	return func() { m.restarted(string(part)) }
+}
 
 func (m *Metrics) turn(t task.TurnStats) {
 	m.turnSeconds.WithLabelValues("decide").Observe(t.Decide.Seconds())

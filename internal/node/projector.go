@@ -41,6 +41,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		UnaskedWait:  unasked,
 		Retention:    cfg.History.Keep,
 		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),
+		OnRestart:    cfg.Metrics.restartedIn(RoleProjector),
 	})
 	if err != nil {
 		return err

@@ -28,6 +28,9 @@ type server struct {
 func Run(ctx context.Context, flags *Flags) error {
 	node.Tune(4)
 	logger := flags.logger()
+	build := cli.ThisBuild()
+	logger.Info("lumenhook is starting", "version", build.Version, "commit", build.Commit,
+		"roles", flags.roles)
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
 	return node.Run(ctx, logger, say, func(ctx context.Context, stack *node.Stack) error {
 		v := &server{Stack: stack, flags: flags, say: say}

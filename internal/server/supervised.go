@@ -33,7 +33,8 @@ func (s *Flags) Supervised() bool { return s.supervised }
 func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	logger := flags.logger()
 	end, err := RunChild(ctx, args, func(pid int) {
-		logger.Info("a child process serves, and is supervised", "pid", pid)
+		logger.Info("supervising a child process that runs the roles", "pid", pid,
+			"version", cli.ThisBuild().Version)
 		debug.FreeOSMemory() // frees the memory used for the settings; nothing else is done here
 	})
 	if err != nil && ctx.Err() != nil {

@@ -90,6 +90,8 @@ func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 		logger = slog.New(slog.NewJSONHandler(shown, level))
 		told.log = logger
 	}
+	build := cli.ThisBuild()
+	logger.Info("lumenhook is starting", "version", build.Version, "commit", build.Commit)
 	start := func(ctx context.Context, stack *node.Stack) error {
 		v := &service{Stack: stack, flags: flags, out: told}
 		if told.log == nil {

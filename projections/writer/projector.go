@@ -46,6 +46,8 @@ type ProjectorConfig struct {
 	Retention *time.Duration
 	// OnDeadLetter, if set, is called with the topic of each record that was set aside.
 	OnDeadLetter func(topic string)
+	// OnRestart, if set, is called each time writing has failed and will be restarted.
+	OnRestart func()
 
 	// A block is written when it has this many facts or bytes, or when its first fact has waited this
 	// long.
@@ -201,7 +203,11 @@ func (p *Projector) runAndCommit(ctx context.Context, m *kafka.Membership) error
 }
 
 func (p *Projector) keepRunning(ctx context.Context) error {
-	policy := retry.Policy{First: firstWait, Last: lastWait}
+	policy := retry.Policy{First: firstWait, Last: lastWait, OnFailure: func(retry.Failure) {
+		if p.cfg.OnRestart != nil {
+			p.cfg.OnRestart()
+		}
+	}}
 	return retry.Forever(ctx, policy, func() (wrote bool, err error) {
 		blocks := p.Status().Blocks
 		owned, changed, ended := p.parts.begin()

@@ -69,6 +69,8 @@ type Config struct {
 	OnDeadLetter func(topic string)
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(task.TurnStats)
+	// OnRestart, if set, is called each time a partition's task has failed and will be restarted.
+	OnRestart func()
 	// Retained lists the topics from which this engine deletes records that its partitions no longer
 	// need. Keep and KeepBytes are as in topology.RetentionConfig.
 	Retained    []topology.RetainedTopic
@@ -134,7 +136,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.snapshots = formats.snapshots(partitions)
 	e.snapshots.Every = e.cfg.SnapshotEvery
 	tasks := task.NewTasks(e.newTask, e.cfg.Logger)
-	tasks.Owned, tasks.NewStandby = e.owned, e.newStandby
+	tasks.Owned, tasks.NewStandby, tasks.OnRestart = e.owned, e.newStandby, e.cfg.OnRestart
 	defer tasks.Close()
 	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(kafka.MembershipConfig{

@@ -56,7 +56,7 @@ type LedgerSummary struct {
 }
 
 // Config configures a follower. Start may be zero ("latest"). Trusted, Probe, CloseInterval,
-// Allowed, OnMatched, OnLedger and Backfill are optional.
+// Allowed, OnMatched, OnLedger, OnRestart and Backfill are optional.
 type Config struct {
 	Cluster    kafka.Cluster
 	Source     Source
@@ -78,6 +78,7 @@ type Config struct {
 	// The engine may process them from then on.
 	OnMatched func(LedgerSummary)
 	OnLedger  func(LedgerSummary) // called when the cursor is acknowledged as well
+	OnRestart func()              // called after each failure that interrupts following
 	Now       func() time.Time
 	Logger    *slog.Logger
 }
@@ -220,6 +221,9 @@ func (f *Follower) keepFollowing(ctx context.Context) {
 		if !errors.Is(failure.Err, errNotElected) && !errors.Is(failure.Err, context.Canceled) {
 			f.health.interrupted(failure.Err)
 			warn(failure)
+			if f.config.OnRestart != nil {
+				f.config.OnRestart()
+			}
 		}
 	}
 	_ = retry.Forever(ctx, policy, func() (advanced bool, err error) { // no error is permanent

@@ -63,6 +63,8 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	config.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	source := &liar{Source: config.Source}
 	config.Source = source
+	var restarts atomic.Int64
+	config.OnRestart = func() { restarts.Add(1) }
 	x := r.startReady(config)
 	x.until(r.pay(wallet, "1").Ledger)
 	paid := 1
@@ -96,6 +98,9 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	paid++
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
+	}
+	if n := restarts.Load(); n < 5 {
+		t.Errorf("%d restarts after five kinds of failures", n)
 	}
 	if got := len(r.matches()); got != paid {
 		t.Errorf("%d matches of %d payments", got, paid)

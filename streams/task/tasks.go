@@ -22,7 +22,10 @@ type Tasks struct {
 	NewStandby func(partition int32, following func()) Standby
 	// Owned reports whether the group recently acknowledged that this process owns its partitions. The
 	// default is always. A failed task restarts only while it does.
-	Owned   func() bool
+	Owned func() bool
+	// OnRestart, if set, is called each time a task has failed and will be restarted.
+	OnRestart func()
+
 	newTask func(partition int32) Runner
 	logger  *slog.Logger
 	catchUp chan struct{}
@@ -163,6 +166,9 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 		}
 		restarts.Failed(steady())
 		s.note(func() { r.began, r.failed = time.Now(), err })
+		if s.OnRestart != nil {
+			s.OnRestart()
+		}
 		wait := restarts.Wait(steady(), true)
 		s.logger.Error("a task failed and is restarted", "partition", p,
 			"after", time.Duration(wait)*time.Millisecond, "error", err)

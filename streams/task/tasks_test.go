@@ -39,7 +39,7 @@ func TestTasksReportWhatFails(t *testing.T) {
 // over just before it acts would act on an outdated state (G3).
 func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var runs, ours atomic.Int64
+		var runs, restarts, ours atomic.Int64
 		s := NewTasks(func(int32) Runner {
 			runs.Add(1)
 			// fails at once
@@ -50,6 +50,7 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 			return NewTask(Config[int, int]{Cluster: unreachable, Now: time.Now})
 		}, slog.New(slog.DiscardHandler))
 		s.Owned = func() bool { return ours.Load() == 1 }
+		s.OnRestart = func() { restarts.Add(1) }
 		s.Assigned([]int32{0})
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual
 		if n := runs.Load(); n != 1 {
@@ -61,6 +62,9 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 			t.Error("it is not started again when the partition is ours")
 		}
 		s.Lost([]int32{0})
+		if n := restarts.Load(); n != runs.Load() {
+			t.Errorf("%d restarts after %d failed runs", n, runs.Load())
+		}
 	})
 }
 

@@ -82,9 +82,13 @@ func TestRulesOfTheHistoryFire(t *testing.T) {
 	})
 }
 
-// TestRulesOfSnapshotsFire: one engine of two cannot write snapshots.
-func TestRulesOfSnapshotsFire(t *testing.T) {
+// TestRulesOfFailingPartsFire: one engine of two cannot write snapshots, or restarts often.
+func TestRulesOfFailingPartsFire(t *testing.T) {
 	checkRules(t, []ruleCase{
+		{"LumenhookPartRestarting", `lumenhook_part_restarts_total{part="engine",instance="a"} 0+0x30
+			lumenhook_part_restarts_total{part="engine",instance="b"} 0+6x30
+			lumenhook_part_restarts_total{part="follower",instance="c"} 0+0x30`, true},
+		{"LumenhookPartRestarting", `lumenhook_part_restarts_total{part="engine"} 0x15 3x14`, false},
 		{"LumenhookSnapshotsFailing", `lumenhook_snapshots_resting_partitions{instance="a"} 0x30
 			lumenhook_snapshots_resting_partitions{instance="b"} 3x30`, true},
 		{"LumenhookSnapshotsFailing", `lumenhook_snapshots_resting_partitions 0x30`, false},
