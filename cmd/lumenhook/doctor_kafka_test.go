@@ -87,8 +87,8 @@ func (c *doctorsCluster) create() {
 
 func (c *doctorsCluster) isWell() {
 	c.t.Helper()
-	out := c.says(doctorsUser, "a fit cluster", "broker 1 answers as Kafka ",
-		"are as they must be, 1 partitions each where they are keyed, all copies in step",
+	out := c.says(doctorsUser, "a fit cluster", "broker 1 responds: Kafka ",
+		"match the required settings: 1 partitions per keyed topic, all copies in step",
 		topology.TransactionVersion+" is 2 (KIP-890)",
 		doctorsUser+" may read and write the topics of projector")
 	if strings.Contains(out, "PROBLEM") || strings.Contains(out, "unknown") {

@@ -79,6 +79,9 @@ func examine(cmd *cobra.Command, out *cli.Output, cfg doctor.Config) error {
 		return cli.Usage(cli.Faults(cfg.Faults))
 	}
 	fault := report.Fault()
+	if fault == nil && !out.JSON && out.Field == "" {
+		fmt.Fprintf(w, "no problems (checks: %d, warnings: %d)\n", len(report.Checks), report.Warnings())
+	}
 	if fault == nil || out.Field == "" && saysWhyAway(report) {
 		return fault
 	}

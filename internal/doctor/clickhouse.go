@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,6 +46,7 @@ func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 func (cfg *Config) server(s writer.ServerState, database string, f *findings) {
 	f.ok("%s answers, ClickHouse %s", s.Address, s.Version)
 	switch {
+	case s.Unknown[writer.InspectMigrations] != nil: // reported below
 	case len(s.Newer) > 0:
 		f.add(Problem, "run the version of lumenhook that applied them, or a newer one",
 			"the database %s has migrations of a newer version: %s", database, strings.Join(s.Newer, ", "))
@@ -59,13 +61,15 @@ func (cfg *Config) server(s writer.ServerState, database string, f *findings) {
 		f.add(Problem, fmt.Sprintf("as an administrator, run `GRANT %s TO %s`", missing, s.User),
 			"the user %s lacks privileges: %s", s.User, missing)
 	}
-	if len(s.Damage) > 0 {
+	switch {
+	case s.Unknown[writer.InspectDamage] != nil: // reported below
+	case len(s.Damage) > 0:
 		fix := "run " + s.Damage.Command()
 		if cfg.Embedded {
 			fix = "wait: the service rebuilds these tables from the topics, and logs its progress"
 		}
 		f.add(Problem, fix, "%v", s.Damage)
-	} else {
+	default:
 		f.ok("no part of the database %s is lost or damaged", database)
 	}
 	for _, disk := range s.Disks {
@@ -81,8 +85,8 @@ func (cfg *Config) server(s writer.ServerState, database string, f *findings) {
 	if cfg.Embedded {
 		return // its disk is the data folder's, and its user has no further rights
 	}
-	slices.SortFunc(s.Unknown, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	for _, err := range s.Unknown {
+	for _, what := range slices.Sorted(maps.Keys(s.Unknown)) {
+		err := s.Unknown[what]
 		f.add(Warning, "grant the user the right to read it, or check it yourself", "cannot read %s",
 			f.explain(err))
 	}

@@ -52,6 +52,18 @@ type Report struct {
 	Checks []Result `json:"checks"`
 }
 
+// Warnings returns the number of warnings.
+func (r Report) Warnings() (n int) {
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			if f.Status == Warning {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Fault returns an error that lists the checks that found problems and those that could not be
 // completed. Warnings are not errors.
 func (r Report) Fault() error {
@@ -122,25 +134,22 @@ func CheckNames(names []string) error {
 }
 
 // Run runs the checks in cfg.Only, or all checks, concurrently, each with a timeout. It calls ended
-// with each result as it arrives, from a single goroutine.
+// with each result in the order of Names, as soon as the earlier ones have ended.
 func Run(ctx context.Context, cfg Config, ended func(Result)) Report {
 	checks := slices.DeleteFunc(cfg.checks(), func(c check) bool {
 		return len(cfg.Only) > 0 && !slices.Contains(cfg.Only, c.name)
 	})
-	type numbered struct {
-		n int
-		Result
-	}
-	done := make(chan numbered, len(checks))
+	results := make([]chan Result, len(checks))
 	for n, c := range checks {
-		go func() { done <- numbered{n, cfg.one(ctx, c)} }()
+		results[n] = make(chan Result, 1)
+		go func() { results[n] <- cfg.one(ctx, c) }()
 	}
-	report := Report{Status: OK, Checks: make([]Result, len(checks))}
-	for range checks {
-		r := <-done
-		report.Checks[r.n] = r.Result
+	report := Report{Status: OK}
+	for _, result := range results {
+		r := <-result
+		report.Checks = append(report.Checks, r)
 		report.Status = worse(report.Status, r.Status)
-		ended(r.Result)
+		ended(r)
 	}
 	return report
 }
@@ -287,7 +296,7 @@ func (cfg *Config) files(_ context.Context, f *findings) {
 		}
 	}
 	if well > 0 || len(cfg.SecretFiles) == 0 {
-		f.ok("%d secret files are readable only by their user", well)
+		f.ok("only their user can read the secret files (%d)", well)
 	}
 }
 

@@ -113,14 +113,14 @@ func TestTopicsThatAreWrongAreNamed(t *testing.T) {
 	if _, err := topology.Create(t.Context(), cfg.Cluster, shape); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, cfg, doctor.OK, "are as they must be, 3 partitions each")
+	holds(t, cfg, doctor.OK, "match the required settings: 3 partitions per keyed topic")
 	err := cfg.Cluster.AlterTopic(t.Context(), "journal", map[string]string{"retention.ms": "1000"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	holds(t, cfg, doctor.Problem, "retention.ms of test.journal is 1000",
 		"run `lumenhook topics create`")
-	holds(t, on(t, b, "kafka"), doctor.OK, "broker 0 answers as Kafka")
+	holds(t, on(t, b, "kafka"), doctor.OK, "broker 0 responds: Kafka")
 	holds(t, on(t, b, "transactions"), doctor.OK, "transaction.version is 2")
 	holds(t, on(t, b, "rights"), doctor.OK, "topics of engine, api")
 }
@@ -188,6 +188,47 @@ func TestMissingPrivilegesAreNamed(t *testing.T) {
 	cfg.Topology.Roles = []string{"api"}
 	if _, said := found(t, cfg); strings.Contains(said, "lacks privileges") {
 		t.Error(said)
+	}
+	// What it could not read is not ok.
+	cfg = start(slices.DeleteFunc(writer.Grants("lumenhook"), func(g string) bool {
+		return strings.HasPrefix(g, "SELECT ON system.")
+	}))
+	unread, err := writer.Open(cfg.ClickHouse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	if err := writer.Migrate(t.Context(), unread); err != nil {
+		t.Error(err)
+	}
+	if _, said := found(t, cfg); !strings.Contains(said, "cannot read its lost parts") ||
+		strings.Contains(said, "is lost or damaged") {
+		t.Error(said)
+	}
+}
+
+// TestADeadBrokerOfSeveralIsNamed: the others do not list it.
+func TestADeadBrokerOfSeveralIsNamed(t *testing.T) {
+	cfg := on(t, brokertest.Start(t), "kafka")
+	cfg.Cluster.Brokers = append(cfg.Cluster.Brokers, "127.0.0.1:1")
+	holds(t, cfg, doctor.Warning, "broker 0 responds",
+		"127.0.0.1:1 does not respond: cannot connect", "start the broker")
+}
+
+// TestResultsHaveAFixedOrder: a slow check comes before a fast one with a later name.
+func TestResultsHaveAFixedOrder(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	cfg := newConfig(t, "limits", "kafka", "configuration")
+	cfg.Cluster.Brokers, cfg.Cluster.Quiet = []string{silent.Addr().String()}, true
+	cfg.Cluster.Logger, cfg.Timeout = slog.New(slog.DiscardHandler), 200*time.Millisecond
+	var names []string
+	doctor.Run(t.Context(), cfg, func(r doctor.Result) { names = append(names, r.Name) })
+	if want := []string{"configuration", "kafka", "limits"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
 	}
 }
 
@@ -429,7 +470,7 @@ func TestFilesThatOthersMayReadAreNamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("geheim"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, cfg, doctor.OK, "1 secret files are readable only by their user")
+	holds(t, cfg, doctor.OK, "only their user can read the secret files (1)")
 	if err := os.Chmod(file, 0o644); err != nil { // the finding
 		t.Fatal(err)
 	}

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -22,10 +24,10 @@ func (cfg *Config) kafka(ctx context.Context, f *findings) {
 	}
 	login := "without a login"
 	if cfg.Cluster.SASL.Mechanism != "" {
-		login = "by " + cfg.Cluster.SASL.Mechanism
+		login = "with " + cfg.Cluster.SASL.Mechanism
 	}
 	if cfg.Cluster.TLS.Enabled {
-		login += ", with TLS"
+		login += " and TLS"
 	}
 	err := cfg.Cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		about, err := admin.ApiVersions(ctx)
@@ -39,6 +41,25 @@ func (cfg *Config) kafka(ctx context.Context, f *findings) {
 	})
 	if err != nil {
 		f.unknown(err, seeBrokers)
+	}
+	cfg.configuredBrokers(ctx, f)
+}
+
+// configuredBrokers warns about addresses that don't respond. Kafka doesn't list a dead broker.
+func (cfg *Config) configuredBrokers(ctx context.Context, f *findings) {
+	errs := make([]error, len(cfg.Cluster.Brokers))
+	var all sync.WaitGroup
+	for i, address := range cfg.Cluster.Brokers {
+		one := cfg.Cluster
+		one.Brokers = []string{address}
+		all.Go(func() { errs[i] = one.Listening(ctx) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		if failed, is := errors.AsType[*kafka.UnreachableError](err); is {
+			f.add(Warning, "start the broker, or correct --kafka-brokers", "%s does not respond: %s",
+				cfg.Cluster.Brokers[i], f.explain(failed.Causes[0]))
+		}
 	}
 }
 
@@ -62,17 +83,17 @@ func (cfg *Config) broker(b kadm.BrokerApiVersions, login string, f *findings) {
 		return
 	}
 	if cfg.Embedded {
-		f.ok("the broker of lumenhook run answers, %s", login)
+		f.ok("the broker of lumenhook run responds, %s", login)
 		return
 	}
 	version := b.VersionGuess()
 	endTxn, _ := b.KeyMaxVersion(int16(kmsg.EndTxn))
 	if endTxn < leastEndTxn || strings.HasSuffix(version, "v4.0") {
 		f.add(Warning, "upgrade it to Kafka "+leastRelease+" or newer",
-			"broker %d answers as Kafka %s, whose transactions have known defects", b.NodeID, version)
+			"broker %d runs Kafka %s, whose transactions have known defects", b.NodeID, version)
 		return
 	}
-	f.ok("broker %d answers as Kafka %s, %s", b.NodeID, version, login)
+	f.ok("broker %d responds: Kafka %s, %s", b.NodeID, version, login)
 }
 
 // reached reports whether a broker responds. If not, it adds an unknown finding and leaves the
@@ -120,8 +141,8 @@ func (cfg *Config) topics(ctx context.Context, f *findings) {
 			return err
 		}
 		if inStep := cfg.copies(details, f); inStep && well {
-			f.ok("%d topics with the prefix %s are as they must be, %d partitions each where they are "+
-				"keyed, all copies in step", len(details.Names()), cfg.Cluster.Prefix,
+			f.ok("%d topics with the prefix %s match the required settings: %d partitions per keyed "+
+				"topic, all copies in step", len(details.Names()), cfg.Cluster.Prefix,
 				len(details[cfg.Cluster.Prefix+schemas.TopicJournal].Partitions))
 		}
 		return nil

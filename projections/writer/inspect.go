@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// ServerState is the state of a ClickHouse server. Unknown contains an error for each check that
-// failed.
+// ServerState is the state of a ClickHouse server. Unknown contains an error for each of the checks
+// below that failed.
 type ServerState struct {
 	Address string
 	Version string
@@ -24,8 +24,16 @@ type ServerState struct {
 
 	Damage  Damages // tables that lost rows on disk
 	Disks   []DiskState
-	Unknown []error
+	Unknown map[string]error
 }
+
+// The checks of a server.
+const (
+	InspectMigrations = "migrations"
+	InspectDamage     = "lost parts"
+	InspectGrants     = "rights"
+	InspectDisks      = "disks"
+)
 
 // DiskState is the space on a disk of ClickHouse.
 type DiskState struct {
@@ -95,19 +103,20 @@ func (db *DB) inspect(
 	if err != nil {
 		return state, err
 	}
+	state.Unknown = make(map[string]error)
 	for what, ask := range map[string]func(context.Context, *ServerState) error{
-		"migrations": db.inspectMigrations,
-		"lost parts": func(ctx context.Context, s *ServerState) (err error) {
+		InspectMigrations: db.inspectMigrations,
+		InspectDamage: func(ctx context.Context, s *ServerState) (err error) {
 			s.Damage, err = db.Damage(ctx)
 			return err
 		},
-		"rights": func(ctx context.Context, s *ServerState) error {
+		InspectGrants: func(ctx context.Context, s *ServerState) error {
 			return db.inspectGrants(ctx, s, grants)
 		},
-		"disks": db.inspectDisks,
+		InspectDisks: db.inspectDisks,
 	} {
 		if err := ask(ctx, &state); err != nil {
-			state.Unknown = append(state.Unknown, fmt.Errorf("its %s: %w", what, err))
+			state.Unknown[what] = fmt.Errorf("its %s: %w", what, err)
 		}
 	}
 	return state, nil
