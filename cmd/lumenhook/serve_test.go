@@ -552,6 +552,10 @@ func TestConfigCheck(t *testing.T) {
 		}
 		return string(out), err
 	}
+	implied := regexp.MustCompile(`kafka-tls +true +kafka-ca-file\n`)
+	if out, _ := check("--kafka-ca-file", config); !implied.MatchString(out) { // no certificate
+		t.Errorf("TLS is on, because of another flag:\n%s", out)
+	}
 	out, err := check("--json")
 	var settings []struct{ Name, Value, From string }
 	if err != nil || json.Unmarshal([]byte(out), &settings) != nil {

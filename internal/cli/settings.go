@@ -430,6 +430,24 @@ func originOf(f *pflag.Flag) string {
 
 const masked = "********"
 
+const impliedKey = "lumenhook_implied_by"
+
+// ImpliedBy marks a flag as true if one of the others is set.
+func ImpliedBy(flags *pflag.FlagSet, name string, others ...string) {
+	if err := flags.SetAnnotation(name, impliedKey, others); err != nil {
+		panic(err) // the flag is not registered
+	}
+}
+
+func impliedBy(flags *pflag.FlagSet, f *pflag.Flag) string {
+	for _, name := range f.Annotations[impliedKey] {
+		if flags.Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // Effective lists the values of flags and their origins. Secrets are masked.
 func Effective(flags *pflag.FlagSet) (settings []Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -439,6 +457,8 @@ func Effective(flags *pflag.FlagSet) (settings []Setting) {
 		s := Setting{Name: f.Name, Value: f.Value.String(), From: "default"}
 		if f.Changed {
 			s.From = originOf(f)
+		} else if by := impliedBy(flags, f); by != "" {
+			s.Value, s.From = "true", by
 		}
 		if isSecret(f) && s.Value != "" {
 			s.Value = masked

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -54,6 +55,7 @@ func (k *Kafka) Register(f *pflag.FlagSet) {
 			"PEM file with the client certificate for mutual TLS; read for each connection"),
 		Value("kafka-key-file", &k.tls.KeyFile, "",
 			"PEM file with the private key for --kafka-cert-file"))
+	cli.ImpliedBy(f, "kafka-tls", "kafka-ca-file", "kafka-cert-file")
 }
 
 // Cluster returns the connection settings. The error reports all invalid flags.

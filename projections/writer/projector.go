@@ -371,8 +371,8 @@ func (p *Projector) begin(
 	start, end := e.starts[at.partition], e.ends[at.partition]
 	switch {
 	case !known && start > 0:
-		p.cfg.Logger.Warn("older facts are deleted from the topic; the history begins without them",
-			"partition", at.String(), "offset", start)
+		p.cfg.Logger.Info("the topic begins later, after a restore or a deletion; the history of this "+
+			"partition begins there", "partition", at.String(), "offset", start)
 		return start, nil
 	case next < start:
 		return 0, retry.Permanent(fmt.Errorf("projections: %s begins at offset %d, and the history has "+
