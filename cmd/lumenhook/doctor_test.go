@@ -46,7 +46,9 @@ func TestDoctorOfARunningService(t *testing.T) {
 		t.Errorf("%d checks were made", len(report.Checks))
 	}
 	_, table, _ := examined(t, "--data-dir", s.dir)
-	for _, want := range []string{"the broker of lumenhook run responds", "no problems (checks: 14, warnings: ", "ClickHouse 2"} {
+	for _, want := range []string{
+		"the broker of lumenhook run responds", "ClickHouse 2", "no problems (checks: 14, warnings: ",
+	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("it does not say %q:\n%s", want, table)
 		}

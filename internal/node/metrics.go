@@ -118,8 +118,8 @@ func (m *Metrics) addSetAside() {
 	}, []string{"source", "reason"})
 	m.restarts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_part_restarts_total",
-		Help: "Restarts after a failure in this process, by part, including the engine's partitions, the " +
-			"follower's reader and the projector's writer. Investigate frequent restarts.",
+		Help: "Restarts after a failure in this process, by part, including the engine's partitions, " +
+			"the follower's reader and the projector's writer. Investigate frequent restarts.",
 	}, []string{"part"})
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
