@@ -108,7 +108,8 @@ func TestStateAndAttemptsBelongTogether(t *testing.T) {
 // transact appends facts to the journal in one transaction.
 func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID("test"),
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.TransactionalID(r.cluster.Prefix+"test"),
 		kgo.TransactionTimeout(10*time.Second))
 	must(r.t, err)
 	defer client.Close()

@@ -148,7 +148,7 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 	}
 	for range 100 {
 		work.Go(func() {
-			for range 10 {
+			for range testkit.Rounds(2, 10) {
 				status, _, err := s.tryCall("GET", "/v1/watches?limit=250", nil)
 				if status != http.StatusOK && status != http.StatusTooManyRequests {
 					t.Errorf("a list was answered %d, %v", status, err)

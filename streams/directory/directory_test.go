@@ -115,7 +115,8 @@ type txn struct {
 
 func (r *rig) txn(id string) *txn {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...), kgo.TransactionalID(id),
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.TransactionalID(r.cluster.Prefix+id),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
 		r.t.Fatal(err)

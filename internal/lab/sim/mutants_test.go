@@ -417,15 +417,15 @@ var mutants = []mutant{
 		"G1: the test",
 	},
 	{
+		"what is handed over is doubled", "domain/requeue.go",
+		"case delivery.MovedTo != \"\":\n\t\treturn",
+		"case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved",
+	},
+	{
 		"a clock set back is no reason to wait", "streams/engine/starts.go",
 		"s.entries, s.total = nil, 0 // the clock was set back, so the age is unknown\n\t\ts.quietSince(nowMillis)",
 		"s.entries, s.total = nil, 0\n\t\tif !MUTANT { s.quietSince(nowMillis) }",
 		"and its limit is",
-	},
-	{
-		"what is handed over is doubled", "domain/requeue.go",
-		"case delivery.MovedTo != \"\":\n\t\treturn",
-		"case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved",
 	},
 	{
 		"answers are forgotten within hours", "streams/engine/answers.go",
@@ -747,7 +747,6 @@ var shownBy = map[string]int{
 	"any history is believed":                                  168,
 	"later ledgers are read back once":                         2651,
 	"Retry-After is not honoured":                              14,
-	"a clock set back is no reason to wait":                    4029,
 	"a cold member is taken for a warm one":                    3,
 	"a copy is used that has what was never committed":         22,
 	"a first owner is known by its offset":                     6,
