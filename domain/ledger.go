@@ -92,8 +92,8 @@ type SourceStandings struct {
 	Sources []SourceStanding `json:"sources"`
 }
 
-// Fault returns an error that reports the excluded sources, or nil. If one source is enough, a
-// source that no longer keeps an old ledger is not reported.
+// Fault returns an error that reports the excluded sources, and whether the others are enough, or
+// nil. If one source is enough, a source that no longer keeps an old ledger is not reported.
 func (s SourceStandings) Fault() error {
 	var first *SourceStanding
 	left := 0
@@ -108,6 +108,10 @@ func (s SourceStandings) Fault() error {
 	if first == nil {
 		return nil
 	}
-	return fmt.Errorf("%d of %d sources of ledgers are left out: %s since ledger %d (%s)", left,
-		len(s.Sources), first.Name, first.Left.Ledger, first.Left.Reason)
+	waiting := ""
+	if len(s.Sources)-left < s.Need {
+		waiting = fmt.Sprintf("; %d must agree, so no ledger is read until then", s.Need)
+	}
+	return fmt.Errorf("%d of %d sources of ledgers are left out: %s since ledger %d (%s)%s", left,
+		len(s.Sources), first.Name, first.Left.Ledger, first.Left.Reason, waiting)
 }

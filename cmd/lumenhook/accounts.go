@@ -215,6 +215,7 @@ func askForKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, 
 
 func newKeysRoll(a *apiFlags) *cobra.Command {
 	var grace time.Duration
+	var saved bool
 	c := changing(a, "keys roll",
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			isFolders := a.IsFoldersKey(args[0])
@@ -232,8 +233,14 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 				return rolled, fmt.Errorf("%w; write the new key to secrets/api-key: %s", err,
 					*rolled.Key)
 			}
+			saved = true
 			return rolled, nil
-		}, apicli.ShowRolledKey)
+		}, func(w io.Writer, k client.Key) {
+			apicli.ShowRolledKey(w, k)
+			if saved {
+				_, _ = io.WriteString(w, "The data folder already has it.\n")
+			}
+		})
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the old key stays valid")
 	return c
 }

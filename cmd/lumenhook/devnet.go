@@ -256,7 +256,11 @@ func newDevnetLoad(dir *string) *cobra.Command {
 			return err
 		}
 		defer l.Network.Close()
-		if err := l.Run(cmd.Context()); err != nil {
+		bar := cli.NewProgress(cmd.ErrOrStderr())
+		bar.Unit, l.Progress = "payments", bar.Show
+		err = l.Run(cmd.Context())
+		bar.End()
+		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "made %d payments, received %d webhooks and refused "+

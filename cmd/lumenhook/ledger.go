@@ -47,12 +47,12 @@ func showLedgerSources(w io.Writer, s domain.SourceStandings) {
 	_, _ = io.WriteString(w, "\n") // an error shows at the table's Flush
 	cli.Row(w, "SOURCE", "STATE", "LEDGER", "BEHIND", "REASON", "SINCE LEDGER", "SINCE", "DETAIL")
 	for _, one := range s.Sources {
-		cells := []any{one.Name, one.State, ledgerOrDash(one.Ledger), "-"}
+		cells := []any{one.Name, one.State, ledgerOrDash(one.Ledger), "-", "-", "-", "-", "-"}
 		if one.Ledger > 0 {
 			cells[3] = one.Behind
 		}
 		if left := one.Left; left != nil {
-			cells = append(cells, left.Reason, left.Ledger, left.Since, left.Detail)
+			cells = append(cells[:4], left.Reason, left.Ledger, left.Since, left.Detail)
 		}
 		cli.Row(w, cells...)
 	}

@@ -55,7 +55,7 @@ func TestASourceThatLiesIsShown(t *testing.T) {
 	began := time.Now()
 	s.start("--no-demo", "--broker-sync=false", "--network", devnet.DefaultPassphrase,
 		"--ledger-poll-interval", "50ms", "--ledger-quorum", "2", "--stellar-rpc-url", one.URL,
-		"--stellar-rpc-url", two.URL, "--stellar-rpc-url", liar.URL)
+		"--stellar-rpc-url", two.URL, "--stellar-rpc-url", liar.URL, "--egress-allow", "127.0.0.1/32")
 	s.eventually("all agree", func() bool {
 		code, got := s.ledgerSources("")
 		return code == 0 && states(got) == "agrees,agrees,agrees"
@@ -77,12 +77,28 @@ func TestASourceThatLiesIsShown(t *testing.T) {
 	if out, _, _ := s.command("ledger", "sources"); !strings.Contains(out, name+"  left   ") {
 		t.Errorf("people are shown\n%s", out)
 	}
+	s.doctorKnowsTheSettings(name)
 	liar.open(t, honest)
 	s.eventually("it is counted on again", func() bool {
 		code, got := s.ledgerSources("")
 		return code == 0 && states(got) == "agrees,agrees,agrees"
 	})
 	s.interrupt()
+}
+
+// doctorKnowsTheSettings: doctor checks each source of the running service and whether enough of
+// them agree, and uses its egress settings.
+func (s *testService) doctorKnowsTheSettings(liar string) {
+	s.t.Helper()
+	out, _, err := s.command("doctor", "--only", "ledgers,egress")
+	for _, want := range []string{
+		liar + ": ", "; if the test network was reset", "2 servers respond, and", "; 2 must agree",
+		"and in 127.0.0.1/32",
+	} {
+		if err == nil || !strings.Contains(out, strings.TrimPrefix(want, "; ")) {
+			s.t.Errorf("doctor ended with %v, and does not show %q:\n%s", err, want, out)
+		}
+	}
 }
 
 // ledgerSources runs the command, whose error names a source, or none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -15,14 +16,21 @@ import (
 
 func newRun() *cobra.Command {
 	var s standalone.Flags
+	var check bool
 	c := newCommand("run", func(cmd *cobra.Command, _ []string) error {
 		if err := cli.Faults(s.Check()); err != nil {
 			return cli.Usage(err)
+		}
+		if check {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are valid")
+			return err
 		}
 		signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
 		return standalone.Run(cmd.Context(), &s, cmd.OutOrStdout())
 	})
 	s.Register(c.Flags())
+	c.Flags().BoolVar(&check, "check", false, "only check the settings, for example before a restart")
+	cli.NoSetting(c.Flags(), "check")
 	return c
 }
 

@@ -124,9 +124,10 @@ func TestAskingARunningService(t *testing.T) {
 	}
 
 	s.topics(row.EventID)
-	if out := s.must("devnet", "load", "--payments", "20", "--rate", "50", "--watches", "6",
-		"--fail-ratio", "1"); out != "made 20 payments, received 20 webhooks and refused 20 of them\n" {
-		t.Errorf("load said %q", out)
+	if out, progress, err := s.command("devnet", "load", "--payments", "20", "--rate", "50",
+		"--watches", "6", "--fail-ratio", "1"); err != nil || !strings.Contains(progress, "20 of 20 payments") ||
+		out != "made 20 payments, received 20 webhooks and refused 20 of them\n" {
+		t.Errorf("load said %q and %q (%v)", out, progress, err)
 	}
 	if out := s.must("sql", "--format", "csv", "SELECT uniqExact(w.endpoint_id), "+
 		"uniqExact(e.asset_code) FROM events AS e FINAL INNER JOIN (SELECT * FROM watches FINAL) AS w ON w.watch_id = e.watch_id"+

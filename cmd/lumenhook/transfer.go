@@ -18,6 +18,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -288,7 +289,11 @@ func (r *restoring) folder(cmd *cobra.Command) error {
 	return r.output.Print(cmd.OutOrStdout(), b, func(w io.Writer) {
 		cli.Row(w, "restored", r.at.DataDir, fmt.Sprintf("%d files of %s", len(b.Files),
 			b.MadeAt.Format(time.RFC3339)))
-		cli.Row(w, "now start it with", "lumenhook run --data-dir "+r.at.DataDir)
+		start := "lumenhook run --data-dir " + r.at.DataDir
+		if runfile.IsPackaged(r.at.DataDir) {
+			start = "systemctl start lumenhook"
+		}
+		cli.Row(w, "now start it with", start)
 	})
 }
 

@@ -236,6 +236,9 @@ func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, 
 	}
 	e, err := ask()
 	if err != nil {
+		if about, known := f.Stat(); known == nil && about.Size() == 0 {
+			err = errors.Join(err, os.Remove(s.file)) // or the file looks as if it had the secret
+		}
 		return e, errors.Join(err, f.Close())
 	}
 	_, err = fmt.Fprintln(f, e.Secret)

@@ -34,9 +34,8 @@ type Output struct {
 func (o *Output) Register(f *pflag.FlagSet) {
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.StringVar(&o.Field, "field", "", "print a single field of the JSON, such as id or data.0.id")
-	for _, name := range []string{"json", "field"} {
-		annotate(f.Lookup(name), answerKey, "true")
-	}
+	NoSetting(f, "json")
+	NoSetting(f, "field")
 }
 
 // Changes marks a command that changes something. If its result lacks the --field member, the

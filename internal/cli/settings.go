@@ -386,6 +386,9 @@ func Secret(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
+// NoSetting marks a flag that no file is meant to set.
+func NoSetting(flags *pflag.FlagSet, name string) { annotate(flags.Lookup(name), answerKey, "true") }
+
 // isSetting reports whether a flag controls what the command does, not how it prints the result.
 func isSetting(f *pflag.Flag) bool { return len(f.Annotations[answerKey]) == 0 }
 
@@ -411,6 +414,41 @@ func setFrom(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	}
 	annotate(f, originKey, origin)
 	return nil
+}
+
+// Given returns the values of the flags that are set, for Give in another command.
+func Given(flags *pflag.FlagSet) map[string][]string {
+	given := map[string][]string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		list, isList := f.Value.(pflag.SliceValue)
+		switch {
+		case f.Changed && isList:
+			given[f.Name] = list.GetSlice()
+		case f.Changed:
+			given[f.Name] = []string{f.Value.String()}
+		}
+	})
+	return given
+}
+
+// Give sets flags that are not set, to values of Given. It ignores flags that do not exist.
+func Give(flags *pflag.FlagSet, given map[string][]string) error {
+	var faults []error
+	for name, values := range given {
+		f := flags.Lookup(name)
+		if f == nil || f.Changed {
+			continue
+		}
+		var err error
+		if list, isList := f.Value.(pflag.SliceValue); isList {
+			err = list.Replace(values)
+		} else if len(values) == 1 {
+			err = f.Value.Set(values[0])
+		}
+		f.Changed = true
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
 }
 
 // Setting is the effective value of a flag.

@@ -371,6 +371,8 @@ func (p *Process) base() (address string, noFolder, err error) {
 				"start it with --metrics-listen", p.DataDir)
 		case err == nil:
 			return strings.TrimSuffix(run.MetricsURL, "/metrics"), nil, nil
+		case runfile.IsPackaged(p.DataDir):
+			return "", nil, err
 		case cli.OnCommandLine(p.flags, "data-dir") || runfile.HasRun(p.DataDir):
 			return "", nil, fmt.Errorf("%w; or set --metrics-listen", err)
 		}
@@ -484,8 +486,10 @@ func sameFolder(a, b string) bool {
 var (
 	errNoFollower = errors.New("the process has no follower, so it has no ledger sources; use " +
 		"--metrics-listen to select a process with the role follower")
-	errStandsBy = errors.New("the follower of this process is on standby and uses no source; use " +
-		"--metrics-listen to select the process whose lumenhook_ledger_sequence grows")
+	errStandsBy = errors.New("the follower of this process does not read ledgers now. If it waits " +
+		"for its sources, `lumenhook health` says so, and `lumenhook doctor --only ledgers` checks " +
+		"each one. If it is on standby, use --metrics-listen to select the process whose " +
+		"lumenhook_ledger_sequence grows")
 )
 
 // LedgerSources returns the state of the ledger sources from the process that follows them. Any

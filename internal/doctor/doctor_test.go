@@ -325,11 +325,11 @@ func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {
 		},
 		"one of two": {
 			[]*node{{passphrase: "our network"}, {passphrase: "their network"}}, doctor.Problem,
-			"2 of the servers must agree, but only 1 respond",
+			"2 of the servers must agree, but only 1 can",
 		},
 		"two": {
 			[]*node{{passphrase: "our network"}, {passphrase: "our network"}}, doctor.OK,
-			"2 servers respond",
+			"2 servers respond, and their latest ledgers are 0 apart; 2 must agree",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -148,19 +149,19 @@ func kindOf(number uint32) kind {
 }
 
 func (cfg *Config) limits(_ context.Context, f *findings) {
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+	files, err := fileLimit(cfg.PID)
+	if err != nil {
 		f.unknown(fmt.Errorf("reading the limit of open files: %w", err), "check `ulimit -n`")
 		return
 	}
 	// At startup, the program raises its soft limit to the hard limit.
-	if files.Max < cfg.LeastFiles {
+	if files < cfg.LeastFiles {
 		f.add(Warning, fmt.Sprintf("increase it to %d or more with `ulimit -n`, LimitNOFILE= (systemd) "+
 			"or nofile (containers)", cfg.LeastFiles),
 			"the process can open %d files and connections; concurrent attempts may need more",
-			files.Max)
+			files)
 	} else {
-		f.ok("the process can open %d files and connections", files.Max)
+		f.ok("the process can open %d files and connections", files)
 	}
 	limit, what := memoryLimit()
 	switch {
@@ -172,6 +173,18 @@ func (cfg *Config) limits(_ context.Context, f *findings) {
 	default:
 		f.ok("%s limits its memory to %s", what, bytes(uint64(limit))) // #nosec G115 -- not negative
 	}
+}
+
+// fileLimit returns how many files the service's process can open.
+func fileLimit(pid int) (hard uint64, err error) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid)) // only on Linux, and not of process 0
+	_, line, found := strings.Cut(string(text), "Max open files")
+	if n, _ := fmt.Sscan(line, new(string), &hard); found && n == 2 {
+		return hard, nil
+	}
+	var own unix.Rlimit
+	err = unix.Getrlimit(unix.RLIMIT_NOFILE, &own)
+	return own.Max, err
 }
 
 // memoryLimit returns the lowest memory limit and its name. 0 means no limit.

@@ -46,8 +46,8 @@ func (cfg *Config) ledgers(ctx context.Context, f *findings) {
 		go func() {
 			a := answer{findings: findings{explain: f.explain}}
 			a.latest = cfg.ledgerServer(ctx, server, &a.findings)
-			if a.latest > 0 && last.Sequence > 0 {
-				cfg.sameChain(ctx, server, last, &a.findings)
+			if a.latest > 0 && last.Sequence > 0 && !cfg.sameChain(ctx, server, last, &a.findings) {
+				a.latest = 0 // it can't agree with the others
 			}
 			answers <- a
 		}()
@@ -82,9 +82,10 @@ func (cfg *Config) lastRead(ctx context.Context, f *findings) schemas.LedgerRead
 	return schemas.LedgerRead{}
 }
 
+// sameChain reports whether a server may serve the chain that the follower has read.
 func (cfg *Config) sameChain(
 	ctx context.Context, server config.Server, last schemas.LedgerRead, f *findings,
-) {
+) bool {
 	reader, err := source.NewReader(server.Source, cfg.Passphrase)
 	if err == nil {
 		err = follower.CheckChain(ctx, reader, last)
@@ -100,13 +101,15 @@ func (cfg *Config) sameChain(
 	case err != nil:
 		f.unknown(fmt.Errorf("%s: cannot determine which chain it serves: %w", server.Name, err),
 			"try again later")
+		return true
 	}
+	return err == nil
 }
 
 func (cfg *Config) agree(latest []uint32, f *findings) {
 	if len(latest) < cfg.Quorum {
 		f.add(Problem, "add servers, or lower --ledger-quorum",
-			"%d of the servers must agree, but only %d respond, so no ledger is followed", cfg.Quorum,
+			"%d of the servers must agree, but only %d can, so no ledger is followed", cfg.Quorum,
 			len(latest))
 		return
 	}
@@ -122,7 +125,12 @@ func (cfg *Config) agree(latest []uint32, f *findings) {
 			"the servers' latest ledgers are %d apart", high-low)
 		return
 	}
-	f.ok("%d servers respond, and their latest ledgers are %d apart", len(latest), high-low)
+	said := fmt.Sprintf("%d servers respond, and their latest ledgers are %d apart", len(latest),
+		high-low)
+	if cfg.Quorum > 1 {
+		said += fmt.Sprintf("; %d must agree", cfg.Quorum)
+	}
+	f.ok("%s", said)
 }
 
 func (cfg *Config) ledgerServer(

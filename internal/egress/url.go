@@ -141,7 +141,8 @@ func (p *Policy) checkHostName(host string) (string, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if !p.Allows(addr) {
-			return "", fault(FaultForbidden, "host %s is a private or internal address", host)
+			return "", fault(FaultForbidden, "host %s is a private or internal address, "+
+				"which --egress-allow (egress-allow in the service's settings) does not include", host)
 		}
 		return addr.Unmap().String(), nil
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,7 @@ type Load struct {
 	PerSecond int
 	Watches   int
 	FailRatio float64 // of the webhooks, from 0 to 1
+	Progress  func(done, total int64)
 
 	Requests, Refused atomic.Int64 // webhooks that the receiver got, and refused on purpose
 	shops             []string     // endpoints
@@ -180,6 +182,9 @@ func (l *Load) watch(ctx context.Context, address string, wallets []string, issu
 func (l *Load) pay(ctx context.Context, wallets, payers []string, asset string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(loadPendingMax)
+	var mu sync.Mutex
+	var done int64
+	l.Progress(0, int64(l.Payments))
 	tick := time.NewTicker(time.Second / time.Duration(l.PerSecond))
 	defer tick.Stop()
 	for n := 0; n < l.Payments && ctx.Err() == nil; n++ {
@@ -197,6 +202,10 @@ func (l *Load) pay(ctx context.Context, wallets, payers []string, asset string) 
 		}
 		group.Go(func() error {
 			_, err := l.Network.Pay(ctx, request)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			l.Progress(done, int64(l.Payments))
 			return err
 		})
 	}

@@ -34,6 +34,8 @@ type File struct {
 	EgressPorts  string      `json:"egressPorts"`
 	MetricsURL   string      `json:"metricsUrl,omitempty"`
 	PID          int         `json:"pid"`
+	// Settings are the values of the flags that are set, however they were set.
+	Settings map[string][]string `json:"settings,omitempty"`
 }
 
 // ClickHouse describes how to connect to the history.
@@ -104,8 +106,8 @@ func Read(dir string) (File, error) {
 		return r, fmt.Errorf("reading %s: %w", filepath.Join(dir, Name), err)
 	}
 	if !alive(r.PID) {
-		return r, fmt.Errorf("the service of %s has ended without being stopped; "+
-			"restart it with `lumenhook run --data-dir %s`", dir, dir)
+		return r, fmt.Errorf("the service of %s has ended without being stopped: %s", dir,
+			startAgain(dir))
 	}
 	return r, nil
 }
@@ -128,11 +130,16 @@ func whyNotRunning(dir string) error {
 	case errors.Is(err, os.ErrPermission):
 		return othersFolder(err)
 	case err == nil && owner > 0 && alive(owner):
+		if IsPackaged(dir) {
+			return fmt.Errorf("the service of %s is starting or stopping (process %d): "+
+				"`journalctl -u lumenhook` shows what it waits for", dir, owner)
+		}
 		return fmt.Errorf("the service of %s is starting or stopping (process %d): "+
 			"try again once it is ready", dir, owner)
+	case IsPackaged(dir):
+		return fmt.Errorf("the service of %s is not running: %s", dir, startAgain(dir))
 	case err == nil:
-		return fmt.Errorf("the service of %s has been stopped: "+
-			"start it again with `lumenhook run --data-dir %s`", dir, dir)
+		return fmt.Errorf("the service of %s has been stopped: %s", dir, startAgain(dir))
 	}
 	where, err := filepath.Abs(dir)
 	if err != nil {
@@ -140,6 +147,19 @@ func whyNotRunning(dir string) error {
 	}
 	return fmt.Errorf("no service has run in %s; start one with `lumenhook run --data-dir %s`, "+
 		"or set --data-dir to its folder", where, dir)
+}
+
+// packaged is the data folder of the package's unit.
+const packaged = "/var/lib/lumenhook"
+
+// IsPackaged reports whether the package's unit runs a folder's service.
+func IsPackaged(dir string) bool { return filepath.Clean(dir) == packaged }
+
+func startAgain(dir string) string {
+	if IsPackaged(dir) {
+		return "start it with `systemctl start lumenhook`; `journalctl -u lumenhook` shows why it ended"
+	}
+	return fmt.Sprintf("start it again with `lumenhook run --data-dir %s`", dir)
 }
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -143,3 +143,14 @@ func TestAStoppedFolderIsHeld(t *testing.T) {
 		t.Errorf("the lock was written: %q %v", text, err)
 	}
 }
+
+// The package's unit starts the service of its folder, and nobody else should.
+func TestThePackagesServiceIsStartedBySystemd(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/var/lib/lumenhook/": "systemctl start lumenhook", "/var/lib/other": "lumenhook run --data-dir",
+	} {
+		if got := startAgain(dir); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", dir, got)
+		}
+	}
+}

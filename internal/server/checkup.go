@@ -161,7 +161,11 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 		c.ofStopped(cfg, err)
 		return nil
 	}
-	cfg.Faults = each(cli.Faults(c.node.Check()))
+	dir := c.dataDir
+	fault := cli.Give(c.flags, run.Settings)
+	c.dataDir = dir
+	cfg.Faults = each(cli.Faults(append(c.node.Check(), fault)))
+	cfg.PID = run.PID
 	cfg.What = fmt.Sprintf("the service of %s, which runs as process %d", c.dataDir, run.PID)
 	cfg.Cluster, _ = c.cluster(slog.New(slog.DiscardHandler))
 	cfg.Cluster.Brokers, cfg.Cluster.SASL, cfg.Cluster.TLS = run.KafkaBrokers, run.Kafka.SASL(),
@@ -179,10 +183,12 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	}
 	cfg.SecretFiles = filesIn(filepath.Join(c.dataDir, "secrets"))
 	cfg.SecretFiles = append(cfg.SecretFiles, filepath.Join(c.dataDir, runfile.Name))
-	c.source.Follow(run.Stellar.RPCURL, run.Stellar.NetworkPassphrase, time.Second)
-	if run.Stellar.RPCURL != "" {
-		c.askLedgers(cfg)
+	if run.Stellar.FriendbotURL != "" { // of a devnet
+		c.source.Follow(run.Stellar.RPCURL, run.Stellar.NetworkPassphrase, time.Second)
+	} else if err := c.source.Check(); err != nil {
+		cfg.Faults = append(cfg.Faults, err)
 	}
+	c.askLedgers(cfg)
 	cfg.Egress, err = c.egressOfRun(run)
 	return err
 }

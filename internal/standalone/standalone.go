@@ -182,7 +182,7 @@ func (v *service) readSecrets() (err error) {
 	}
 	v.ca, err = keys.LoadOrCreateCA(v.dir.Join("secrets"), v.dir.Join("ca.pem"), time.Now)
 	v.file.CAFile = v.dir.Join("ca.pem")
-	v.file.PID = os.Getpid()
+	v.file.PID, v.file.Settings = os.Getpid(), cli.Given(v.flags.own.FlagSet)
 	return err
 }
 

@@ -100,14 +100,24 @@ func (c *Client) Fund(ctx context.Context, address string) error {
 func (c *Client) NextLedger(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	first, err := c.rpc.GetHealth(ctx)
-	for latest := first; err == nil && latest.LatestLedger == first.LatestLedger; {
-		if pause(ctx, firstPoll) != nil {
+	var first uint32
+	for {
+		latest, err := c.rpc.GetHealth(ctx)
+		switch {
+		case err != nil: // a loaded network may refuse a request
+		case first == 0:
+			first = latest.LatestLedger
+		case latest.LatestLedger > first:
+			return nil
+		}
+		if pause(ctx, firstPoll) == nil {
+			continue
+		}
+		if first > 0 {
 			return nil // ledgers close slowly, so there is enough time
 		}
-		latest, err = c.rpc.GetHealth(ctx)
+		return err
 	}
-	return err
 }
 
 // Execute submits operations as one transaction of the first signer's account, and waits for its
