@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/files"
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 	"github.com/sassoftware/go-rpmutils"
+	"sigs.k8s.io/yaml"
 )
 
 // theRecipe is .goreleaser.yaml.
@@ -87,7 +89,7 @@ func writePackage(t *testing.T, to io.Writer, format, version, program string) {
 // inEveryPackage lists some of a package's files with their modes.
 var inEveryPackage = map[string]os.FileMode{
 	"/usr/bin/lumenhook":                                  0o755,
-	"/etc/lumenhook/run.yaml":                             0o644,
+	"/usr/share/lumenhook/run.yaml":                       0o644,
 	"/usr/lib/systemd/system/lumenhook.service":           0o644,
 	"/usr/lib/systemd/system/lumenhook-backup.service":    0o644,
 	"/usr/lib/systemd/system/lumenhook-backup.timer":      0o644,
@@ -157,5 +159,48 @@ func TestTheRPM(t *testing.T) {
 	}
 	if name := fmt.Sprint(header.GetNEVRA()); !strings.Contains(name, "lumenhook-0:9.8.7-1") {
 		t.Errorf("it is %s", name)
+	}
+}
+
+// TestThePageFitsThePackage: the page of one machine fetches the engine that the package pins, and
+// its Prometheus loads the package's rules and asks the service's default address.
+func TestThePageFitsThePackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "operate", "one-machine.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	help, err := os.ReadFile(filepath.Join(root, "docs", "commands.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := regexp.MustCompile(`npm pack \S+-gnu@([0-9a-z.-]+)`).FindStringSubmatch(string(help))
+	if fetch == nil || !strings.Contains(page, "`"+fetch[0]+"`") ||
+		!strings.Contains(page, "-"+fetch[1]+".tgz") {
+		t.Errorf("the page does not say %q, as the help does", fetch)
+	}
+	_, block, _ := strings.Cut(page, "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	var prometheus struct {
+		RuleFiles     []string `json:"rule_files"`
+		ScrapeConfigs []struct {
+			Job     string                       `json:"job_name"`
+			Statics []struct{ Targets []string } `json:"static_configs"`
+		} `json:"scrape_configs"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(block), &prometheus); err != nil {
+		t.Fatalf("%v in\n%s", err, block)
+	}
+	targets := prometheus.ScrapeConfigs[0].Statics[0].Targets
+	if !strings.Contains(string(help), `"`+targets[0]+`"`) {
+		t.Errorf("no command listens at %v by default", targets)
+	}
+	folder, file := filepath.Split(prometheus.RuleFiles[0])
+	config, err := os.ReadFile(filepath.Join(root, ".goreleaser.yaml"))
+	if err != nil || !strings.Contains(string(config), "dst: "+folder+"}") {
+		t.Errorf("the package has no %s (%v)", folder, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "deploy", "monitoring", file)); err != nil {
+		t.Error(err)
 	}
 }

@@ -72,11 +72,15 @@ setsid /share/world devnet receiver --secret-file /root/webhook-secret > /run/sh
 (while sleep 2; do /share/world devnet pay --to $(cat /root/wallet) --amount 1; done) \
   > /run/pay.log 2>&1 < /dev/null &
 install -m 644 /root/devnet/ca.pem /share/ca.pem
+cp /root/devnet/ca.pem /usr/local/share/ca-certificates/world.crt
+update-ca-certificates > /run/certificates.log
+/share/world devnet cert --out /root/tls > /run/cert.log
 printf 'egress-ca: /share/ca.pem\negress-allow: ["127.0.0.1/32"]\n' > /share/world.yaml
 cat > /share/variables <<END
 PACKAGE=/share/lumenhook.deb ENGINE=/share/chdb.tgz
 NETWORK=$(sed -n 's/.*"networkPassphrase": *"\(.*\)".*/"\1"/p' /root/devnet/run.json)
 RPC_1=http://127.0.0.1:8000 RPC_2=http://localhost:8000
 RECEIVER=https://127.0.0.1:8443/webhooks WALLET=$(cat /root/wallet)
+API_HOST=localhost TLS_CERT=/root/tls/cert.pem TLS_KEY=/root/tls/key.pem
 END`)
 }
