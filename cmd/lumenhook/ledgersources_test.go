@@ -78,6 +78,9 @@ func TestASourceThatLiesIsShown(t *testing.T) {
 		t.Errorf("people are shown\n%s", out)
 	}
 	s.doctorKnowsTheSettings(name)
+	if !strings.Contains(s.text(s.file.MetricsURL), "\nlumenhook_ledger_sources_excluded 1\n") {
+		t.Error("the metrics do not count the excluded source")
+	}
 	liar.open(t, honest)
 	s.eventually("it is counted on again", func() bool {
 		code, got := s.ledgerSources("")

@@ -45,6 +45,9 @@ func (r *followerRole) Start(context.Context) error {
 		Logger:    cfg.Logger,
 	})
 	r.follower.Store(f)
+	if cfg.Follower.Standings != nil {
+		cfg.Metrics.sources(n.ledgerSources)
+	}
 	r.Go("follower", f.Run)
 	return nil
 }

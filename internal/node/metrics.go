@@ -178,6 +178,20 @@ func (m *Metrics) projector(p *writer.Projector) {
 	m.registry.MustRegister(newProjectionLag(p))
 }
 
+func (m *Metrics) sources(now func() LedgerSources) {
+	m.gauge("lumenhook_ledger_sources_excluded",
+		"Ledger sources that this follower excludes now; 0 on a standby. Investigate any that last.",
+		func() (excluded float64) {
+			view := now()
+			for _, one := range view.Sources {
+				if view.Following && one.State == domain.SourceLeftOut {
+					excluded++
+				}
+			}
+			return excluded
+		})
+}
+
 func (m *Metrics) damage(db *writer.DB) {
 	m.gauge("lumenhook_history_damaged_tables",
 		"Tables of the history that lost rows on disk, or -1 if ClickHouse doesn't report it. "+
