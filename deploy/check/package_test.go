@@ -261,7 +261,7 @@ for unit; do
     *" --now" | *.timer) ;;
     "enable yes "* | "start  "*) start $unit ;;
     "disable yes "* | "stop  "*) stop $unit ;;
-    "restart  nginx") if [[ -e /run/nginx.pid ]]; then nginx -s reload; else start nginx; fi ;;
+    "restart  nginx") if [[ -s /run/nginx.pid ]]; then nginx -s reload; else start nginx; fi ;;
     "restart  "*) stop $unit; start $unit ;;
     "try-restart  "*) if [[ -e /run/$unit.pid ]]; then stop $unit; start $unit; fi ;;
   esac
