@@ -27,7 +27,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells test-package lint lint-units lint-openapi vuln fuzz race nightly sim mutants trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells test-package lint lint-units lint-openapi vuln fuzz race nightly sim mutants trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-reader bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -254,6 +254,9 @@ bench-projections: ## measure rebuilds, the live projector, and reads among 10,0
 bench-statement: ## measure statements of wallets with 10 to 100,000 moves, next to plain ClickHouse queries, and the follower with and without balance moves
 	$(GO) test -run XXX -bench Statement -benchtime 20x -timeout 15m ./cmd/lumenhook $(ARGS)
 	$(GO) test -run XXX -bench BalanceMoves -benchtime 5x -count 5 ./streams/follower $(ARGS)
+
+bench-reader: ## measure the questions of docs/guides/connect-a-tool.md as the user reader, on the traffic of lumenhook devnet load
+	$(GO) test -run XXX -bench Reader -benchtime 20x -timeout 15m ./cmd/lumenhook $(ARGS)
 
 bench-receipts: ## measure proofs among 100,000 leaves, by ClickHouse and in memory, and the cost of receipts per attempt
 	$(GO) test -run XXX -bench Proof -benchtime 200x -count 3 ./projections $(ARGS)

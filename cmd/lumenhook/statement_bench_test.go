@@ -15,6 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -42,8 +43,8 @@ func BenchmarkStatement(b *testing.B) {
 			path := "/v1/wallets/" + wallet + "/statement"
 			n := max(20, b.N)
 			s.measure("api-ms", n, func() { s.call(http.MethodGet, path, nil, nil) })
-			s.measure("page-query-ms", n, func() { s.ask(statementPage, wallet) })
-			s.measure("sums-query-ms", n, func() { s.ask(statementSums, wallet) })
+			s.measure("page-query-ms", n, func() { s.ask(s.file.ClickHouse.Login, statementPage, wallet) })
+			s.measure("sums-query-ms", n, func() { s.ask(s.file.ClickHouse.Login, statementSums, wallet) })
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -75,7 +76,7 @@ func (s *testService) measure(name string, n int, act func()) {
 }
 
 // ask asks the run's ClickHouse about a wallet.
-func (s *testService) ask(query, wallet string) {
+func (s *testService) ask(as runfile.Login, query, wallet string) {
 	s.t.Helper()
 	at := s.file.ClickHouse.HTTP + "/?" + url.Values{
 		"database": {s.file.ClickHouse.Database}, "param_wallet": {wallet},
@@ -84,7 +85,7 @@ func (s *testService) ask(query, wallet string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.SetBasicAuth(s.file.ClickHouse.User, s.file.ClickHouse.Password)
+	r.SetBasicAuth(as.User, as.Password)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
