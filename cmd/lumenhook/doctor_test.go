@@ -110,6 +110,44 @@ func TestDoctorWithoutTheService(t *testing.T) {
 	}
 }
 
+// A start that failed at a wrong setting is explained by later commands on the folder. The commands
+// that check a file say which command a setting belongs to.
+func TestAWrongSettingIsExplained(t *testing.T) {
+	dir := t.TempDir()
+	folder, err := runfile.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "run.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("no-demo: true\negress-alow: [10.0.0.0/8]\n")
+	if out, err := program("run", "--config", file, "--data-dir", dir).CombinedOutput(); err == nil {
+		t.Fatalf("it started: %s", out)
+	}
+	for _, line := range []string{"health", "doctor"} {
+		out, err := program(line, "--data-dir", dir).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "; it failed before: ") ||
+			!strings.Contains(string(out), "run.yaml:2: egress-alow sets nothing; did you mean egress-allow") {
+			t.Errorf("%s ended with %v: %s", line, err, out)
+		}
+	}
+	write("no-demo: true\negress-allow: [10.0.0.0/8]\n")
+	out, err := program("config", "check", "--config", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no-demo sets nothing; it is a setting of `lumenhook run`") {
+		t.Errorf("config check ended with %v: %s", err, out)
+	}
+	if code, out, said := examined(t, "--config", file, "--data-dir", dir, "--only", "disk"); code != 0 {
+		t.Errorf("doctor refuses a file of run with %d: %s%s", code, out, said)
+	}
+}
+
 // What serve would fail with is said before a start, by its own files.
 func TestDoctorTakesTheFilesOfServe(t *testing.T) {
 	file, secrets := aFileOfServe(t, newGuardedBroker(t, "file", "right"), "wrong-password")

@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/completion"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/keys"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // rootName is the name of the root command.
@@ -47,6 +48,14 @@ func commandLine(args []string) cli.Line {
 		Args:      args,
 		Stderr:    os.Stderr,
 		Elsewhere: []string{keys.MasterKeyVariable, clickhouse.CacheDirVariable},
+		Failed:    noteFailure,
+	}
+}
+
+// noteFailure tells later commands on a data folder why its service ended.
+func noteFailure(c *cobra.Command, why string) {
+	if f := c.Flags().Lookup("data-dir"); f != nil && c.CommandPath() == "lumenhook run" {
+		runfile.NoteFailure(f.Value.String(), why)
 	}
 }
 

@@ -28,6 +28,7 @@ type Line struct {
 	// Elsewhere lists variables with the program's prefix that belong to no flag.
 	Elsewhere []string
 	Stderr    io.Writer
+	Failed    func(c *cobra.Command, why string) // gets the error too; may be nil
 }
 
 // Usage marks an error that a command finds itself as a usage error.
@@ -70,7 +71,11 @@ func Execute(ctx context.Context, line Line) int {
 	if code, said := errors.AsType[endsWith](err); said {
 		return int(code)
 	}
-	fmt.Fprintln(line.Stderr, line.Root.Name()+": "+Explain(err, command.Flags()))
+	why := Explain(err, command.Flags())
+	fmt.Fprintln(line.Stderr, line.Root.Name()+": "+why)
+	if line.Failed != nil {
+		line.Failed(command, OneLine(why))
+	}
 	if errors.As(err, new(differsError)) {
 		return ExitDiffers
 	}

@@ -177,6 +177,12 @@ func (c *configFile) mapping(before string, m *yaml.Node) {
 func (c *configFile) meant(name string) string {
 	var names []string
 	c.flags.visit(func(f *pflag.Flag) { names = append(names, f.Name) })
+	for _, owner := range c.flags.owners {
+		if f := owner.Flags().Lookup(name); f != nil && isSetting(f) {
+			return "; it is a setting of `" + owner.CommandPath() + "`, so check the file with that " +
+				"command and --check"
+		}
+	}
 	return DidYouMean(name, names, "")
 }
 
@@ -219,6 +225,10 @@ func ShareConfig(flags *pflag.FlagSet) {
 	annotate(flags.Lookup(configFlag), sharedKey, "true")
 }
 
+// TakesAnyConfig lets a command read the files of several other commands. It ignores settings that
+// it has no flags for.
+func TakesAnyConfig(flags *pflag.FlagSet) { annotate(flags.Lookup(configFlag), sharedKey, "true") }
+
 // NotShared prevents shared files from setting a flag whose meaning differs from the files' setting
 // with the same name.
 func NotShared(flags *pflag.FlagSet, name string) {
@@ -229,7 +239,7 @@ type settings struct {
 	*pflag.FlagSet
 	shared bool
 	// owners are the flags of the commands that share their files.
-	owners []*pflag.FlagSet
+	owners []*cobra.Command
 }
 
 // settingsOf returns the settings of c. root contains the commands that share their files.
@@ -238,7 +248,7 @@ func settingsOf(c, root *cobra.Command) settings {
 	s.shared = isShared(s.Lookup(configFlag))
 	walk(root, func(other *cobra.Command) {
 		if f := other.Flags().Lookup(configFlag); f != nil && !isShared(f) {
-			s.owners = append(s.owners, other.Flags())
+			s.owners = append(s.owners, other)
 		}
 	})
 	return s
@@ -254,8 +264,8 @@ func (s settings) find(name string) (f *pflag.Flag, known bool) {
 		known = f != nil && isSetting(f)
 		return f, known
 	}
-	known = slices.ContainsFunc(s.owners, func(owner *pflag.FlagSet) bool {
-		of := owner.Lookup(name)
+	known = slices.ContainsFunc(s.owners, func(owner *cobra.Command) bool {
+		of := owner.Flags().Lookup(name)
 		return of != nil && isSetting(of)
 	})
 	if !known || f != nil && len(f.Annotations[notSharedKey]) > 0 {
@@ -265,9 +275,12 @@ func (s settings) find(name string) (f *pflag.Flag, known bool) {
 }
 
 func (s settings) visit(each func(*pflag.Flag)) {
-	named := s.owners
-	if !s.shared {
-		named = []*pflag.FlagSet{s.FlagSet}
+	named := []*pflag.FlagSet{s.FlagSet}
+	if s.shared {
+		named = nil
+		for _, owner := range s.owners {
+			named = append(named, owner.Flags())
+		}
 	}
 	for _, flags := range named {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -387,7 +400,9 @@ func Secret(flags *pflag.FlagSet, names ...string) {
 }
 
 // NoSetting marks a flag that no file is meant to set.
-func NoSetting(flags *pflag.FlagSet, name string) { annotate(flags.Lookup(name), answerKey, "true") }
+func NoSetting(flags *pflag.FlagSet, name string) {
+	annotate(flags.Lookup(name), answerKey, "true")
+}
 
 // isSetting reports whether a flag controls what the command does, not how it prints the result.
 func isSetting(f *pflag.Flag) bool { return len(f.Annotations[answerKey]) == 0 }

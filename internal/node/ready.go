@@ -22,7 +22,7 @@ func (n *Node) AwaitReady(ctx context.Context) bool {
 	defer tick.Stop()
 	told, next := "", time.Now().Add(unreadyQuiet)
 	for {
-		waits := n.unready(ctx)
+		waits := n.Waits(ctx)
 		if ctx.Err() != nil {
 			return false
 		}
@@ -41,7 +41,8 @@ func (n *Node) AwaitReady(ctx context.Context) bool {
 	}
 }
 
-func (n *Node) unready(ctx context.Context) string {
+// Waits lists the parts that are not ready, with the reasons.
+func (n *Node) Waits(ctx context.Context) string {
 	var parts []string
 	for _, r := range n.readyNow(ctx) {
 		if r.Err != nil {

@@ -16,5 +16,5 @@
 // File map:
 //
 //	runfile.go  run.json: its members and reading it
-//	folder.go   the folder: its lock, files, secrets and network
+//	folder.go   the folder: its lock, files, secrets, network, and why it does not run
 package runfile

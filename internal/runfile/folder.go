@@ -81,16 +81,45 @@ var errCopied = errors.New("this is a copy of a folder whose service was running
 
 // begin writes the process's id to a lock, for commands that wait for run.json. It also writes the
 // lock's inode. A service that stops empties the file.
-func begin(lock *os.File) error {
+func begin(lock *os.File) error { return write(lock, "") }
+
+// write also stores what a starting service waits for.
+func write(lock *os.File, waits string) error {
 	inode, err := inodeOf(lock)
 	if err != nil {
 		return err
 	}
+	text := fmt.Sprint(os.Getpid(), " ", inode, "\n", waits)
 	if err := lock.Truncate(0); err != nil {
 		return err
 	}
-	_, err = lock.WriteAt([]byte(fmt.Sprint(os.Getpid(), " ", inode)), 0)
+	_, err = lock.WriteAt([]byte(text), 0)
 	return err
+}
+
+// NoteWaits stores what a starting service waits for, for commands that find no run.json.
+func (d *Folder) NoteWaits(what string) error { return write(d.lock, what) }
+
+const failureName = "last-failure"
+
+// NoteFailure stores why a folder's service could not start or failed, for commands that find it
+// stopped. The next start removes it once the service is ready. NoteFailure ignores a folder that
+// belongs to another user, has never had a service or is in use.
+func NoteFailure(dir, why string) {
+	about, err := os.Stat(dir)
+	if err != nil || int(about.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		return
+	}
+	path := filepath.Join(dir, lockName)
+	if _, err := os.Stat(path); err != nil && !IsPackaged(dir) {
+		return
+	}
+	lock, err := subprocess.TryLock(path)
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	_ = WriteFile(filepath.Join(dir, failureName), []byte(why)) // the log has it too
 }
 
 // checkOriginal rejects a lock that names another inode: it is a copy from before the service
@@ -135,6 +164,7 @@ func (d *Folder) Publish(r File) error {
 	if err != nil {
 		return err
 	}
+	_ = os.Remove(d.Join(failureName)) // usually, there is none
 	return WriteFile(d.Join(Name), append(data, '\n'))
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/lumenhook/lumenhook/streams/kafka"
@@ -123,34 +124,60 @@ func othersFolder(err error) error {
 }
 
 func whyNotRunning(dir string) error {
-	pid, err := os.ReadFile(filepath.Join(dir, lockName))
+	text, err := os.ReadFile(filepath.Join(dir, lockName))
 	var owner int
-	_, _ = fmt.Sscan(string(pid), &owner) // nothing if it is empty
+	_, _ = fmt.Sscan(string(text), &owner) // nothing if it is empty
+	_, waits, _ := strings.Cut(string(text), "\n")
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		return othersFolder(err)
 	case err == nil && owner > 0 && alive(owner):
-		if IsPackaged(dir) {
-			return fmt.Errorf("the service of %s is starting or stopping (process %d): "+
-				"`journalctl -u lumenhook` shows what it waits for", dir, owner)
-		}
-		return fmt.Errorf("the service of %s is starting or stopping (process %d): "+
-			"try again once it is ready", dir, owner)
+		return fmt.Errorf("the service of %s is starting or stopping (process %d)%s%s: %s", dir, owner,
+			after("; not ready: ", waits), lastFailure(dir), tryAgain(dir))
 	case IsPackaged(dir):
-		return fmt.Errorf("the service of %s is not running: %s", dir, startAgain(dir))
+		return fmt.Errorf("the service of %s is not running%s: %s", dir, lastFailure(dir),
+			startAgain(dir))
 	case err == nil:
-		return fmt.Errorf("the service of %s has been stopped: %s", dir, startAgain(dir))
+		return fmt.Errorf("the service of %s has been stopped%s: %s", dir, lastFailure(dir),
+			startAgain(dir))
 	}
 	where, err := filepath.Abs(dir)
 	if err != nil {
 		where = dir
 	}
+	if _, err := os.Stat(packaged); err == nil {
+		return fmt.Errorf("no service has run in %s; set --data-dir or LUMENHOOK_DATA_DIR to %s, the "+
+			"folder of the package's service", where, packaged)
+	}
 	return fmt.Errorf("no service has run in %s; start one with `lumenhook run --data-dir %s`, "+
 		"or set --data-dir to its folder", where, dir)
 }
 
+// lastFailure returns why the last start failed, or why the service ended.
+func lastFailure(dir string) string {
+	why, err := os.ReadFile(filepath.Join(dir, failureName))
+	if err != nil {
+		return ""
+	}
+	return after("; it failed before: ", string(why))
+}
+
+func after(words, text string) string {
+	if text == "" {
+		return ""
+	}
+	return words + text
+}
+
+func tryAgain(dir string) string {
+	if IsPackaged(dir) {
+		return "`journalctl -u lumenhook` shows its log"
+	}
+	return "try again once it is ready"
+}
+
 // packaged is the data folder of the package's unit.
-const packaged = "/var/lib/lumenhook"
+var packaged = "/var/lib/lumenhook" // tests change it
 
 // IsPackaged reports whether the package's unit runs a folder's service.
 func IsPackaged(dir string) bool { return filepath.Clean(dir) == packaged }

@@ -1,6 +1,7 @@
 package runfile
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,11 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("is starting or stopping (process ")
+	if err := folder.NoteWaits("follower: no source responds"); err != nil {
+		t.Fatal(err)
+	}
+	says("; not ready: follower: no source responds: try again")
+	NoteFailure(dir, "another start") // while the service runs
 	if _, err := Open(dir); err == nil ||
 		!strings.Contains(err.Error(), "in use by another lumenhook") {
 		t.Errorf("a folder in use was opened: %v", err)
@@ -50,6 +56,27 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("has been stopped: start it again")
+	NoteFailure(dir, "egress-alow sets nothing")
+	says("has been stopped; it failed before: egress-alow sets nothing: start it again")
+	if folder, err = Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	says("; it failed before: egress-alow sets nothing: try again")
+	err = errors.Join(folder.Publish(File{PID: os.Getpid()}), folder.Unpublish(), folder.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	says("has been stopped: start it again") // a start that became ready forgets it
+	dir = t.TempDir()
+	NoteFailure(dir, "no folder of a service")
+	says("no service has run in " + dir + "; start one")
+	before := packaged
+	t.Cleanup(func() { packaged = before })
+	packaged = t.TempDir()
+	says("no service has run in " + dir + "; set --data-dir or LUMENHOOK_DATA_DIR to " + packaged)
+	dir = packaged
+	NoteFailure(dir, "no network")
+	says("is not running; it failed before: no network: start it with `systemctl start lumenhook`")
 }
 
 // endedProcess is the id of a process that has ended.

@@ -36,6 +36,7 @@ type Checkup struct {
 // Register adds the flags to a flag set.
 func (c *Checkup) Register(f *pflag.FlagSet) {
 	c.Flags.Register(f)
+	cli.TakesAnyConfig(f) // also a file of lumenhook run
 	f.Lookup("data-dir").Usage = "folder for a process's state, or data folder of lumenhook run; " +
 		"without --kafka-brokers, the command checks the service in this folder"
 	f.StringSliceVar(&c.only, "only", nil, "only run these checks: "+

@@ -12,7 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// Why there is no history, for clients that ask for it. `lumenhook health` shows operators the cause.
+// Why there is no history, for clients that ask for it. `lumenhook health` shows operators the
+// cause.
 const (
 	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, " +
 		"and what happens meanwhile will be in it"

@@ -33,6 +33,8 @@ const (
 	networkMax = 5 * time.Second
 	// readyMax bounds the wait for everything to be ready before run.json is written.
 	readyMax = 10 * time.Second
+	// waitsInterval is how often the folder's note of what the service waits for is written.
+	waitsInterval = time.Second
 )
 
 // service is everything that is started: embedded parts, and a node that uses them.
@@ -215,7 +217,30 @@ func (v *service) assemble(context.Context) (err error) {
 	cfg.History.OneProcess = true
 	cfg.Engine.OnFact, cfg.Follower.OnMatched = v.out.fact, v.out.ledger
 	v.node = node.New(cfg, v.Stack)
+	v.Go("start", v.noteWaits)
 	return nil
+}
+
+// noteWaits keeps the folder's note of what the service waits for, until run.json exists.
+func (v *service) noteWaits(ctx context.Context) error {
+	tick := time.NewTicker(waitsInterval)
+	defer tick.Stop()
+	for !v.isPublished() && ctx.Err() == nil {
+		_ = v.dir.NoteWaits(v.node.Waits(ctx)) // a disk may be full
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	_ = v.dir.NoteWaits("")
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (v *service) isPublished() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.published
 }
 
 // equip gives a node the mail sender and the network client.
