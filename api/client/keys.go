@@ -80,7 +80,7 @@ func (c *Client) RollKey(ctx context.Context, keyID string, r KeyRoll, o ...Opti
 
 // PortalLinkCreate holds the grants of a portal link. Permissions is required.
 type PortalLinkCreate struct {
-	Permissions []string `json:"permissions"`
+	Permissions []string `json:"permissions" flag:"permission"`
 	// EndpointID limits the link to one endpoint. nil gives access to the whole account.
 	EndpointID *string `json:"endpointId,omitempty"`
 	// ExpiresInSeconds is how long the portal can be used. nil means an hour.
