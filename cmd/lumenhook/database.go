@@ -189,15 +189,15 @@ func reportVerification(w io.Writer, found writer.Verification) error {
 			"`lumenhook rebuild` of these tables fixes them", n))
 	}
 	if n := found.DoubledEvents; n > 0 {
-		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal itself, "+
-			"so that two endpoints may have been told of one payment: "+
-			"`lumenhook events get EVENT_ID` shows what each was sent; tell who runs them, and "+
-			"report it: no rebuild fixes it, and no list shows such an event twice", n))
+		faults = append(faults, fmt.Errorf("%d events have two live deliveries in the journal, "+
+			"so two endpoints may have received one event. Run `lumenhook events get EVENT_ID` to "+
+			"see what each received, tell their owners, and report a bug. A rebuild can't fix this, "+
+			"and lists show such an event once", n))
 	}
 	if len(faults) > 0 {
 		return cli.Differs(errors.Join(faults...))
 	}
-	_, err := fmt.Fprintln(w, "everything is as the topics say")
+	_, err := fmt.Fprintln(w, "the history matches the topics")
 	return err
 }
 
@@ -314,11 +314,11 @@ func noteLag(cmd *cobra.Command, t *config.Service, dsn string) error {
 	missing, err := t.AwaitHistory(cmd.Context(), dsn)
 	switch {
 	case err != nil:
-		fmt.Fprintf(cmd.ErrOrStderr(), "how far the history is behind its topics is not known: %s\n",
+		fmt.Fprintf(cmd.ErrOrStderr(), "cannot find out how far the history is behind: %s\n",
 			cli.Explain(err, cmd.Flags()))
 	case missing > 0:
 		fmt.Fprintf(cmd.ErrOrStderr(), "the history is %d records behind its topics: "+
-			"what happened last is not in it yet\n", missing)
+			"the latest changes are missing\n", missing)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 			s.t.Errorf("listed as %+v", events.Data)
 		}
 		if out := s.must("verify-projection", "--all"); !strings.Contains(out,
-			"everything is as the topics say") {
+			"the history matches the topics") {
 			s.t.Errorf("verify-projection said %q", out)
 		}
 		s.must("rebuild", "--all")

@@ -193,12 +193,12 @@ func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
 
 func printKeys(w io.Writer, list []keys.MasterKey) error {
 	for _, k := range list {
-		what := "opens"
+		what := "decrypts"
 		switch {
 		case k.Seals:
-			what = "seals and opens"
+			what = "active: encrypts and decrypts"
 		case k.Staged:
-			what = "opens; staged: the next rewrap makes it seal"
+			what = "staged: decrypts; active after the next rewrap"
 		}
 		if _, err := fmt.Fprintf(w, "key %010d  %s\n", k.ID, what); err != nil {
 			return err

@@ -52,7 +52,7 @@ func TestSecretsRewrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := run("", "rewrap", "--key-only", "--data-dir", dir); strings.Count(out, "key ") != 2 ||
-		strings.Count(out, "seals and opens") != 1 {
+		strings.Count(out, "active: encrypts and decrypts") != 1 {
 		t.Errorf("rewrap printed %q", out)
 	}
 	run("", "rewrap", "--stage", "--master-key-file", keys.MasterKeyPath(dir))

@@ -138,7 +138,7 @@ func TestAskingARunningService(t *testing.T) {
 		t.Errorf("rebuild said %q", out)
 	}
 	if out := s.must("verify-projection", "--all"); !strings.Contains(out,
-		"everything is as the topics say") {
+		"the history matches the topics") {
 		t.Errorf("verify-projection said %q", out)
 	}
 	s.refused("--all or --table", "rebuild")

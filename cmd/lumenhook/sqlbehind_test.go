@@ -55,7 +55,7 @@ func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 		}
 	}
 	nobody := []string{"--kafka-brokers", "127.0.0.1:1", "--topic-prefix", "shop."}
-	const unknown = "how far the history is behind its topics is not known: " +
+	const unknown = "cannot find out how far the history is behind: " +
 		"the brokers 127.0.0.1:1 did not answer within 2s\n"
 	if said := ask(nobody...); !strings.HasPrefix(said, unknown) {
 		t.Errorf("of brokers that do not answer it is said %q", said)

@@ -189,7 +189,7 @@ func listOf[T any](name string, list []T) map[string][]T {
 
 func (t *topologyFlags) show(w io.Writer, list []topology.Difference) {
 	if len(list) == 0 {
-		t.well(w, "the topics are as they must be")
+		t.well(w, "all topics have the required settings")
 		return
 	}
 	cli.Row(w, "TOPIC", "SETTING", "HAVE", "WANT", "BY", "OTHERWISE")
@@ -224,11 +224,11 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 	created.Done = append([]topology.Difference{}, created.Done...) // printed as [] when empty
 	created.Left = append([]topology.Difference{}, created.Left...)
 	err = t.Print(out, created, func(w io.Writer) {
-		cli.Row(w, fmt.Sprintf("%d differences were put right", len(created.Done)))
+		cli.Row(w, fmt.Sprintf("topics created or changed: %d", len(created.Done)))
 		t.show(w, created.Left)
 	})
 	if err == nil && len(created.Left) > 0 {
-		err = cli.Differs(fmt.Errorf("%d differences are left to you", len(created.Left)))
+		err = cli.Differs(fmt.Errorf("%d differences remain; change them yourself", len(created.Left)))
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func newTopicsCheck(at *config.Service) *cobra.Command {
 		}
 		err = t.Print(cmd.OutOrStdout(), listOf("faults", faults), func(w io.Writer) {
 			if len(faults) == 0 {
-				t.well(w, "the cluster is fit to be run on")
+				t.well(w, "the cluster has the required settings")
 			}
 		})
 		if err != nil {

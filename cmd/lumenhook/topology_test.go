@@ -74,10 +74,10 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		},
 		{
 			"create", [][]string{{"create", "--partitions", "2"}, one, lossy}, 0,
-			[]string{"14 differences were put right"},
+			[]string{"topics created or changed: 14"},
 		},
-		{"create again", [][]string{{"create"}, one, lossy}, 0, []string{"0 differences were put right"}},
-		{"nothing differs", [][]string{{"plan"}, one}, 0, []string{"the topics are as they must be"}},
+		{"create again", [][]string{{"create"}, one, lossy}, 0, []string{"topics created or changed: 0"}},
+		{"nothing differs", [][]string{{"plan"}, one}, 0, []string{"all topics have the required settings"}},
 		{
 			"brokers that cannot tier", [][]string{{"create", "--topic-tiered"}, one, lossy},
 			cli.ExitFailure,

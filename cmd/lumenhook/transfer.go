@@ -132,21 +132,21 @@ func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
 
 func (b *backingUp) showFolder(w io.Writer, m standalone.Backup) {
 	cli.Row(w, "backup", b.to)
-	cli.Row(w, "made at", m.MadeAt.Format(time.RFC3339))
+	cli.Row(w, "created", m.MadeAt.Format(time.RFC3339))
 	cli.Row(w, "files", len(m.Files), fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6))
-	cli.Row(w, "not in it", filepath.Join(b.at.DataDir, "secrets")+
-		": keep a copy in another place; you can't restore the backup without it")
+	cli.Row(w, "not included", filepath.Join(b.at.DataDir, "secrets")+
+		"; keep a copy elsewhere, because restoring the backup requires it")
 }
 
 func showBackup(w io.Writer, to string, m transfer.Manifest) {
 	cli.Row(w, "backup", to)
-	cli.Row(w, "made at", m.MadeAt.Format(time.RFC3339))
+	cli.Row(w, "created", m.MadeAt.Format(time.RFC3339))
 	cli.Row(w, "partitions", m.Partitions)
-	cli.Row(w, "entries of the states", m.Entries)
+	cli.Row(w, "state entries", m.Entries)
 	if m.Cursor != nil {
 		cli.Row(w, "ledgers read up to", m.Cursor.Ledger)
 	}
-	cli.Row(w, "not in it", "the master key, and the history in ClickHouse: keep copies of both")
+	cli.Row(w, "not included", "the master key, and the history in ClickHouse; back up both")
 }
 
 // newTopicsFlags are the flags of commands that make the topics of a deployment.
@@ -333,7 +333,7 @@ func namedCluster(at *config.Service) (kafka.Cluster, error) {
 
 func showPlaced(w io.Writer, p transfer.Placed) {
 	cli.Row(w, "partitions", p.Partitions)
-	cli.Row(w, "entries of the states", p.Entries, "read back, and equal")
+	cli.Row(w, "state entries", p.Entries, "verified by reading back")
 	for _, topic := range slices.Sorted(maps.Keys(p.Records)) {
 		cli.Row(w, "records of "+topic, p.Records[topic])
 	}
@@ -387,7 +387,7 @@ func (r *repartition) run(cmd *cobra.Command, _ []string) error {
 			end()
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s. The states are warm: stop every process of the service "+
 				"now (this continues on its own)\n", inUse)
-			tell.Step("folding what comes, until the service is stopped")
+			tell.Step("reading new records until the service stops")
 		}
 		moved, err = transfer.Repartition(cmd.Context(), r.move(cluster, dir, h, tell, ask))
 		return err
@@ -463,7 +463,7 @@ func (r *repartition) move(
 func showMoved(w io.Writer, m transfer.Moved) {
 	cli.Row(w, "from", m.From, fmt.Sprint(m.Before, " partitions"))
 	cli.Row(w, "to", m.To, fmt.Sprint(m.Partitions, " partitions"))
-	cli.Row(w, "entries of the states", m.Entries, "read back, and equal")
-	cli.Row(w, "the service stood still for", fmt.Sprintf("%.1f s", m.PauseSeconds))
+	cli.Row(w, "state entries", m.Entries, "verified by reading back")
+	cli.Row(w, "the service paused for", fmt.Sprintf("%.1f s", m.PauseSeconds))
 	cli.Row(w, "now start it with", "--topic-prefix "+m.To)
 }

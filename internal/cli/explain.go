@@ -59,7 +59,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 }
 
 var requests = regexp.MustCompile(`asking for the (offsets of topic [^ :]+|brokers): |` +
-	`no answer that counts: |context deadline exceeded; the last try: |unable to dial: `)
+	`no usable response: |context deadline exceeded; the last try: |unable to dial: `)
 
 // replace replaces the text of an inner error and removes the failed request before it. The context
 // of the command stays.

@@ -245,7 +245,7 @@ var errNotElected = errors.New("the group has not confirmed that this follower i
 
 var errNoNetwork = errors.New("the source of ledgers cannot be used yet; retrying")
 
-var errNoPosition = errors.New("it is not known yet from which ledger on payments are reported")
+var errNoPosition = errors.New("the first reported ledger is not known yet")
 
 // Check returns an error while the source has not answered since the start, or the group does not
 // confirm this follower's membership. For the active follower it also returns an error while it has

@@ -303,7 +303,7 @@ const (
 	transientFor = 30 * time.Second
 )
 
-var errAskAgain = errors.New("streams: no answer that counts")
+var errAskAgain = errors.New("streams: no usable response")
 
 // whileTransient calls ask until it succeeds, returns an error that Kafka does not call retriable,
 // or transientFor has passed. The client retries many requests itself, but not if only some of the

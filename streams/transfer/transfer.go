@@ -44,7 +44,7 @@ func WriteBackup(
 		return Manifest{}, err
 	}
 	cfg.Progress = tell.Progress
-	tell.Step("folding the journals")
+	tell.Step("reading the journals")
 	source, err := OpenSource(ctx, cfg)
 	if err != nil {
 		return Manifest{}, err
@@ -55,7 +55,7 @@ func WriteBackup(
 		if err := source.Fold(ctx); err != nil {
 			return err
 		}
-		tell.Step("copying what came since, and what was not taken yet")
+		tell.Step("copying newer records and unread commands")
 		c, err = source.Capture(ctx, dir)
 		return err
 	})
@@ -74,7 +74,7 @@ func Restore(
 	ctx context.Context, dir string, cfg TargetConfig, history History, tell Telling,
 ) (_ Placed, err error) {
 	cfg.Progress = tell.Progress
-	tell.Step("checking every file, and loading the states")
+	tell.Step("checking files and loading states")
 	c, err := Load(dir, cfg.Scratch, cfg.Logger, tell.Progress)
 	if err != nil {
 		return Placed{}, err
@@ -86,7 +86,7 @@ func Restore(
 			return Placed{}, err
 		}
 	}
-	tell.Step("making the topics")
+	tell.Step("creating topics")
 	if err := PrepareTarget(ctx, cfg); err != nil {
 		return Placed{}, err
 	}
@@ -97,12 +97,12 @@ func Restore(
 func finish(
 	ctx context.Context, c *Copy, cfg TargetConfig, history History, tell Telling,
 ) (placed Placed, err error) {
-	tell.Step("writing the topics, and reading the states back")
+	tell.Step("writing topics and verifying states")
 	if placed, err = Place(ctx, c, cfg); err != nil {
 		return placed, err
 	}
 	if history != nil {
-		tell.Step("telling the history of the new topics")
+		tell.Step("updating the history's topics")
 		if err := history.Restart(ctx, c.about); err != nil {
 			return placed, err
 		}
@@ -142,7 +142,7 @@ func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	if err := topology.CheckOpen(ctx, from); err != nil {
 		return moved, err
 	}
-	m.Tell.Step("making the topics of " + to.Prefix)
+	m.Tell.Step("creating the topics of " + to.Prefix)
 	if err := PrepareTarget(ctx, m.Target); err != nil {
 		return moved, err
 	}
@@ -152,7 +152,7 @@ func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	moved.Before = source.Partitions()
-	m.Tell.Step("folding the journals of " + from.Prefix)
+	m.Tell.Step("reading the journals of " + from.Prefix)
 	// Once no process uses the topics, no records are deleted.
 	err = source.holding(ctx, func() error { return m.untilUnused(ctx, source) })
 	if err != nil {
@@ -213,7 +213,7 @@ func (m *Move) moveStill(ctx context.Context, source *Source) (placed Placed, er
 			return placed, err
 		}
 	}
-	m.Tell.Step("copying what came since")
+	m.Tell.Step("copying newer records")
 	dir := filepath.Join(m.Source.Scratch, "records")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return placed, fmt.Errorf("transfer: %w", err)
