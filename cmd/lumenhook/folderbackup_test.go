@@ -83,7 +83,7 @@ func TestAFolderIsRestored(t *testing.T) {
 	before := s.completeView(len(paid))
 	to := filepath.Join(t.TempDir(), "backup")
 	out := s.must("backup", "--to", to)
-	if !strings.Contains(out, filepath.Join(s.dir, "secrets")+": keep a copy") {
+	if !strings.Contains(out, filepath.Join(s.dir, "secrets")+"; keep a copy") {
 		t.Errorf("the backup does not say what it lacks:\n%s", out)
 	}
 	left, err := filepath.Glob(filepath.Join(s.dir, "broker", "snapshot-*"))
