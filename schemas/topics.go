@@ -33,7 +33,8 @@ const (
 	TopicEndpoints = "endpoints"
 	TopicWatches   = "watches"
 	TopicAccounts  = "accounts"
-	// TopicQuarantine contains transactions with invalid content, keyed by hash.
+	// TopicQuarantine contains transactions that could not be read, keyed by hash. It is empty as long
+	// as this version supports all formats of the network.
 	TopicQuarantine = "quarantine"
 	// TopicDeadLetters contains input records that could not be read, with their positions. It is
 	// empty unless another program or a newer version writes to the input topics.

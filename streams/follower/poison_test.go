@@ -258,8 +258,9 @@ func TestALedgerOfTenThousandOperations(t *testing.T) {
 // newerProtocol is a protocol version that this program does not fully know.
 const newerProtocol = 40
 
-// A transaction with an unknown part may pay a watched wallet, so following waits before its ledger.
-func TestAnUnknownFormIsNotSkipped(t *testing.T) {
+// However many transactions of a newer protocol have unknown parts, the others of their ledger are
+// read, and following continues.
+func TestManyUnknownFormsStopNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]strangeness{
 		"operations": strangeOperation, "results": strangeResult,
@@ -268,22 +269,63 @@ func TestAnUnknownFormIsNotSkipped(t *testing.T) {
 			r := newRig(t)
 			r.watchAll()
 			c := newCraftedChain(t)
-			c.add(newerProtocol, craftedPayments(craftedReceiver, 100, 1))
-			c.add(newerProtocol, craftedPayments(craftedReceiver, 101, 1),
-				strangely(craftedPayments(craftedReceiver, 102, 1), 1, s))
-			r.admitting()
-			config := r.config()
-			config.Passphrase, config.Start = craftedNetwork, follower.Start{Sequence: 2}
-			config.Source = reader(t, c.source(), craftedNetwork)
-			x := r.startReady(config)
-			x.failsWith("upgrade lumenhook", domain.ErrUnreadable)
-			if err := x.stopped(); err != nil {
-				t.Fatal(err)
+			var txs []craftedTx
+			for i := range 60 {
+				pays := craftedPayments(craftedReceiver, 100+i, 1)
+				if i%2 == 0 {
+					pays = strangely(pays, i+1, s)
+				}
+				txs = append(txs, pays)
 			}
-			cursors := r.cursors()
-			if last := cursors[len(cursors)-1].Sequence; last != 2 || len(r.observed()) != 1 {
-				t.Errorf("the cursor is at %d, and %d payments were observed", last, len(r.observed()))
+			c.add(newerProtocol, txs...)
+			c.add(newerProtocol, craftedPayments(craftedReceiver, 200, 1))
+			r.follow(c)
+			var got, want []int64
+			for _, p := range r.observed() {
+				got = append(got, p.AmountStroops)
+			}
+			for i := int64(1); i < 60; i += 2 {
+				want = append(want, 100+i)
+			}
+			if want = append(want, 200); !slices.Equal(got, want) || r.quarantined()[2] != 30 {
+				t.Errorf("got %v, want %v; %v are quarantined, want 30", got, want, r.quarantined())
 			}
 		})
+	}
+}
+
+// Copying the hash of another transaction into one of an unknown form hides nothing.
+func TestAHashThatIsCopiedStopsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.watchAll()
+	c := newCraftedChain(t)
+	for i := range 4 {
+		how, before := strangeOperation+strangeness(i/2), i%2 == 0
+		victim := craftedPayments(craftedReceiver, 101+i, 1)
+		attack := strangely(craftedPayments(craftedReceiver, 100, 1), 1, how)
+		sent := c.sent
+		if before {
+			c.sent++ // the attacker's
+		}
+		_, pair := c.transaction(&victim)
+		c.sent = sent
+		copied := xdr.ScBytes(append([]byte{0, 0, 0, 0}, c.encode(pair)...))
+		attack.noted = []xdr.ContractEvent{craftedEvent(craftedUSD, "note",
+			xdr.ScVal{Type: xdr.ScValTypeScvBytes, Bytes: &copied})}
+		txs := []craftedTx{attack, victim, craftedPayments(craftedReceiver, 201+i, 1)}
+		if !before {
+			txs[0], txs[1] = txs[1], txs[0]
+		}
+		c.add(newerProtocol, txs...)
+	}
+	r.follow(c)
+	var got []int64
+	for _, p := range r.observed() {
+		got = append(got, p.AmountStroops)
+	}
+	if want := []int64{101, 201, 102, 202, 103, 203, 104, 204}; !slices.Equal(got, want) ||
+		len(r.quarantined()) != 4 {
+		t.Errorf("got %v, want %v; %v are quarantined", got, want, r.quarantined())
 	}
 }

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
@@ -73,8 +75,45 @@ func ledgerSize(raw []byte) (sizeBytes int, err error) {
 		switch {
 		case err == nil:
 			return len(whole) + len(part) - len(normal), nil
-		case len(part) == len(raw):
+		case len(part) < len(raw):
+		case isUnknownForm(err):
+			return followerOffset(raw)
+		default:
 			return 0, err
 		}
+	}
+}
+
+// followerOffset returns the offset of the next ledger after one with an unknown form. The next
+// ledger contains this one's hash. If there is none, all bytes belong to this ledger.
+func followerOffset(raw []byte) (int, error) {
+	this, err := ReadHeader(raw)
+	if err != nil {
+		return 0, err
+	}
+	hash, err := hex.DecodeString(this.Hash)
+	if err != nil {
+		return 0, err
+	}
+	for from := 4; ; {
+		at := bytes.Index(raw[from:], hash)
+		if at < 0 {
+			return len(raw), nil
+		}
+		from += at
+		// The hash is preceded by the version, an extension, the next ledger's hash and the protocol.
+		for _, headSizeBytes := range []int{
+			4 + 4 + hashSizeBytes + 4, 4 + 4 + 12 + hashSizeBytes + 4, 4 + hashSizeBytes + 4,
+		} {
+			start := from - headSizeBytes
+			if start <= 0 {
+				continue
+			}
+			next, err := ReadHeader(raw[start:])
+			if err == nil && next.Sequence == this.Sequence+1 && next.PreviousHash == this.Hash {
+				return start, nil
+			}
+		}
+		from += 4
 	}
 }

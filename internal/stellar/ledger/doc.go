@@ -27,8 +27,6 @@
 //   - Extract either parses the complete ledger or fails. If a transaction can be located but is
 //     invalid, it is quarantined: it is listed in the ledger's Quarantined, and none of its
 //     payments is reported.
-//   - A ledger with a form that the SDK does not know, such as an operation of a newer protocol, is
-//     not read. XDR doesn't encode the length of unknown values, and the form may be a payment.
 //
 // Balance moves are derived from the changes of accounts and trust lines in the metas, which no
 // hash covers (docs/decisions/statements.md). They are only read on request, for the requested
@@ -36,7 +34,12 @@
 //
 // A ledger is parsed in two steps. First, locate finds the bytes of every transaction (envelope,
 // result and meta) with the SDK's views, without decoding them. Then each successful transaction is
-// read separately.
+// read separately. If the SDK encounters an unknown form, such as an operation of a newer protocol,
+// it can't skip it, because XDR doesn't encode the length of unknown values. In this case, salvage
+// separates the transactions by their hashes, and only those with an unknown form are quarantined.
+// If only the arguments of a contract call have an unknown form (such as a W address, CAP-84), its
+// payments can still be read, from the memo before the arguments and from the meta up to the
+// operation's events. Unknown forms outside of transactions fail the ledger.
 //
 // File map:
 //
@@ -45,8 +48,11 @@
 //	batch.go      splitting of files with several ledgers
 //	locate.go     locates the parts of each transaction
 //	scan.go       steps through XDR: transactions and payment operations
+//	salvage.go    locates transactions around unknown forms
+//	apart.go      resolves copied transaction hashes
 //	verify.go     checks a ledger against its hashes
 //	judge.go      decides whether unreadable parts are damaged or newer
+//	unproved.go   verification of parts with an unknown length
 //	rewritten.go  verification of events that were rewritten after they were hashed
 //	former.go     tries the earlier forms of such events
 //	payments.go   payments of a transaction, except contract calls

@@ -13,11 +13,6 @@ import (
 // disappear if the ledger is requested again, but a newer form doesn't. Bytes are only considered
 // to be in a newer form if they have the hash that the ledger contains for them.
 
-const (
-	unknownMetaVersion = 16  // versions of metas are lower
-	placeSizeBytes     = 256 // cost of trying a place
-)
-
 // judgeHeader decides whether an unreadable header is damaged or newer. No hash covers the version
 // of the LedgerCloseMeta and its extension, so slightly higher values count as newer.
 func (p *prover) judgeHeader(raw []byte, err error) error {

@@ -59,7 +59,7 @@ func NewExtractor(passphrase string) (*Extractor, error) {
 // Extract reads a LedgerCloseMeta. If it fails, the ledger as a whole can't be read, and the caller
 // must stop instead of skipping the ledger.
 func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
-	parts, err := open(raw, e.passphrase, believe)
+	parts, err := open(raw, e.passphrase, believing)
 	if err != nil {
 		return domain.Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w",
 			len(raw), err)
@@ -92,12 +92,12 @@ type opened struct {
 	located
 }
 
-func open(raw []byte, passphrase string, check func(located) error) (*opened, error) {
+func open(raw []byte, passphrase string, how demands) (*opened, error) {
 	normal, closeTimeMillis, err := normalise(raw)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := locate(normal, passphrase, check)
+	parts, err := locate(normal, passphrase, how)
 	if err != nil {
 		return nil, err
 	}

@@ -9,18 +9,26 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// transaction holds encoded parts.
+// transaction holds encoded parts, which are complete unless fault or failed is set.
 type transaction struct {
 	hash     xdr.Hash // outer hash of a fee bump
 	envelope xdr.TransactionEnvelopeView
 	result   xdr.TransactionResultView
 	meta     xdr.TransactionMetaView
-	pair     xdr.TransactionResultPairView // hash and result
+	pair     xdr.TransactionResultPairView // hash and result; nil if the end is unknown
 	calls    bool                          // may contain a successful contract call
+	rest     []byte                        // if pair is nil, the bytes from its start on
+	fault    error                         // the transaction has an unknown form
+	failed   bool                          // it failed, so an unknown form does not matter
+
+	// call replaces the envelope of a contract call whose arguments have an unknown form. It contains
+	// the part before the arguments, which is all that payments need.
+	call *body
 
 	// fees and refunds are the entry changes of the fee: the charge before any transaction is applied,
 	// and the refund after all have been. They are nil if there are none.
 	fees, refunds []byte
+	partly        bool // the fees, the refunds or the end of the meta are unknown
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
@@ -34,39 +42,32 @@ type located struct {
 	transactions []transaction
 }
 
-// believe accepts a ledger without checking hashes.
-func believe(located) error { return nil }
+type demands struct {
+	check   func(located) error // called before results are matched with envelopes
+	unknown bool                // unknown forms are accepted
+	proves  bool                // check detects results that are not in the ledger
+}
 
-// locate finds the parts of a ledger, which must take up all of raw. It calls check before it
-// matches the results with the envelopes.
-func locate(raw []byte, passphrase string, check func(located) error) (parts located, err error) {
+// believing accepts the ledger without checking hashes.
+var believing = demands{check: func(located) error { return nil }, unknown: true}
+
+// locate finds the parts of a ledger, which must take up all of raw.
+func locate(raw []byte, passphrase string, how demands) (parts located, err error) {
 	var envelopes []xdr.TransactionEnvelopeView
 	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
 	switch {
-	case isUnknownForm(err):
-		return located{}, fmt.Errorf("%w: %w", errUnknownForm, err)
+	case how.unknown && isUnknownForm(err):
+		return salvage(raw, passphrase, how)
 	case err != nil:
 		return located{}, err
 	case parts.header == nil:
 		return located{}, fmt.Errorf(
 			"%d bytes contain more or less than one LedgerCloseMeta of a known version", len(raw))
 	}
-	if err := check(parts); err != nil {
+	if err := how.check(parts); err != nil {
 		return located{}, err
 	}
 	return parts, pair(parts.transactions, envelopes, passphrase)
-}
-
-// XDR doesn't encode the length of a value, so nothing after an unknown form can be found.
-var errUnknownForm = errors.New("it contains a form that this program does not know: upgrade " +
-	"lumenhook")
-
-// isUnknownForm distinguishes errors caused by a newer protocol from errors caused by damage.
-func isUnknownForm(err error) bool {
-	view, ok := errors.AsType[*xdr.ViewError](err)
-	return ok &&
-		(view.Kind == xdr.ViewErrUnknownDiscriminant || view.Kind == xdr.ViewErrArrayCountExceedsMax ||
-			view.Kind == xdr.ViewErrOpaqueExceedsMax)
 }
 
 // takeApart parses a ledger in one pass. For malformed bytes, it panics with a *xdr.ViewError, like

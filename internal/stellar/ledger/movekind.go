@@ -50,6 +50,10 @@ func (o *operations) read(tx *transaction) {
 		return
 	}
 	o.tx, o.all, o.source = tx, nil, party{}
+	if tx.call != nil {
+		o.all = []operation{{kind: xdr.OperationTypeInvokeHostFunction}}
+		return
+	}
 	b, err := readBody(tx.envelope)
 	if err != nil {
 		return

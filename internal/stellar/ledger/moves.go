@@ -17,10 +17,9 @@ import (
 var (
 	errChanges = errors.New("the changes of its entries cannot be read")
 	errBefore  = errors.New("a change of a balance in it has no earlier value")
+	errPartly  = errors.New("it has a form that this version does not know, so not all changes of " +
+		"balances in it can be read: upgrade lumenhook")
 )
-
-// metaUnified is the newest version of a transaction's meta.
-const metaUnified = 4
 
 // Rounds of a ledger, in order.
 const (
@@ -78,6 +77,9 @@ func movesOf(
 	m.each(func(tx *transaction) { m.list(step{round: roundFees, name: stepFee}, tx.fees) })
 	m.each(func(tx *transaction) {
 		s := scanner{raw: tx.meta}
+		if tx.meta == nil {
+			return
+		}
 		if m.meta(&s); s.bad {
 			m.note(errChanges)
 		}
@@ -96,6 +98,9 @@ func (m *moving) each(do func(*transaction)) {
 			return
 		}
 		m.tx, m.step.order = &m.transactions[i], i+1
+		if m.tx.partly {
+			m.note(errPartly)
+		}
 		do(m.tx)
 	}
 }

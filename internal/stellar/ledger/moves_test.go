@@ -528,7 +528,8 @@ func TestFeesAndRefunds(t *testing.T) {
 	checkChain(t, got.Moves, map[string]int64{})
 }
 
-// A change without the earlier value is reported. All others are read.
+// A change without the earlier value is reported, and so is a transaction of an unknown form. All
+// others are read.
 func TestMovesThatCannotBeReadAreNamed(t *testing.T) {
 	x := payOne(5)
 	x.meta = metaOf(4, append(lumens(receiver, 1, 6), updated(accountEntry(sender, 3))))
@@ -539,6 +540,14 @@ func TestMovesThatCannotBeReadAreNamed(t *testing.T) {
 	}
 	got.Unread = nil
 	checkMoves(t, got, "payment_in "+short(receiver)+" XLM 1>6 op1 ["+in100(1, 1)+"]")
+
+	unknown := marked(1)
+	raw := makeUnknown(t, closeLedger(t, 2, unknown, x), unknown, 1)
+	got = movesOf(t, passphrase, raw, everyWallet)
+	if len(got.Moves) != 1 || len(got.Unread) != 2 ||
+		!strings.Contains(got.Unread[0].Reason, "upgrade lumenhook") {
+		t.Errorf("%+v", got)
+	}
 }
 
 func BenchmarkMoves(b *testing.B) {

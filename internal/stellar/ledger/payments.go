@@ -42,6 +42,9 @@ type reading struct {
 func (e *Extractor) paymentsOf(
 	l Header, order int, tx *transaction, known names, to []domain.Payment,
 ) ([]domain.Payment, error) {
+	if tx.failed || tx.fault != nil {
+		return to, tx.fault
+	}
 	ok, err := succeeded(tx.result)
 	if err != nil || !ok {
 		return to, err
@@ -53,8 +56,7 @@ func (e *Extractor) paymentsOf(
 
 // read collects the payments. It may have added some of them when it fails.
 func (r *reading) read() error {
-	var err error
-	if r.body, err = readBody(r.tx.envelope); err != nil {
+	if err := r.readBody(); err != nil {
 		return err
 	}
 	results := resultsOf(r.tx.result)
@@ -67,12 +69,24 @@ func (r *reading) read() error {
 	if r.order > transactionsMax || results.count > operationsMax {
 		return errors.New("its place in the ledger has no identifier (SEP-35)")
 	}
+	if r.tx.call != nil {
+		return r.contractCall(0)
+	}
 	for i := range r.body.operations {
 		if err := r.operation(i, &results); err != nil {
 			return fmt.Errorf("operation %d: %w", i+1, err)
 		}
 	}
 	return nil
+}
+
+func (r *reading) readBody() (err error) {
+	if r.tx.call != nil {
+		r.body = *r.tx.call
+		return nil
+	}
+	r.body, err = readBody(r.tx.envelope)
+	return err
 }
 
 func readBody(view xdr.TransactionEnvelopeView) (b body, err error) {
@@ -89,6 +103,22 @@ func readBody(view xdr.TransactionEnvelopeView) (b body, err error) {
 	}
 	b.memo, b.rest = m.domain(), s
 	return b, nil
+}
+
+// readCall reads the part before the arguments of a transaction that is a single contract call. It
+// returns nil if it isn't, or if that part has an unknown form as well.
+func readCall(view xdr.TransactionEnvelopeView) *body {
+	if kind, err := view.Type(); err != nil || kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
+		return nil
+	}
+	b, err := readBody(view)
+	if err != nil || b.operations != 1 {
+		return nil
+	}
+	if o := b.rest.operationHead(); b.rest.bad || o.kind != xdr.OperationTypeInvokeHostFunction {
+		return nil
+	}
+	return &body{memo: b.memo, operations: 1}
 }
 
 func (m memo) domain() domain.Memo {

@@ -75,7 +75,7 @@ func ownAsset(e *xdr.ContractEvent) string {
 	return ""
 }
 
-// newerLedgers are of an unknown protocol.
+// newerLedgers are of an unknown protocol, with unknown forms.
 func newerLedgers(t testing.TB) (all [][]byte) {
 	called := call(metaV4(1, event(usd, "transfer", amountWithID(8, 5), sender, receiver)), xdr.Memo{})
 	withHash(t, &called)
@@ -84,7 +84,24 @@ func newerLedgers(t testing.TB) (all [][]byte) {
 		xdr.BumpSequenceOp{BumpTo: 1 << 40}) // which does not look like a result
 	txs := []testTx{payOne(1), marked(1), called, every, marked(2), payOne(3)}
 	plain := closeLedger(t, 2, txs...)
-	return [][]byte{sealed(t, plain, 31, nil), sealed(t, plain, 26, nil)}
+	strange := func(part []byte) []byte {
+		for i, n := range map[int]int64{1: 1, 4: 2} {
+			if bytes.Contains(part, marshal(t, txs[i].envelope())) {
+				part = makeUnknown(t, part, txs[i], n)
+			}
+			_, was, is := unknownForm(t, txs[i], n)
+			part = bytes.ReplaceAll(part, was[:], is[:])
+		}
+		return part
+	}
+	result := []byte{0, 0, 0, 0, 0, 0, 0, byte(xdr.OperationTypeBumpSequence), 0, 0, 0, 0}
+	longer := append([]byte{0, 0, 0, 0, 0, 0, 0, unknownKind}, bytes.Repeat([]byte{0}, 24)...)
+	return [][]byte{
+		sealed(t, plain, 31, nil), sealed(t, plain, 31, strange),
+		sealed(t, plain, 31, func(part []byte) []byte {
+			return bytes.ReplaceAll(strange(part), result, longer)
+		}),
+	}
 }
 
 // A changed ledger, in known or unknown forms, is either refused, or shows no payment that was not

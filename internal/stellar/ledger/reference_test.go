@@ -56,6 +56,9 @@ func ReadBySDK(raw []byte, passphrase string) (domain.Ledger, error) {
 func locateBySDK(raw []byte, passphrase string) (parts located, err error) {
 	var envelopes []xdr.TransactionEnvelopeView
 	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	if isUnknownForm(err) {
+		return salvage(raw, passphrase, believing)
+	}
 	if err != nil {
 		return located{}, err
 	}
@@ -142,6 +145,9 @@ type sdkReading struct {
 // paymentsOf reads the payments of one transaction. order counts from 1 in the
 // order of application.
 func (e *Extractor) sdkPaymentsOf(l Header, order int, tx transaction) ([]domain.Payment, error) {
+	if tx.failed || tx.fault != nil {
+		return nil, tx.fault
+	}
 	ok, err := sdkSucceeded(tx.result)
 	if err != nil || !ok {
 		return nil, err
@@ -157,8 +163,7 @@ func (e *Extractor) sdkPaymentsOf(l Header, order int, tx transaction) ([]domain
 // read collects the payments. Like the SDK's Must functions it may panic with a
 // *xdr.ViewError.
 func (r *sdkReading) read() error {
-	var err error
-	if r.body, err = sdkReadBody(r.tx.envelope); err != nil {
+	if err := r.sdkReadBody(); err != nil {
 		return err
 	}
 	results := sdkResults(r.tx.result)
@@ -168,12 +173,24 @@ func (r *sdkReading) read() error {
 	if r.order > transactionsMax || len(results) > operationsMax {
 		return errors.New("its place in the ledger has no identifier (SEP-35)")
 	}
+	if r.tx.call != nil {
+		return r.call(0)
+	}
 	for i, operation := range r.body.operations {
 		if err := r.operation(i, operation, results[i]); err != nil {
 			return fmt.Errorf("operation %d: %w", i+1, err)
 		}
 	}
 	return nil
+}
+
+func (r *sdkReading) sdkReadBody() (err error) {
+	if r.tx.call != nil {
+		r.body.memo, r.body.operations = r.tx.call.memo, make([]xdr.OperationView, 1)
+		return nil
+	}
+	r.body, err = sdkReadBody(r.tx.envelope)
+	return err
 }
 
 func sdkReadBody(envelope xdr.TransactionEnvelopeView) (b sdkBody, err error) {

@@ -24,11 +24,7 @@ const (
 const (
 	rewrittenSizeBytesMax = 128 << 10
 	administratorsMax     = 256
-	formsTriedMax         = 10_000 // combinations
 )
-
-// eventsHeadSizeBytes is the size of the number of events.
-const eventsHeadSizeBytes = 4
 
 // formSizeBytesMore is the maximum extra size of an earlier form: an address, and a longer name.
 const formSizeBytesMore = 64

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -117,5 +118,34 @@ func TestWhatProvingCostsIsBounded(t *testing.T) {
 			!proved && !errors.Is(err, ledger.ErrNotProved) {
 			t.Errorf("%d bytes: %v", sizeBytes, err)
 		}
+	}
+}
+
+// The version of the meta of a newer protocol may be newer, too. No hash covers the part before the
+// events, so the call is not proved, and the rest of the ledger is read.
+func TestANewerMetaQuarantinesCallsAlone(t *testing.T) {
+	called := call(metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver)),
+		xdr.Memo{})
+	withHash(t, &called)
+	version := func(n byte, meta xdr.TransactionMeta) []byte {
+		raw := marshal(t, meta)
+		raw[3] = n
+		return raw
+	}
+	newer := func(part []byte) []byte {
+		return bytes.Replace(part, version(4, called.meta), version(5, called.meta), 1)
+	}
+	plain := closeLedger(t, 2, payOne(1), called, payOne(3))
+	read, err := ledger.Verify(ledger.Raw{XDR: sealed(t, plain, 31, newer)}, passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newExtractor(t, passphrase).Read(read)
+	if err != nil || len(l.Payments) != 2 || len(l.Quarantined) != 1 {
+		t.Errorf("got %d payments, %d quarantined (%v)", len(l.Payments), len(l.Quarantined), err)
+	}
+	err = verify(sealed(t, plain, 26, newer), passphrase)
+	if !errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("in protocol 26: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
@@ -38,6 +39,10 @@ func (m *Mismatch) Error() string {
 // protocolKnown is the newest protocol of which we have read real ledgers, so we know all forms.
 const protocolKnown = 26
 
+// errUnproved is the fault of a contract call if a newer form precedes its return value.
+var errUnproved = errors.New("cannot compute the hash of its events: its meta contains a form " +
+	"that this program does not know: upgrade lumenhook")
+
 // Verify checks a ledger against its hashes. It also parses the ledger, so that an Extractor need
 // not do so again. It returns ErrNotProved, a domain.LedgerError, or an error about an unknown
 // form. It doesn't check that the ledger's own hash is the network's; the chain of ledgers does.
@@ -54,8 +59,8 @@ func Verify(raw Raw, passphrase string) (_ Raw, err error) {
 	return raw, nil
 }
 
-// effortMax limits the bytes hashed and searched to prove one ledger with rewritten events or an
-// unknown form, against malicious sources. A call's events in such ledgers take at most 16 KiB.
+// effortMax limits the bytes hashed and searched to prove one ledger with rewritten events or
+// unknown forms, against malicious sources. A call's events in such ledgers take at most 16 KiB.
 const effortMax = 256 << 20
 
 type prover struct {
@@ -79,12 +84,13 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 		return nil, p.judgeHeader(raw, err)
 	}
 	p.protocol = header.protocol
-	parts, err := open(raw, passphrase, func(parts located) error {
-		if err := parts.checkSet(); err != nil {
-			return err
-		}
-		return parts.checkResults()
-	})
+	parts, err := open(raw, passphrase, demands{unknown: p.protocol > protocolKnown,
+		proves: true, check: func(parts located) error {
+			if err := parts.checkSet(); err != nil {
+				return err
+			}
+			return parts.checkResults(p)
+		}})
 	switch {
 	case errors.Is(err, errNoEnvelope):
 		return nil, fmt.Errorf("%w: %w", domain.ErrWrongNetwork, err)
@@ -173,26 +179,24 @@ func (l located) checkSet() error {
 	return compare("the transaction set", claimed, l.setHash())
 }
 
-// checkResults checks the results' hash: that of their number, followed by the results in the order
-// of application.
-func (l located) checkResults() error {
+func (l located) checkResults(p *prover) error {
 	claimed, err := xdr.Try(func() xdr.Hash {
 		return l.header.MustHeader().MustTxSetResultHash().MustValue()
 	})
 	if err != nil {
 		return fmt.Errorf("reading the header: %w", err)
 	}
-	digest := sha256.New()
-	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))
-	for i := range l.transactions {
-		digest.Write(l.transactions[i].pair)
+	known, digest := l.knownResults()
+	if known < len(l.transactions) {
+		return l.checkUnknownResults(p, claimed, known, digest)
 	}
 	return compare("the results", claimed, xdr.Hash(digest.Sum(nil)))
 }
 
 // checkEvents checks the events of a transaction's contract calls against the hashes in its result.
+// If an unknown form prevents that, it sets the transaction's fault.
 func (t *transaction) checkEvents(p *prover) error {
-	if !t.calls {
+	if t.failed || t.fault != nil || !t.calls {
 		return nil
 	}
 	ok, err := succeeded(t.result)
@@ -237,15 +241,28 @@ func (t *transaction) checkCall(c call, p *prover) error {
 	err := xdr.TryVoid(func() {
 		events, returned = eventBytes(t.meta, c.index, c.operations), returnValue(t.meta)
 	})
-	if err != nil || returned == nil || events == nil {
+	switch {
+	case err == nil && returned != nil && events != nil:
+		computed := hashOf(returned, events)
+		if computed == c.claimed || p.mayBeRewritten() &&
+			p.provesRewritten(c.claimed, returned, events, t.envelope) {
+			return nil
+		}
+		return t.mismatch(c, computed)
+	case p.protocol > protocolKnown && t.hasNewerMeta():
+		t.fault = errUnproved
+		return nil
+	case !isUnknownForm(err):
 		return fmt.Errorf("%w (its meta has no return value or no events)", t.mismatch(c, xdr.Hash{}))
 	}
-	computed := hashOf(returned, events)
-	if computed == c.claimed || p.mayBeRewritten() &&
-		p.provesRewritten(c.claimed, returned, events, t.envelope) {
+	switch proved, found := p.provesUnknown(c.claimed, t.meta, c.operations); {
+	case proved:
 		return nil
+	case found:
+		return fmt.Errorf("%w (some of them of a form that is not known)", t.mismatch(c, xdr.Hash{}))
 	}
-	return t.mismatch(c, computed)
+	t.fault = errUnproved
+	return nil
 }
 
 // mismatch returns the error for a call whose events have a different hash, or none (a zero hash).
@@ -255,6 +272,11 @@ func (t *transaction) mismatch(c call, computed xdr.Hash) error {
 		Claimed:  c.claimed,
 		Computed: computed,
 	}
+}
+
+func (t *transaction) hasNewerMeta() bool {
+	version, err := t.meta.V()
+	return err == nil && version > metaUnified
 }
 
 // eventBytes returns an operation's events as they are hashed, including their number, or nil. It
@@ -299,4 +321,18 @@ func (l *located) setHash() xdr.Hash {
 	digest.Write(l.set[:hashSizeBytes])
 	digest.Write(l.set[hashSizeBytes+4:])
 	return xdr.Hash(digest.Sum(nil))
+}
+
+// knownResults returns the number of results before the first unknown end, and a digest of them:
+// the total number, followed by the results in the order of application.
+func (l *located) knownResults() (count int, digest hash.Hash) {
+	digest = sha256.New()
+	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))
+	for i := range l.transactions {
+		if l.transactions[i].pair == nil {
+			return i, digest
+		}
+		digest.Write(l.transactions[i].pair)
+	}
+	return len(l.transactions), digest
 }

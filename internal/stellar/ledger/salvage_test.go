@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stellar/go-stellar-sdk/network"
@@ -81,17 +80,7 @@ func unknownForm(t testing.TB, x testTx, n int64) (after []byte, old, hash [32]b
 	return after, old, sha256.Sum256(append(id[:], after[:len(after)-signaturesSizeBytes]...))
 }
 
-// unreadable checks that a ledger is refused because of an unknown form.
-func unreadable(t testing.TB, raw []byte) {
-	t.Helper()
-	l, err := newExtractor(t, passphrase).Extract(raw)
-	if err == nil || !strings.Contains(err.Error(), "upgrade lumenhook") {
-		t.Errorf("got %d payments of %d transactions (%v)", len(l.Payments), l.Transactions, err)
-	}
-}
-
-// A transaction of an unknown form may contain a payment, so its ledger is not read without it.
-func TestALedgerWithAnUnknownFormIsNotRead(t *testing.T) {
+func TestAnUnknownOperationQuarantinesItsTransactionAlone(t *testing.T) {
 	for version := range int32(3) {
 		for place := range 5 {
 			for _, bumped := range []bool{false, true} {
@@ -99,10 +88,38 @@ func TestALedgerWithAnUnknownFormIsNotRead(t *testing.T) {
 				strange := marked(0)
 				strange.feeBump = bumped
 				txs = slices.Insert(txs, place, strange)
-				unreadable(t, makeUnknown(t, closeLedger(t, version, txs...), strange, 0))
+				l := extract(t, passphrase, makeUnknown(t, closeLedger(t, version, txs...), strange, 0))
+				var want []string
+				for i, x := range txs {
+					if i != place {
+						want = append(want,
+							in100(i+1, 1)+" payment sender>receiver "+string(
+								'0'+byte(x.operations[0].Body.PaymentOp.Amount),
+							)+" XLM")
+					}
+				}
+				checkPayments(t, l, want...)
+				checkQuarantined(t, l, "a form that this program does not know")
+				if l.Quarantined[0].Order != place+1 || l.Transactions != 5 {
+					t.Errorf("version %d: transaction %d of %d is quarantined, want %d of 5", version,
+						l.Quarantined[0].Order, l.Transactions, place+1)
+				}
 			}
 		}
 	}
+}
+
+func TestSeveralUnknownTransactions(t *testing.T) {
+	txs := []testTx{marked(1), marked(2), payOne(1), everyOperation(metaV4(7)), marked(3), marked(4)}
+	txs[4].failed = true // its content does not matter then
+	raw := closeLedger(t, 2, txs...)
+	for i, n := range map[int]int64{0: 1, 1: 2, 4: 3, 5: 4} {
+		raw = makeUnknown(t, raw, txs[i], n)
+	}
+	l := extract(t, passphrase, raw)
+	checkPayments(t, l,
+		append([]string{in100(3, 1) + " payment sender>receiver 1 XLM"}, wantEveryOperation(4)...)...)
+	checkQuarantined(t, l, "does not know", "does not know", "does not know")
 }
 
 // An unknown form of a result, or of an address in the meta, is in the applied part, while the
@@ -114,10 +131,13 @@ func TestUnknownResultsAndEvents(t *testing.T) {
 	if bytes.Count(raw, result) != 1 {
 		t.Fatal("the result is not there once")
 	}
-	unreadable(t, bytes.Replace(raw, result,
-		[]byte{0, 0, 0, 0, 0, 0, 0, unknownKind, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0}, 1))
+	l := extract(t, passphrase,
+		bytes.Replace(raw, result,
+			[]byte{0, 0, 0, 0, 0, 0, 0, unknownKind, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0}, 1))
+	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+		in100(3, 1)+" payment sender>receiver 3 XLM")
+	checkQuarantined(t, l, "discriminant")
 
-	// A muxed contract (CAP-84, W…) is an address of type 5 with an id.
 	other := strkey.MustEncode(strkey.VersionByteContract, bytes.Repeat([]byte{0x5c}, 32))
 	called := call(metaV4(1, event(usd, "transfer", amountValue(0, 5), other, receiver)), xdr.Memo{})
 	raw = closeLedger(t, 2, payOne(1), called, payOne(3))
@@ -125,6 +145,42 @@ func TestUnknownResultsAndEvents(t *testing.T) {
 	if bytes.Count(raw, address) != 1 {
 		t.Fatal("the address is not there once")
 	}
-	muxed := slices.Concat([]byte{0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9}, address[4:])
-	unreadable(t, bytes.Replace(raw, address, muxed, 1))
+	l = extract(t, passphrase, bytes.Replace(raw, address, append([]byte{0, 0, 0, 77}, address...), 1))
+	checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+		in100(3, 1)+" payment sender>receiver 3 XLM")
+	checkQuarantined(t, l, "discriminant")
+}
+
+// A client that can have the hash of a transaction written elsewhere in the ledger might forge its
+// effects, so nothing of the ledger is accepted.
+func TestAHashInTwoPlacesLeavesTheLedgerUnread(t *testing.T) {
+	strange, victim := marked(0), payOne(9)
+	hash, err := network.HashTransactionInEnvelope(victim.envelope(), passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := event(usd, "transfer", amountValue(0, 1), sender, receiver)
+	contents := xdr.ScBytes(append([]byte{0, 0, 0, 0}, marshal(t, victim.result(hash))...))
+	forged.Body.V0.Data = xdr.ScVal{Type: xdr.ScValTypeScvBytes, Bytes: &contents}
+	strange.meta = metaV4(2, forged)
+	raw := makeUnknown(t, closeLedger(t, 2, strange, victim), strange, 0)
+	if l, err := newExtractor(t, passphrase).Extract(raw); err == nil {
+		t.Errorf("it was read: %+v", l)
+	}
+}
+
+func TestUnknownFormsOnAnotherNetworkAndCutShort(t *testing.T) {
+	strange := marked(0)
+	raw := makeUnknown(t, closeLedger(t, 2, payOne(1), strange, payOne(3)), strange, 0)
+	if _, err := newExtractor(t, publicNetwork).Extract(raw); err == nil {
+		t.Error("a ledger of another network passed")
+	}
+	e := newExtractor(t, passphrase)
+	for size := range len(raw) / 4 {
+		l, err := e.Extract(raw[:size*4])
+		if err == nil {
+			checkPayments(t, l, in100(1, 1)+" payment sender>receiver 1 XLM",
+				in100(3, 1)+" payment sender>receiver 3 XLM")
+		}
+	}
 }
