@@ -211,9 +211,6 @@ func newSQL() *cobra.Command {
 		if format != "table" && !cmd.Flags().Changed("max-rows") && !cli.IsTerminal(cmd.OutOrStdout()) {
 			cfg.RowsMax = math.MaxInt32
 		}
-		if len(args) == 0 && cli.IsTerminal(cmd.InOrStdin()) {
-			return cli.Usage(errors.New("pass a query as an argument, or queries on standard input"))
-		}
 		err := checkBounds(cfg)
 		if err != nil {
 			return err

@@ -7,14 +7,29 @@ import (
 	"testing"
 )
 
-// A query without rights is refused, an export is complete, and a terminal needs a query.
-func TestWhatSQLPrints(t *testing.T) {
+// In the shell of `lumenhook sql`, Ctrl-C stops a query, also on the server, and drops what was
+// typed. The shell remains usable.
+func TestCtrlCStopsTheQueryOfTheShell(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	installProgram(t, filepath.Join(home, "bin"))
 	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
 	s.start("--no-demo")
-	openTerminal(t, home, filepath.Join(home, "bin", "lumenhook"), "sql").types("", "pass a query")
+	shell := openTerminal(t, home, filepath.Join(home, "bin", "lumenhook"), "sql")
+	shell.types("SELECT 40 + 2 AS n;\r", "42")
+	running := func() string {
+		return s.must("sql", "--format", "csv", "SELECT count() FROM system.processes "+
+			"WHERE query LIKE '%ipHash64%' AND query NOT LIKE '%processes%'")
+	}
+	shell.types("SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1;\r", "= 1;")
+	s.eventually("the query runs", func() bool { return running() == "count()\n1\n" })
+	shell.types("\x03", "interrupted")
+	s.eventually("the query is stopped", func() bool { return running() == "count()\n0\n" })
+	shell.types("SELECT 'open\r", "...>")
+	shell.types("\x03", "lumenhook> ")
+	shell.types("SELECT 41 + 2 AS n;\r", "43")
+	shell.types("\\d nosuch\r", "no table or view nosuch")
+
 	s.refused("the setting max_block_size can't be changed", "sql",
 		"SELECT 1 SETTINGS max_block_size = 1")
 	if out := s.must("sql", "--format", "csv", "SELECT number FROM numbers(10001)"); strings.Count(

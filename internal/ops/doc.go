@@ -3,7 +3,7 @@
 //
 // It hides where reading a topic begins and ends, how records are selected and written as JSON
 // (records that this program cannot decode are printed raw, with the reason); where an SQL
-// statement ends, and how values of ClickHouse are written in a
+// statement ends, the line editing of a terminal, and how values of ClickHouse are written in a
 // table, as JSON and as CSV; which records of the topics count when ledgers are read again, and
 // what is a difference; how the balances of a source and of a statement are brought to one ledger;
 // the walk over the table of endpoints, and how the engine reseals a value without losing
@@ -31,7 +31,7 @@
 // File map:
 //
 //	topics.go       which records of a topic are printed, from where, and a record as JSON
-//	sql.go          one query, a script of them; answers as tables, JSON and CSV
+//	sql.go          one query, a script of them, a shell; answers as tables, JSON and CSV
 //	ledgercheck.go  ledgers read again, compared with the observed payments
 //	reconcile.go    balances of a statement and of a source, compared
 //	rewrap.go       replacing the master key, and dropping a key: walks over the sealed values

@@ -5,17 +5,22 @@ import (
 	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/url"
+	"os"
+	"os/signal"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/printable"
@@ -30,6 +35,15 @@ type SQLSession struct {
 	Out     io.Writer // answers
 	Notes   io.Writer // other output
 	RowsMax int
+	keys    keyboard // of the shell
+}
+
+// Read runs the queries typed at a terminal, or in a file.
+func (s *SQLSession) Read(ctx context.Context, in io.Reader) error {
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return s.shell(ctx, f)
+	}
+	return s.script(ctx, in)
 }
 
 // Ask asks one query; of none it does nothing.
@@ -40,6 +54,9 @@ func (s *SQLSession) Ask(ctx context.Context, statement string) error {
 	answer, err := s.Console.Query(ctx, statement)
 	if err != nil {
 		return err
+	}
+	if name := describes.FindStringSubmatch(statement); name != nil && len(answer.Rows) == 0 {
+		return fmt.Errorf("no table or view %s", name[1])
 	}
 	showHashes(answer)
 	write := SQLFormats[s.Format]
@@ -90,8 +107,8 @@ const reasonMaxBytes = 4 << 10
 // scriptMaxBytes bounds the standard input.
 const scriptMaxBytes = 1 << 20
 
-// Read runs the queries of a file, up to the first that fails.
-func (s *SQLSession) Read(ctx context.Context, in io.Reader) error {
+// script runs the queries of a file, up to the first that fails.
+func (s *SQLSession) script(ctx context.Context, in io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(in, scriptMaxBytes))
 	if err != nil {
 		return err
@@ -103,6 +120,123 @@ func (s *SQLSession) Read(ctx context.Context, in io.Reader) error {
 		}
 	}
 	return nil
+}
+
+const shellHelp = `A query ends with a semicolon. \q or Ctrl-D leaves, \t lists tables and views,
+\d NAME describes one. Ctrl-C stops the query or drops what was typed. Arrow keys edit
+and recall.
+`
+
+// shell asks a person at a terminal.
+func (s *SQLSession) shell(ctx context.Context, in *os.File) error {
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("taking over the terminal: %w", err)
+	}
+	defer term.Restore(int(in.Fd()), before)
+	signal.Reset(os.Interrupt) // otherwise Ctrl-C would also end the program
+	s.keys = keyboard{File: in, before: before}
+	screen := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{&s.keys, os.Stdout}, "lumenhook> ")
+	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
+		_ = screen.SetSize(width, height)
+	}
+	s.Out, s.Notes = cli.Plain(screen), cli.Plain(screen)
+	if _, err := io.WriteString(screen, shellHelp); err != nil {
+		return err
+	}
+	return s.converse(ctx, screen)
+}
+
+// keyboard is a raw terminal, at which Ctrl-C drops what was typed.
+type keyboard struct {
+	*os.File
+	before  *term.State // outside raw mode
+	dropped bool        // Ctrl-C ended the line that is read next
+}
+
+func (k *keyboard) Read(p []byte) (int, error) {
+	n, err := k.File.Read(p[:1])
+	if n == 1 && p[0] == '\x03' {
+		k.dropped = true
+		n = copy(p, "\x05\x15\r") // Ctrl-E, Ctrl-U, Enter: an empty line
+	}
+	return n, err
+}
+
+// askTyped asks a query outside raw mode, so that Ctrl-C is a signal, which stops the query.
+func (s *SQLSession) askTyped(ctx context.Context, statement string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	_ = term.Restore(int(s.keys.Fd()), s.keys.before)
+	defer func() { _, _ = term.MakeRaw(int(s.keys.Fd())) }()
+	err := s.Ask(ctx, statement)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
+// lineReader is a terminal with line editing.
+type lineReader interface {
+	ReadLine() (string, error)
+	SetPrompt(string)
+	io.Writer
+}
+
+func (s *SQLSession) converse(ctx context.Context, screen lineReader) error {
+	typed := ""
+	for ctx.Err() == nil {
+		line, err := screen.ReadLine()
+		if errors.Is(err, io.EOF) || typed == "" && strings.TrimSpace(line) == `\q` {
+			return nil
+		}
+		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
+			return err
+		}
+		if s.keys.dropped {
+			s.keys.dropped, typed, line = false, "", ""
+		}
+		if typed == "" {
+			line = shortcut(line)
+		}
+		var statements []string
+		statements, typed = splitStatements(typed + line + "\n")
+		if strings.TrimSpace(typed) == "" {
+			typed = ""
+		}
+		for _, statement := range statements {
+			if err := s.askTyped(ctx, statement); err != nil {
+				fmt.Fprintln(s.Notes, err)
+			}
+		}
+		prompt := "lumenhook> "
+		if typed != "" {
+			prompt = "       ...> "
+		}
+		screen.SetPrompt(prompt)
+	}
+	return nil
+}
+
+// shortcut writes out what begins with a backslash.
+func shortcut(line string) string {
+	command, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch command {
+	case `\t`:
+		return "SELECT name, comment FROM system.tables " +
+			"WHERE database = currentDatabase() ORDER BY name;"
+	case `\d`:
+		table := strings.ReplaceAll(strings.TrimSpace(name), "'", "")
+		return "SELECT name, type, comment FROM system.columns WHERE database = currentDatabase() " +
+			"AND table = '" + table + "' ORDER BY position;"
+	case `\h`, `\?`, "help":
+		return "SELECT 'a query ends with a semicolon; \\\\t lists tables, " +
+			"\\\\d NAME describes one, \\\\q leaves' AS help;"
+	}
+	return line
 }
 
 // splitStatements splits off complete statements. A semicolon in quotes or in a comment does not
@@ -162,6 +296,9 @@ const cellMaxRunes = 80 // of a table; other formats print all
 // aboutSchema matches statements whose answers are never cut.
 var aboutSchema = regexp.MustCompile(
 	`(?i)^[\s;]*(DESC|DESCRIBE|SHOW|EXPLAIN|SELECT name, (type, )?comment FROM system)\b`)
+
+// describes matches the query of \d, with the name.
+var describes = regexp.MustCompile(`^SELECT name, type, comment FROM .* table = '(.*)' ORDER`)
 
 // writeSchema prints a table, or, if a value has several lines, the values alone.
 func writeSchema(w io.Writer, a history.Answer) error {

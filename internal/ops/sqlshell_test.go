@@ -2,6 +2,8 @@ package ops
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,6 +28,38 @@ func TestStatementsEndAtTheirSemicolon(t *testing.T) {
 		if got := append(statements, rest); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %q, not %q", text, got, want)
 		}
+	}
+}
+
+// typist is a terminal at which lines are typed.
+type typist struct {
+	lines   []string
+	prompts []string
+	bytes.Buffer
+}
+
+func (s *typist) SetPrompt(p string) { s.prompts = append(s.prompts, strings.TrimSpace(p)) }
+
+func (s *typist) ReadLine() (string, error) {
+	if len(s.lines) == 0 {
+		return "", io.EOF
+	}
+	line := s.lines[0]
+	s.lines = s.lines[1:]
+	return line, nil
+}
+
+func TestShellAsksForWholeStatements(t *testing.T) {
+	screen := &typist{lines: []string{"", "SELECT", "  1", `\q`}}
+	session := SQLSession{Out: screen, Notes: screen}
+	if err := session.converse(context.Background(), screen); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(screen.prompts, " "); got != "lumenhook> ...> ...> ...>" {
+		t.Errorf("the prompts are %s", got)
+	}
+	if got := shortcut(`\d attempts`); !strings.Contains(got, "table = 'attempts'") {
+		t.Errorf(`\d gives %s`, got)
 	}
 }
 
@@ -54,6 +88,7 @@ func TestASchemaIsNeverCut(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for statement, whole := range map[string]bool{
 		"DESCRIBE attempts": true, " show create table attempts": true, "SELECT 1": false,
+		shortcut(`\d attempts`): true, shortcut(`\t`): true,
 	} {
 		if aboutSchema.MatchString(statement) != whole {
 			t.Errorf("%q is about the schema: %t", statement, !whole)
