@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Node struct {
 
 	flags        Flags
 	egressPorts  string
+	traces       node.TracingConfig
 	retentionMiB int64
 }
 
@@ -50,9 +52,14 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 	s.registerEgress(f)
 	s.registerHistory(f)
 	s.Mail.register(f)
-	s.flags.Group(f, "Metrics", "",
+	s.flags.Group(f, "Metrics and traces", "",
 		Value("metrics-listen", &s.MetricsListen, "127.0.0.1:9464", "address to serve /metrics "+
-			"(Prometheus), /healthz and /readyz on; leave empty to disable", Optional(cli.CheckAddress)))
+			"(Prometheus), /healthz and /readyz on; leave empty to disable", Optional(cli.CheckAddress)),
+		Value("traces-endpoint", &s.traces.Endpoint, "", "URL of a collector to send traces to (OTLP "+
+			"over HTTP), such as http://127.0.0.1:4318/v1/traces; leave empty to disable tracing",
+			Optional(checkCollector)),
+		Value("traces-ratio", &s.traces.SampleRatio, 1, "fraction of events to trace, above 0 and at "+
+			"most 1; every process traces the same events", checkRatio))
 	s.flags.Group(f, "", "",
 		Value("log-level", new(string), logLevel,
 			"minimum level of log messages: debug, info, warn or error",
@@ -213,6 +220,20 @@ func readRoots(file string) (*x509.CertPool, error) {
 
 func checkOrigins(origins []string) error { return ingress.CheckNames(nil, origins) }
 
+func checkCollector(text string) error {
+	if !isHTTP(text) {
+		return errors.New("must be a URL such as http://127.0.0.1:4318/v1/traces")
+	}
+	return nil
+}
+
+func checkRatio(ratio float64) error {
+	if !(ratio > 0 && ratio <= 1) { // also false for NaN
+		return errors.New("must be above 0 and at most 1")
+	}
+	return nil
+}
+
 // ShortensTopics reports whether records are deleted from topics when nothing needs them.
 func (s *Node) ShortensTopics() bool {
 	e := s.Set.Engine
@@ -242,6 +263,28 @@ func (s *Node) Connections(partitions int) uint64 {
 func (s *Node) idleConnections() int {
 	const usualPartitions = 4
 	return int(s.Connections(usualPartitions)) // #nosec G115 -- at most 40,000
+}
+
+// StartTracing starts tracing, and stops it together with the stack. Without a collector it returns
+// nil.
+func (s *Node) StartTracing(
+	ctx context.Context, stack *node.Stack, instance string,
+) (*node.Tracing, error) {
+	if s.traces.Endpoint == "" {
+		return nil, nil
+	}
+	cfg := s.traces
+	cfg.Version, cfg.Instance, cfg.Logger = cli.ThisBuild().Version, instance, stack.Logger
+	t, err := node.NewTracing(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	stack.OnStop(func() {
+		if err := t.Close(); err != nil {
+			stack.Logger.Warn("stopping tracing", "error", err)
+		}
+	})
+	return t, nil
 }
 
 // Config returns the node.Config for the flags. A database named by the flags is external and may

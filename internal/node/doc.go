@@ -3,6 +3,12 @@
 // `lumenhook run` is a node with embedded infrastructure, and `lumenhook serve` is a node that
 // connects to external infrastructure.
 //
+// An event has a single trace, from its ledger to its last attempt, which may happen days later in
+// another process. No trace state is stored: the ids of the trace and its first span are derived
+// from the event's id ([EventTrace]). So the same trace continues when a ledger is read again, a
+// state is rebuilt or a partition moves, and you can find the trace by the event's id. The trace id
+// also decides whether the trace is sampled, so all processes decide alike.
+//
 // Invariants:
 //
 //   - A process has one instance of each shared part, regardless of its roles: one directory, one
@@ -39,6 +45,7 @@
 //	disk.go       monitoring free disk space
 //	tune.go       settings of the Go runtime for serving processes
 //	metrics.go, collectors.go, kafkametrics.go  metrics
+//	tracing.go    an event's trace, its spans and their export
 //	stack.go, loop.go  starting and stopping parts; restarting failed ones
 //	httpserver.go serving the API: connections, not requests
 //	keypair.go    the certificate and its reload

@@ -65,6 +65,7 @@ func (r *engineRole) unseal(sealed []byte, boundTo string) (domain.Secret, error
 
 func (r *engineRole) committed(f domain.Fact) {
 	r.node.cfg.Metrics.fact(f)
+	r.node.cfg.Tracing.Fact(f)
 	if tell := r.node.cfg.Engine.OnFact; tell != nil {
 		tell(f)
 	}

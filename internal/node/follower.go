@@ -71,7 +71,9 @@ func (c claims) SubmitAll(ctx context.Context, all []domain.Command) ([]domain.R
 }
 
 func (r *followerRole) read(l follower.LedgerSummary) {
-	r.node.cfg.Metrics.ledgerRead(l, r.node.cfg.Now())
+	now := r.node.cfg.Now()
+	r.node.cfg.Metrics.ledgerRead(l, now)
+	r.node.cfg.Tracing.Ledger(l, now)
 }
 
 func (r *followerRole) Ready(context.Context) error { return r.follower.Load().Check() }

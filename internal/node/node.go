@@ -30,6 +30,7 @@ type Config struct {
 	Roles   []Role
 	Disk    *DiskGuard
 	Metrics *Metrics
+	Tracing *Tracing // nil: disabled
 	Now     func() time.Time
 	Logger  *slog.Logger
 	// Say prints one line for the user.
@@ -122,6 +123,8 @@ type Node struct {
 // New returns a node that starts its roles on a stack, which stops them.
 func New(cfg Config, stack *Stack) *Node {
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
+	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks,
+		cfg.Tracing.KafkaHooks(cfg.Cluster.ClientID, cfg.Cluster.Prefix)...)
 	n := &Node{cfg: cfg, stack: stack, history: &History{}}
 	n.directory, n.commands = &directoryPart{part: n.part()}, &commandsPart{part: n.part()}
 	n.receivers, n.engine = &receiversPart{part: n.part()}, &engineRole{part: n.part()}

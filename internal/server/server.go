@@ -34,7 +34,7 @@ func Run(ctx context.Context, flags *Flags) error {
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
 	return node.Run(ctx, logger, say, func(ctx context.Context, stack *node.Stack) error {
 		v := &server{Stack: stack, flags: flags, say: say}
-		if err := v.assemble(); err != nil {
+		if err := v.assemble(ctx); err != nil {
 			return err
 		}
 		return v.start(ctx)
@@ -46,7 +46,7 @@ func (s *Flags) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(cli.Plain(os.Stderr), &options))
 }
 
-func (v *server) assemble() (err error) {
+func (v *server) assemble(ctx context.Context) (err error) {
 	if v.dir, err = runfile.Open(v.flags.dataDir); err != nil {
 		return err
 	}
@@ -56,11 +56,15 @@ func (v *server) assemble() (err error) {
 	if v.cluster, err = v.flags.cluster(v.Logger); err != nil {
 		return err
 	}
+	tracing, err := v.flags.node.StartTracing(ctx, v.Stack, v.flags.nodeName)
+	if err != nil {
+		return err
+	}
 	cfg := v.flags.node.Config()
 	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), disk
 	cfg.Roles = v.flags.roles
 	cfg.Engine.StandbyReplicas, cfg.Engine.Rack = v.flags.replicas, v.flags.rack
-	cfg.Logger, cfg.Say = v.Logger, v.say
+	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.say
 	cfg.Passphrase = v.flags.source.Passphrase
 	for _, role := range v.flags.roles {
 		if err := v.equip(&cfg, role); err != nil {

@@ -196,7 +196,7 @@ func (v *service) readAPIKey() (err error) {
 }
 
 // assemble makes the node on the embedded parts.
-func (v *service) assemble(context.Context) (err error) {
+func (v *service) assemble(ctx context.Context) error {
 	if err := v.startDemoReceiver(); err != nil {
 		return err
 	}
@@ -204,9 +204,13 @@ func (v *service) assemble(context.Context) (err error) {
 	if err := v.equip(&cfg); err != nil {
 		return err
 	}
+	tracing, err := v.flags.node.StartTracing(ctx, v.Stack, "run")
+	if err != nil {
+		return err
+	}
 	v.file.EgressPorts = v.flags.node.Set.Egress.Policy.Ports.String()
 	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), v.disk
-	cfg.Logger, cfg.Say = v.Logger, v.out.Say
+	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.out.Say
 	cfg.Passphrase = v.file.Stellar.NetworkPassphrase
 	if cfg.RunDir, err = filepath.Abs(v.dir.Path()); err != nil {
 		return err
