@@ -121,14 +121,14 @@ func TestTheClientNeedsTheStandardLibraryOnly(t *testing.T) {
 
 // TestTheProductIsInstalledAsItIs: go install refuses a module with a replace, and what the
 // product requires is published, which the laboratory and other modules below it are not. A build
-// uses a toolchain of a known version.
+// uses a toolchain of a known version, and an SDK and exporter of traces that belong together.
 func TestTheProductIsInstalledAsItIs(t *testing.T) {
 	out, err := exec.Command("go", "mod", "edit", "-json", "../../go.mod").Output()
 	if err != nil {
 		t.Fatalf("go mod edit: %v", err)
 	}
 	var mod struct {
-		Require   []struct{ Path string }
+		Require   []struct{ Path, Version string }
 		Replace   []any
 		Exclude   []any
 		Toolchain string
@@ -140,13 +140,18 @@ func TestTheProductIsInstalledAsItIs(t *testing.T) {
 		t.Errorf("go.mod has %d requirements, replaces %v and excludes %v", len(mod.Require),
 			mod.Replace, mod.Exclude)
 	}
+	traces := map[string]bool{}
 	for _, r := range mod.Require {
+		if strings.HasPrefix(r.Path+"/", "go.opentelemetry.io/otel/") {
+			traces[r.Version] = true
+		}
 		if strings.HasPrefix(r.Path+"/", module) {
 			t.Errorf("go.mod requires %s, a module of this repository", r.Path)
 		}
 	}
-	if mod.Toolchain == "" {
-		t.Error("go.mod names no toolchain")
+	if mod.Toolchain == "" || len(traces) != 1 {
+		t.Errorf("go.mod has the toolchain %q, and OpenTelemetry of the versions %v", mod.Toolchain,
+			traces)
 	}
 }
 
