@@ -26,7 +26,7 @@ func (c caller) sees(endpointID string) bool {
 // or done. Routes without a rule for such links are closed to them.
 func (a *API) confine(ctx context.Context, r *request, rt route) error {
 	switch {
-	case r.caller.endpointID == "", rt.takes&narrows != 0:
+	case r.caller.endpointID == "", rt.accepts&narrows != 0:
 		return nil
 	case strings.HasPrefix(rt.path, "/v1/endpoints/{id}"):
 		if !r.caller.sees(r.subjectID) {

@@ -74,7 +74,7 @@ func previousSecretUntil(secrets []domain.SealedSecret) *time.Time {
 // sealed.
 type endpointBody struct {
 	domain.EndpointChange
-	headers *wantedHeaders
+	headers *headerUpdates
 }
 
 // fields returns the fields of an endpoint. Headers are merged into the existing ones.
@@ -82,7 +82,7 @@ func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 	return []decode.Field{
 		{Name: "url", Read: b.readURL},
 		decode.IntoNew("description", &b.Description, freeText(maxDescriptionCharacters)),
-		decode.IntoNew("headers", &b.headers, func(v decode.Value) wantedHeaders {
+		decode.IntoNew("headers", &b.headers, func(v decode.Value) headerUpdates {
 			return readHeaders(v, have)
 		}),
 		decode.IntoNew("rateLimitPerSecond", &b.RateLimitPerSecond, func(v decode.Value) int {
@@ -170,24 +170,24 @@ func refusedHeader(name string) bool {
 		strings.HasPrefix(name, "Proxy-")
 }
 
-// wantedHeaders are the headers that an endpoint will have, by name.
-type wantedHeaders map[string]wantedHeader
+// headerUpdates are the headers that an endpoint will have, by name.
+type headerUpdates map[string]headerUpdate
 
-// wantedHeader has a new value or keeps the current one.
-type wantedHeader struct {
+// headerUpdate has a new value or keeps the current one.
+type headerUpdate struct {
 	value     string
 	unchanged bool
 }
 
 // readHeaders reads custom headers, an object from name to value, and merges them into the existing
 // ones. null removes a header.
-func readHeaders(v decode.Value, have []domain.Header) wantedHeaders {
+func readHeaders(v decode.Value, have []domain.Header) headerUpdates {
 	if !v.IsObject() {
 		return nil
 	}
-	wanted := make(wantedHeaders, len(have))
+	wanted := make(headerUpdates, len(have))
 	for _, h := range have {
-		wanted[h.Name] = wantedHeader{unchanged: true}
+		wanted[h.Name] = headerUpdate{unchanged: true}
 	}
 	seen := make(map[string]bool)
 	for given, value := range v.Members() {
@@ -211,7 +211,7 @@ func readHeaders(v decode.Value, have []domain.Header) wantedHeaders {
 				value.Fault(problem.FaultInvalidValue,
 					"is what answers show in place of a value: send the value itself")
 			}
-			wanted[name] = wantedHeader{value: given, unchanged: given == headerMask}
+			wanted[name] = headerUpdate{value: given, unchanged: given == headerMask}
 		}
 		seen[name] = true
 	}
@@ -239,7 +239,7 @@ func readHeaderValue(v decode.Value) string {
 // sealHeaders seals the given values before they leave the API. A value that the endpoint already
 // has keeps its seal, so that setting it again changes nothing.
 func (a *API) sealHeaders(
-	endpointID string, wanted wantedHeaders, have []domain.Header,
+	endpointID string, wanted headerUpdates, have []domain.Header,
 ) ([]domain.Header, error) {
 	present := make(map[string][]byte, len(have))
 	for _, h := range have {

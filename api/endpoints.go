@@ -56,7 +56,7 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := a.withinQuota(r, repeated, endpointCounts(made), domain.Counts{}); err != nil {
 		return reply{}, err
 	}
-	answer, shown, err := a.askEndpoint(ctx, r, create)
+	answer, shown, err := a.submitForEndpoint(ctx, r, create)
 	if err != nil {
 		return reply{}, err
 	}
@@ -67,9 +67,9 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// askEndpoint submits a command that returns an endpoint, and waits until this node has read the
+// submitForEndpoint submits a command that returns an endpoint, and waits until this node has read the
 // change. It does not set the reply's view.
-func (a *API) askEndpoint(
+func (a *API) submitForEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, client.Endpoint, error) {
 	result, err := a.submit(ctx, r, body)
@@ -221,7 +221,7 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := a.withinQuota(r, a.mayRepeatChange(r), then, endpointCounts(r.endpoint)); err != nil {
 		return reply{}, err
 	}
-	answer, shown, err := a.askEndpoint(ctx, r, update)
+	answer, shown, err := a.submitForEndpoint(ctx, r, update)
 	if err != nil {
 		return reply{}, err
 	}
@@ -341,7 +341,7 @@ func (a *API) rotateSigningKey(ctx context.Context, r *request) (reply, error) {
 func (a *API) changeEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, error) {
-	answer, shown, err := a.askEndpoint(ctx, r, body)
+	answer, shown, err := a.submitForEndpoint(ctx, r, body)
 	answer.view = shown
 	return answer, err
 }

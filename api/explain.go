@@ -71,7 +71,7 @@ func (a *API) explainTransaction(ctx context.Context, r *request) (reply, error)
 		}
 	}
 	if len(e.view.Payments) == 0 {
-		err = e.askNetwork(ctx)
+		err = e.readTransaction(ctx)
 	}
 	e.conclude()
 	return reply{view: e.view}, err
@@ -193,9 +193,9 @@ func (e *explanation) watchesOf(wallet string) ([]domain.Watch, error) {
 	return watches, nil
 }
 
-// askNetwork reads the transaction from the ledger source. The history only has payments to wallets
+// readTransaction reads the transaction from the ledger source. The history only has payments to wallets
 // that were watched when their ledger was read.
-func (e *explanation) askNetwork(ctx context.Context) error {
+func (e *explanation) readTransaction(ctx context.Context) error {
 	e.view.Outcome = outcomeUnknown
 	if e.api.Transactions == nil {
 		return nil

@@ -90,7 +90,7 @@ func (a *API) earliestEnd(r *request) (millis int64) {
 	return a.Now().UnixMilli()
 }
 
-func mayGive(r *request, permissions []domain.Permission, to string) error {
+func checkGrant(r *request, permissions []domain.Permission, to string) error {
 	for _, p := range permissions {
 		if !slices.Contains(r.caller.permissions, p) {
 			return problem.New(problem.CodeMissingPermission,
@@ -115,7 +115,7 @@ func (a *API) makeKey(
 	if err != nil {
 		return reply{}, err
 	}
-	if err := mayGive(r, made.Permissions, "a key"); err != nil {
+	if err := checkGrant(r, made.Permissions, "a key"); err != nil {
 		// A retry of a roll by another key: the rolled key is gone, so only the answer contains its
 		// permissions.
 		return reply{}, err

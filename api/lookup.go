@@ -131,9 +131,9 @@ func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	return err
 }
 
-// findRecalled finds one of the caller's events for resending, including what the engine may have
+// findForResend finds one of the caller's events for resending, including what the engine may have
 // forgotten.
-func (a *API) findRecalled(ctx context.Context, r *request) (err error) {
+func (a *API) findForResend(ctx context.Context, r *request) (err error) {
 	if !domain.IsID(domain.EventPrefix, r.subjectID) {
 		return noSuch("event")
 	}

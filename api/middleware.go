@@ -251,14 +251,14 @@ const ours = `wh(sec|k_test|k_live)_[0-9a-z]{8,}|whp_[0-9a-z_-]{8,}`
 // secrets.
 var secretLike = regexp.MustCompile(`(?i)s[a-z2-7]{55}|` + ours)
 
-const struckOut = "[secret]"
+const secretMask = "[secret]"
 
 // redact replaces everything that looks like a secret. It is the second line of defense: messages
 // don't contain clients' values in the first place, but names of JSON members and errors of other
 // parts also pass through here. It also replaces invalid UTF-8, so that every text can be encoded
 // as JSON.
 func redact(s string) string {
-	return strings.ToValidUTF8(secretLike.ReplaceAllLiteralString(s, struckOut), "\uFFFD")
+	return strings.ToValidUTF8(secretLike.ReplaceAllLiteralString(s, secretMask), "\uFFFD")
 }
 
 // secretWord matches a whole word that looks like a secret. A muxed address is a longer word, and a

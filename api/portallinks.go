@@ -52,7 +52,7 @@ func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	if err := mayGive(r, wanted.permissions, "a portal link"); err != nil {
+	if err := checkGrant(r, wanted.permissions, "a portal link"); err != nil {
 		return reply{}, err
 	}
 	now := a.Now()

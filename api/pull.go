@@ -100,7 +100,7 @@ func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.Nu
 	defer cancel()
 	defer context.AfterFunc(a.ending, cancel)()
 	for len(page.Events) == 0 {
-		err := r.turn.aside(ctx, func() error {
+		err := r.turn.pauseTurn(ctx, func() error {
 			return a.History.AwaitMore(waiting, r.subjectID, page.AsOf)
 		})
 		switch {

@@ -122,7 +122,7 @@ func (a *API) awaitRead(ctx context.Context, r *request, unread *unreadWrites) e
 		unread.read(accountID, since)
 		return nil
 	}
-	err := r.turn.aside(ctx, func() error {
+	err := r.turn.pauseTurn(ctx, func() error {
 		if err := a.History.CatchUp(ctx); err == nil {
 			unread.read(accountID, since)
 		}

@@ -93,7 +93,7 @@ func replayOf(endpointID string, chosen []readmodel.Position, more bool) domain.
 func (a *API) choose(
 	ctx context.Context, r *request, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (chosen []readmodel.Position, more *readmodel.Position, err error) {
-	err = r.turn.aside(ctx, func() error { return historyError(a.History.CatchUp(ctx)) })
+	err = r.turn.pauseTurn(ctx, func() error { return historyError(a.History.CatchUp(ctx)) })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -107,7 +107,7 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 		}
 		r.done = leave
 	}
-	if rt.takes&keysOnly != 0 {
+	if rt.accepts&keysOnly != 0 {
 		if err := refuseLink(r); err != nil {
 			return reply{}, err
 		}
@@ -123,7 +123,7 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	if err := a.readBody(w, r, rt); err != nil {
 		return reply{}, err
 	}
-	if rt.takesTurns() {
+	if rt.needsTurn() {
 		_, quotas, err := a.Directory.Counts(r.caller.accountID)
 		if err != nil {
 			return reply{}, fmt.Errorf("looking up the quotas of an account: %w", err)
@@ -134,7 +134,7 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 		}
 	}
 	longest := max(workTimeout, a.TestWait+2*time.Second)
-	if rt.takes&mayWait != 0 {
+	if rt.accepts&mayWait != 0 {
 		longest = waitMax + waitMargin
 	}
 	ctx, cancel := context.WithTimeout(r.http.Context(), longest)
@@ -155,12 +155,12 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 		if r.ifMatch, err = decode.IfMatch(r.http.Header); err != nil {
 			return err
 		}
-		if r.ifMatch.Given() && rt.takes&takesIfMatch == 0 {
+		if r.ifMatch.Given() && rt.accepts&acceptsIfMatch == 0 {
 			return problem.New(problem.CodeInvalidHeader,
 				"This operation takes no If-Match: leave the header out.")
 		}
 	}
-	if rt.permission != "" && rt.takes&takesQuery == 0 && r.http.URL.RawQuery != "" {
+	if rt.permission != "" && rt.accepts&acceptsQuery == 0 && r.http.URL.RawQuery != "" {
 		if err := decode.NewQuery(r.http.URL).Err(); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 // For a link for one endpoint, only that endpoint gets the command. The history has shown that the
 // event is there, and the endpoint knows whether it has moved since.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
-	if err := a.findRecalled(ctx, r); err != nil {
+	if err := a.findForResend(ctx, r); err != nil {
 		return reply{}, err
 	}
 	if len(r.recalled.Deliveries) == 0 {

@@ -328,11 +328,11 @@ func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	if w.LiveSince == 0 || w.LiveSince > p.Ledger {
 		return []string{reasonWatchedLater}
 	}
-	match, takes := domain.MatchPayment(w, p)
+	match, accepts := domain.MatchPayment(w, p)
 	switch {
-	case takes && w.UpdatedAtMillis > p.ClosedAtMillis:
+	case accepts && w.UpdatedAtMillis > p.ClosedAtMillis:
 		return []string{reasonRulesChanged}
-	case takes:
+	case accepts:
 		return []string{reasonPending}
 	}
 	for _, reason := range match.Verification.Reasons {

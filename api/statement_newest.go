@@ -38,7 +38,7 @@ func (a *API) findStatement(
 		if full != nil {
 			return view, f, s, nil
 		}
-		err = r.turn.aside(ctx, func() (err error) {
+		err = r.turn.pauseTurn(ctx, func() (err error) {
 			defer leave()
 			followed, err = a.awaitCounted(ctx, followed, s.Uncounted)
 			return err

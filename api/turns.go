@@ -95,8 +95,8 @@ func (t *turn) end() {
 	}
 }
 
-// aside frees the turn while a request only waits for something, and takes a new one afterwards.
-func (t *turn) aside(ctx context.Context, wait func() error) error {
+// pauseTurn frees the turn while a request only waits for something, and takes a new one afterwards.
+func (t *turn) pauseTurn(ctx context.Context, wait func() error) error {
 	if t.leave == nil {
 		return wait()
 	}

@@ -66,7 +66,7 @@ func readImagined(r *request) (domain.Payment, error) {
 	if q.Get("asset") == "" {
 		q.Fault("asset", problem.FaultRequired, "is required: XLM, or CODE:ISSUER")
 	}
-	if p.From != "" && p.PaysOneself() {
+	if p.From != "" && p.IsSelfPayment() {
 		q.Fault("sender", problem.FaultInvalidValue,
 			"must be another than the watched wallet: a payment to oneself is no income")
 	}

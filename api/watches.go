@@ -31,10 +31,10 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 	if err := a.withinQuota(r, repeated, watchCounts(watch), domain.Counts{}); err != nil {
 		return reply{}, err
 	}
-	answer, made, warnings, err := a.askWatch(ctx, r, domain.CreateWatch{Watch: watch},
+	answer, made, warnings, err := a.submitForWatch(ctx, r, domain.CreateWatch{Watch: watch},
 		func() []string {
 			found := a.Wallets.Warnings(ctx, watch.WalletAddress, watch.Rules.Assets)
-			return append(found, a.twinOf(watch)...)
+			return append(found, a.duplicateWarning(watch)...)
 		})
 	if err != nil {
 		return reply{}, err
@@ -147,7 +147,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	if patch.Assets != nil {
 		assets = *patch.Assets
 	}
-	answer, watch, warnings, err := a.askWatch(ctx, r, update, func() []string {
+	answer, watch, warnings, err := a.submitForWatch(ctx, r, update, func() []string {
 		if r.missing != "" {
 			return []string{} // there is no wallet to look up
 		}
@@ -157,7 +157,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		}
 		moved := r.watch
 		moved.EndpointID = *patch.EndpointID
-		return append(found, a.twinOf(moved)...)
+		return append(found, a.duplicateWarning(moved)...)
 	})
 	if err != nil {
 		return reply{}, err
@@ -168,9 +168,9 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, err
 }
 
-// twinOf returns a warning if the account has another watch with the same wallet and endpoint. This
+// duplicateWarning returns a warning if the account has another watch with the same wallet and endpoint. This
 // is valid, but usually a mistake.
-func (a *API) twinOf(w domain.Watch) []string {
+func (a *API) duplicateWarning(w domain.Watch) []string {
 	page, _, err := a.Directory.Watches(readmodel.WatchFilter{
 		AccountID: w.AccountID, WalletAddress: w.WalletAddress, EndpointID: w.EndpointID,
 	}, nil, 2)

@@ -382,7 +382,7 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 			delivery = d
 		}
 	}
-	facts, rejection := domain.DecideRecall(delivery, c.AccountID, body, !w.behind)
+	facts, rejection := domain.DecideRestoreDelivery(delivery, c.AccountID, body, !w.behind)
 	for _, f := range facts {
 		delivery = f.(domain.DeliveryRecalled).Delivery
 	}

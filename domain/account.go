@@ -98,7 +98,7 @@ func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]Fac
 	}
 	return []FactBody{
 		AccountCreated{AccountID: c.AccountID, Email: c.Email, MoreEmails: c.MoreEmails},
-		KeyCreated{Key: c.Key.bornAt(nowMillis)},
+		KeyCreated{Key: c.Key.createdAt(nowMillis)},
 	}, nil
 }
 

@@ -126,7 +126,7 @@ func DecideAttempt(
 	if !disables {
 		if policy.fails(endpoint, made, nowMillis) {
 			made.Trouble.Told = true
-			made.Telling = endpoint.tells(EndpointFailingEvent, FormatMillis(made.Trouble.SinceMillis))
+			made.Telling = endpoint.notify(EndpointFailingEvent, FormatMillis(made.Trouble.SinceMillis))
 		}
 		return []FactBody{made}
 	}
@@ -135,7 +135,7 @@ func DecideAttempt(
 		EventID:        delivery.EventID,
 		LastStatusCode: r.StatusCode,
 		LastError:      r.Error,
-		Telling: endpoint.tells(EndpointDisabledEvent,
+		Telling: endpoint.notify(EndpointDisabledEvent,
 			strconv.FormatUint(uint64(endpoint.Epoch), 10)),
 		FailingSinceMillis: cmp.Or(made.Trouble.SinceMillis, endpoint.Trouble.SinceMillis),
 	}}

@@ -493,9 +493,9 @@ func TestAForgottenDeliveryIsRecalled(t *testing.T) {
 		"gone on, and of a strange": {left, "acc_other", false, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rejection := domain.DecideRecall(domain.Delivery{}, c.account, c.asked, c.upToDate)
+			got, rejection := domain.DecideRestoreDelivery(domain.Delivery{}, c.account, c.asked, c.upToDate)
 			expect(t, got, rejection, c.code, c.then...)
-			if got, rejection = domain.DecideRecall(was, c.account, c.asked, c.upToDate); len(got) > 0 ||
+			if got, rejection = domain.DecideRestoreDelivery(was, c.account, c.asked, c.upToDate); len(got) > 0 ||
 				rejection != nil {
 				t.Errorf("one that is here is recalled: %+v, %+v", got, rejection)
 			}

@@ -32,7 +32,7 @@ func (k Key) Expired(nowMillis int64) bool {
 	return k.ExpiresAtMillis != 0 && nowMillis >= k.ExpiresAtMillis
 }
 
-func (k Key) bornAt(nowMillis int64) Key {
+func (k Key) createdAt(nowMillis int64) Key {
 	k.CreatedAtMillis, k.RolledTo = nowMillis, ""
 	return k
 }
@@ -112,7 +112,7 @@ func decideCreateKey(
 	if rejection := roomForKey(state, c.Key, nowMillis); rejection != nil {
 		return nil, rejection
 	}
-	return []FactBody{KeyCreated{Key: c.Key.bornAt(nowMillis)}}, nil
+	return []FactBody{KeyCreated{Key: c.Key.createdAt(nowMillis)}}, nil
 }
 
 // decideRollKey lets the old key expire after the grace period, but no later than it would have.
@@ -140,7 +140,7 @@ func decideRollKey(
 	if former.ExpiresAtMillis != 0 {
 		ends = min(ends, former.ExpiresAtMillis)
 	}
-	rolled := KeyRolled{KeyID: c.KeyID, ExpiresAtMillis: ends, Key: c.Key.bornAt(nowMillis)}
+	rolled := KeyRolled{KeyID: c.KeyID, ExpiresAtMillis: ends, Key: c.Key.createdAt(nowMillis)}
 	return []FactBody{rolled}, nil
 }
 

@@ -67,8 +67,8 @@ const (
 	SourceNone    SourceState = "none"   // has not returned a ledger yet
 )
 
-// SourceStanding is the state of one source.
-type SourceStanding struct {
+// SourceStatus is the state of one source.
+type SourceStatus struct {
 	Name   string      `json:"name"` // without secrets in its address
 	State  SourceState `json:"state"`
 	Ledger uint32      `json:"ledger,omitempty"` // newest accepted ledger; 0 if none yet
@@ -85,17 +85,17 @@ type SourceLeft struct {
 	AgainAt time.Time `json:"againAt,omitzero"` // zero while a request is in progress
 }
 
-// SourceStandings are the states of all of a reader's sources.
-type SourceStandings struct {
-	Need    int              `json:"need"`             // how many sources must report the same hash
-	Ledger  uint32           `json:"ledger,omitempty"` // newest accepted ledger; 0 if none yet
-	Sources []SourceStanding `json:"sources"`
+// SourceStatuses are the states of all of a reader's sources.
+type SourceStatuses struct {
+	Need    int            `json:"need"`             // how many sources must report the same hash
+	Ledger  uint32         `json:"ledger,omitempty"` // newest accepted ledger; 0 if none yet
+	Sources []SourceStatus `json:"sources"`
 }
 
 // Fault returns an error that reports the excluded sources, and whether the others are enough, or
 // nil. If one source is enough, a source that no longer keeps an old ledger is not reported.
-func (s SourceStandings) Fault() error {
-	var first *SourceStanding
+func (s SourceStatuses) Fault() error {
+	var first *SourceStatus
 	left := 0
 	for i, one := range s.Sources {
 		if one.State != SourceLeftOut || s.Need == 1 && one.Left.Reason == SourceBehind {

@@ -24,27 +24,27 @@ func TestAWatchExpires(t *testing.T) {
 	expiry := domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(1000))}}
 	never := domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(0))}}
 	for name, c := range map[string]struct {
-		watch domain.Watch
-		at    int64
-		takes bool
+		watch    domain.Watch
+		at       int64
+		includes bool
 	}{
 		"at its end":         {givenWatch(expiry), 1000, true},
 		"after it":           {givenWatch(expiry), 1001, false},
 		"without an end":     {givenWatch(), 1 << 40, true},
 		"its end taken away": {givenWatch(expiry, never), 1001, true},
 	} {
-		if _, takes := domain.MatchPayment(c.watch, paidAt("1", c.at)); takes != c.takes {
-			t.Errorf("%s: taken: %t", name, takes)
+		if _, includes := domain.MatchPayment(c.watch, paidAt("1", c.at)); includes != c.includes {
+			t.Errorf("%s: taken: %t", name, includes)
 		}
 	}
 	pinned := givenWatch(live, expiry, domain.PartBegun{From: 2, To: 9}, never)
-	if _, takes := domain.MatchPayment(pinned.Pinned(pinned.Parts[0]), paidAt("1", 1001)); takes {
+	if _, includes := domain.MatchPayment(pinned.Pinned(pinned.Parts[0]), paidAt("1", 1001)); includes {
 		t.Error("a part does not pin when the watch expires")
 	}
 }
 
 // A watch for one payment is fulfilled by the first that is claimed by what it has now, and then
-// takes that one, however its rules are changed, and no other.
+// includes that one, however its rules are changed, and no other.
 func TestAWatchForOnePayment(t *testing.T) {
 	w := givenWatch()
 	w.Once = true
@@ -64,7 +64,7 @@ func TestAWatchForOnePayment(t *testing.T) {
 	if stale := claim(w, first, 2); stale.Fulfilled.Is() {
 		t.Error("a payment that was judged by other settings fulfils the watch")
 	}
-	if _, takes := domain.MatchPayment(w, first); !takes || !w.MustClaim() {
+	if _, includes := domain.MatchPayment(w, first); !includes || !w.MustClaim() {
 		t.Error("a payment that fits is not to be claimed")
 	}
 	w = claim(w, first, w.Revision)
@@ -76,12 +76,12 @@ func TestAWatchForOnePayment(t *testing.T) {
 	}
 	w.Rules.Memo.Value.Raw = []byte("y")
 	w.ExpiresAtMillis = 1
-	m, takes := domain.MatchPayment(w, first)
-	if !takes || m.Type != domain.PaymentReceived || len(m.Verification.Reasons) != 0 ||
+	m, includes := domain.MatchPayment(w, first)
+	if !includes || m.Type != domain.PaymentReceived || len(m.Verification.Reasons) != 0 ||
 		m.Verification.Outcome != domain.OutcomeVerified {
-		t.Errorf("the payment that fulfilled it is %+v, %t, when its ledger is read again", m, takes)
+		t.Errorf("the payment that fulfilled it is %+v, %t, when its ledger is read again", m, includes)
 	}
-	if _, takes := domain.MatchPayment(w, second); takes {
+	if _, includes := domain.MatchPayment(w, second); includes {
 		t.Error("it takes another payment")
 	}
 }
@@ -98,7 +98,7 @@ func TestWhatFulfilsNoWatch(t *testing.T) {
 	w.Once, w.EventTypes = true, append(w.EventTypes, domain.PaymentRejected)
 	p := paidAt("1", 5)
 	p.Memo.Raw = []byte("y")
-	if _, takes := domain.MatchPayment(w, p); takes {
+	if _, includes := domain.MatchPayment(w, p); includes {
 		t.Error("a watch for one payment takes one that fails its rules")
 	}
 }

@@ -74,6 +74,6 @@ type Payment struct {
 	AmountStroops  int64
 }
 
-// PaysOneself reports whether sender and receiver are the same. Such a payment is a path trade or
+// IsSelfPayment reports whether sender and receiver are the same. Such a payment is a path trade or
 // has no effect. It isn't income, so it matches no watch.
-func (p Payment) PaysOneself() bool { return p.From == p.To }
+func (p Payment) IsSelfPayment() bool { return p.From == p.To }

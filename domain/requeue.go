@@ -21,8 +21,8 @@ const (
 // Replayable reports whether a replay can queue the delivery: it has FAILED and is not a test.ping.
 func (d Delivery) Replayable() bool { return d.State == StateFailed && d.EventType != TestPing }
 
-// takes reports whether the replay includes the delivery. The time range applies to createdAt.
-func (c ReplayEndpoint) takes(d Delivery) bool {
+// includes reports whether the replay includes the delivery. The time range applies to createdAt.
+func (c ReplayEndpoint) includes(d Delivery) bool {
 	ended := c.UntilMillis != 0 && d.CreatedAtMillis >= c.UntilMillis
 	return d.Replayable() && d.CreatedAtMillis >= c.SinceMillis && !ended
 }
@@ -43,7 +43,7 @@ func DecideReplay(
 		if len(facts) == MaxReplay {
 			break
 		}
-		if c.takes(d) {
+		if c.includes(d) {
 			// One millisecond apart, because attempts are made in order of due time.
 			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))
 		}
@@ -83,11 +83,11 @@ func DecideReplayEvents(
 // MaxMoves is the maximum number of times that an event can be handed over to another endpoint.
 const MaxMoves = 16
 
-// DecideRecall decides a request to resend an event whose delivery is not in the state. It restores
+// DecideRestoreDelivery decides a request to resend an event whose delivery is not in the state. It restores
 // the delivery from the history if the delivery had settled. upToDate reports whether the history
 // includes all facts about it. [DecideResend] then decides the request in a later turn. If a turn
 // is decided again, the result must not depend on how up to date the history is.
-func DecideRecall(
+func DecideRestoreDelivery(
 	delivery Delivery, accountID string, c ResendEvent, upToDate bool,
 ) ([]FactBody, *Rejection) {
 	if delivery.Exists() || c.Remembered == nil || c.Left().Exists() {

@@ -73,9 +73,9 @@ func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
 	return long || half
 }
 
-// tells returns the notification. The event's ID is derived from the endpoint, the type and the
+// notify returns the notification. The event's ID is derived from the endpoint, the type and the
 // occurrence, so repeating it produces the same event.
-func (e Endpoint) tells(what EventType, which string) Telling {
+func (e Endpoint) notify(what EventType, which string) Telling {
 	if e.NoticesTo == "" {
 		return Telling{}
 	}

@@ -199,7 +199,7 @@ type Match struct {
 // sender itself, or because the watch is only for another payment. The payment that fulfilled a
 // watch always matches it, whatever its rules are now, because its ledger may be read again.
 func MatchPayment(w Watch, p Payment) (Match, bool) {
-	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
+	if w.Deleted() || p.To != w.WalletAddress || p.IsSelfPayment() {
 		return Match{}, false
 	}
 	m := Match{

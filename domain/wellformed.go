@@ -87,17 +87,17 @@ func (k Key) wellFormed() error {
 
 func (c CreateEndpoint) wellFormed() error {
 	return errors.Join(checkID("account", AccountPrefix, c.AccountID),
-		c.EndpointSettings.wellFormed(), toldOfItself(c.EndpointID, &c.NoticesTo),
+		c.EndpointSettings.wellFormed(), checkNoticesTo(c.EndpointID, &c.NoticesTo),
 		within("sealed secret", len(c.SealedSecret), 1, maxSealedBytes))
 }
 
 func (c UpdateEndpoint) wellFormed() error {
-	return errors.Join(c.Change.wellFormed(), toldOfItself(c.EndpointID, c.Change.NoticesTo))
+	return errors.Join(c.Change.wellFormed(), checkNoticesTo(c.EndpointID, c.Change.NoticesTo))
 }
 
-// toldOfItself refuses an endpoint that would be notified about itself, because it can't receive
+// checkNoticesTo refuses an endpoint that would be notified about itself, because it can't receive
 // the notification while it is failing.
-func toldOfItself(endpointID string, noticesTo *string) error {
+func checkNoticesTo(endpointID string, noticesTo *string) error {
 	if noticesTo != nil && *noticesTo == endpointID {
 		return errors.New("an endpoint cannot receive notices about itself")
 	}

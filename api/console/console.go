@@ -204,7 +204,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/endpoints/{id}", x.showEndpoint)
 	get("/endpoints/{id}/edit", x.editEndpoint)
 	get("/endpoints/{id}/delete", asking(x.endpointToDelete))
-	get("/endpoints/{id}/rotate", x.askToRotate)
+	get("/endpoints/{id}/rotate", x.confirmRotation)
 	get("/endpoints/{id}/replay", x.countReplay)
 	get("/endpoints/{id}/pending", x.countPending)
 	get("/endpoints/{id}/history", x.showEndpointHistory)

@@ -214,7 +214,7 @@ func deleteWatch(v *visit, id string) error {
 	return v.api.DeleteWatch(v.r.Context(), id, v.once())
 }
 
-func (x *Console) askToRotate(v *visit) (page, error) {
+func (x *Console) confirmRotation(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{

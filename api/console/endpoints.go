@@ -86,7 +86,7 @@ type endpointView struct {
 	OldSecret   *moment // until when the previous secret also signs
 	Attempts    ratesView
 	Recent      []eventRow
-	History     *troubleView // shown instead of attempts and events
+	History     *errorView // shown instead of attempts and events
 	Live        string
 }
 
@@ -102,8 +102,8 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 		Live:        v.live("/endpoints/" + url.PathEscape(e.ID) + "/live"),
 	}
 	if err := x.lookBack(v, &view); err != nil {
-		trouble := x.trouble(v.r, err)
-		view.History = &trouble
+		errorPage := x.errorPage(v.r, err)
+		view.History = &errorPage
 	}
 	return page{"endpoint", "Endpoint", "endpoints", view}, nil
 }

@@ -273,7 +273,7 @@ func (x *Console) downloadReceipt(v *visit) {
 		v.answer(page{}, err)
 		return
 	}
-	hurry(v.w, answerMax)
+	closeSlowReader(v.w, answerMax)
 	v.w.Header().Set("Content-Type", "application/json")
 	v.w.Header().Set("Content-Disposition", `attachment; filename="receipt-`+receipt.EventID+`.json"`)
 	// #nosec G705 -- JSON as a file to keep, with nosniff: no browser shows it as a page

@@ -82,7 +82,7 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 		last = v.r.URL.Query().Get("shown")
 	}
 	for x.Now().Unix() < v.session.EndsSec {
-		now, ok := x.look(v, read)
+		now, ok := x.digestNow(v, read)
 		if !ok {
 			return
 		}
@@ -100,9 +100,9 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	}
 }
 
-// look returns a digest of the API's answer now, unless the session has ended. It counts as a page
+// digestNow returns a digest of the API's answer now, unless the session has ended. It counts as a page
 // while it reads, and keeps no answer.
-func (x *Console) look(v *visit, read func(*visit) error) (digest string, ok bool) {
+func (x *Console) digestNow(v *visit, read func(*visit) error) (digest string, ok bool) {
 	leave, err := x.pages.enter(v.r.Context(), v.account)
 	if err != nil {
 		return "", false

@@ -24,7 +24,7 @@ type overviewView struct {
 	Oldest    *endpointRow // the endpoint with the oldest pending event
 	Unread    bool         // an enabled endpoint's pending events could not be read
 	Live      string
-	History   *troubleView
+	History   *errorView
 	Attempts  ratesView
 	Ledger    *ledgerView
 	Parts     []partView // the parts of the service
@@ -56,8 +56,8 @@ func (x *Console) overview(v *visit) (page, error) {
 		}
 	}
 	if view.Attempts, err = x.rates(v, ""); err != nil {
-		trouble := x.trouble(v.r, err)
-		view.History = &trouble
+		errorPage := x.errorPage(v.r, err)
+		view.History = &errorPage
 	}
 	return page{"overview", "Overview", "overview", view}, nil
 }
@@ -140,11 +140,11 @@ func (x *Console) rates(v *visit, endpointID string) (view ratesView, err error)
 	}
 	view.Plot.draw()
 	view.All, view.Rates = r.Delivered+r.Refused+r.Unanswered, ratesOf(r.Hour, r.Day, r.Week)
-	view.Median, view.P99 = tookWords(r.MedianMs), tookWords(r.P99Ms)
+	view.Median, view.P99 = durationWords(r.MedianMs), durationWords(r.P99Ms)
 	return view, nil
 }
 
-func tookWords(millis *int64) string {
+func durationWords(millis *int64) string {
 	switch {
 	case millis == nil:
 		return "–"

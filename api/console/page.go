@@ -217,8 +217,8 @@ func (x *Console) serving(within limits, do func(*visit)) http.Handler {
 	})
 }
 
-// hurry closes the connection of a browser that reads its answer too slowly.
-func hurry(w http.ResponseWriter, within time.Duration) {
+// closeSlowReader closes the connection of a browser that reads its answer too slowly.
+func closeSlowReader(w http.ResponseWriter, within time.Duration) {
 	// Only writers of tests have no deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }
@@ -278,7 +278,7 @@ func (v *visit) answer(p page, err error) {
 			v.console.toSignIn(v.w, v.r, "ended")
 			return
 		}
-		view := v.console.trouble(v.r, err)
+		view := v.console.errorPage(v.r, err)
 		view.Retry = v.r.Method == http.MethodGet && view.Retry
 		if v.backend.retrySeconds != "" {
 			v.w.Header().Set("Retry-After", v.backend.retrySeconds)
@@ -331,7 +331,7 @@ func (v *visit) who() string {
 	return v.key.ID
 }
 
-type troubleView struct {
+type errorView struct {
 	Status        int
 	Kind          string // denied, missing, behind, or refused
 	Title, Detail string
@@ -341,8 +341,8 @@ type troubleView struct {
 	Retry         bool   // trying again may help
 }
 
-// trouble describes an error to a user. It logs errors that didn't come from the API.
-func (x *Console) trouble(r *http.Request, err error) troubleView {
+// errorPage describes an error to a user. It logs errors that didn't come from the API.
+func (x *Console) errorPage(r *http.Request, err error) errorView {
 	var p *client.Problem
 	if !errors.As(err, &p) {
 		x.Log.Error("cannot render a console page", "path", r.Pattern, "error", err)
@@ -351,7 +351,7 @@ func (x *Console) trouble(r *http.Request, err error) troubleView {
 			Detail: "The server failed. See its log for the cause.",
 		}
 	}
-	t := troubleView{
+	t := errorView{
 		Status: p.Status, Title: p.Title, Detail: p.Detail, Faults: p.Errors, Request: p.RequestID,
 		Kind: "refused", Again: r.URL.RequestURI(),
 	}
@@ -386,7 +386,7 @@ func (x *Console) write(
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	hurry(w, answerMax)
+	closeSlowReader(w, answerMax)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, shown(out.String()))

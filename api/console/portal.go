@@ -61,13 +61,13 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 		x.showEnded(w, r, "This link has expired, or was not copied completely.")
 		return
 	}
-	err := x.asksWith(w, r, credential)
+	err := x.callAPI(w, r, credential)
 	switch {
 	case isCode(err, problem.CodeUnauthenticated):
 		x.showEnded(w, r, "The key that created this link no longer exists, or cannot be used from here.")
 		return
 	case err != nil:
-		view := x.trouble(r, err)
+		view := x.errorPage(r, err)
 		view.Again, view.Retry = "", true // the same URL, which contains the link
 		x.write(w, r, view.Status, "trouble", frame{Title: view.Title, Page: view})
 		return

@@ -41,15 +41,15 @@ func nextOf(text string) string {
 
 func (x *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	x.askForKey(w, r, http.StatusOK, signInView{
+	x.renderSignIn(w, r, http.StatusOK, signInView{
 		Next:      nextOf(q.Get("next")),
 		SignedOut: q.Has("out"),
 		Ended:     q.Has("ended"),
 	})
 }
 
-// askForKey shows the sign-in page, and sets a cookie that ties its form to the browser.
-func (x *Console) askForKey(w http.ResponseWriter, r *http.Request, status int, v signInView) {
+// renderSignIn shows the sign-in page, and sets a cookie that ties its form to the browser.
+func (x *Console) renderSignIn(w http.ResponseWriter, r *http.Request, status int, v signInView) {
 	s, have := x.held(r, forForm)
 	if !have {
 		var err error
@@ -72,14 +72,14 @@ func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	s, ok := x.held(r, forForm)
 	if !ok || !x.posted(r, s) {
 		v.Fault = "This page was open for too long, or the browser does not store cookies. Try again."
-		x.askForKey(w, r, http.StatusForbidden, v)
+		x.renderSignIn(w, r, http.StatusForbidden, v)
 		return
 	}
 	apiKey := strings.TrimSpace(r.PostFormValue("key"))
 	if err := x.admits(w, r, apiKey); err != nil {
 		status, fault := refusalOf(err)
 		v.Fault = fault
-		x.askForKey(w, r, status, v)
+		x.renderSignIn(w, r, status, v)
 		return
 	}
 	x.begin(w, r, apiKey, v.Next)
@@ -90,7 +90,7 @@ func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) 
 	if !domain.WellFormedAPIKey(apiKey) {
 		return &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
 	}
-	if err := x.asksWith(w, r, apiKey); err != nil {
+	if err := x.callAPI(w, r, apiKey); err != nil {
 		return err
 	}
 	key, _, _, err := x.Keys.KeyByHash(domain.APIKeyHash(apiKey))
@@ -100,9 +100,9 @@ func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) 
 	return err
 }
 
-// asksWith sends a request to the API with a key or a portal credential. If the API rejects it,
+// callAPI sends a request to the API with a key or a portal credential. If the API rejects it,
 // Retry-After is passed on to the browser.
-func (x *Console) asksWith(w http.ResponseWriter, r *http.Request, apiKey string) error {
+func (x *Console) callAPI(w http.ResponseWriter, r *http.Request, apiKey string) error {
 	c, b, err := x.clientOf(r, apiKey)
 	if err != nil {
 		return err
@@ -206,12 +206,12 @@ func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	if ok {
 		if err := x.admits(w, r, s.Key); err != nil { // the link stays usable
 			status, fault := refusalOf(err)
-			x.askForKey(w, r, status, signInView{Next: Path, Fault: fault})
+			x.renderSignIn(w, r, status, signInView{Next: Path, Fault: fault})
 			return
 		}
 	}
 	if !ok || !x.links.use(s, x.Now().Unix()) {
-		x.askForKey(w, r, http.StatusForbidden, signInView{
+		x.renderSignIn(w, r, http.StatusForbidden, signInView{
 			Next:  Path,
 			Fault: "This link has already been used or has expired. Sign in with an API key.",
 		})

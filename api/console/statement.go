@@ -124,7 +124,7 @@ func (x *Console) downloadStatement(v *visit) {
 		} else {
 			_, _ = rows.ReadString('\n') // the names
 		}
-		hurry(v.w, min(downloadPageMax, time.Until(end)))
+		closeSlowReader(v.w, min(downloadPageMax, time.Until(end)))
 		if _, err := rows.WriteTo(v.w); err != nil || found.NextCursor == nil {
 			return
 		}

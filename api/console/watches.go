@@ -58,7 +58,7 @@ type watchView struct {
 	Looking    form // the backfill form
 	Recent     []eventRow
 	Rejected   []rejectedRow
-	History    *troubleView // shown instead of the events
+	History    *errorView // shown instead of the events
 	Check      checkView
 	Warnings   []string // from the change that led here
 }
@@ -168,8 +168,8 @@ func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err
 		return page{}, err
 	}
 	if err := x.addRecent(v, &view); err != nil {
-		trouble := x.trouble(v.r, err)
-		view.History = &trouble
+		errorPage := x.errorPage(v.r, err)
+		view.History = &errorPage
 	}
 	return page{"watch", "Watch", "watches", view}, nil
 }

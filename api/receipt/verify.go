@@ -162,7 +162,7 @@ func VerifyEarlier(later, earlier Proved) error {
 			if now.Log != old.Log {
 				continue
 			}
-			if err := now.goesOnFrom(old); err != nil {
+			if err := now.checkExtends(old); err != nil {
 				return err
 			}
 			compared = true
@@ -174,7 +174,7 @@ func VerifyEarlier(later, earlier Proved) error {
 	return nil
 }
 
-func (p ProvedLog) goesOnFrom(old ProvedLog) error {
+func (p ProvedLog) checkExtends(old ProvedLog) error {
 	switch e := p.Earlier; {
 	case old.Size == p.Size && old.Root == p.Root:
 		return nil

@@ -166,7 +166,7 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 			return cli.Usage(err)
 		}
 		if account == "" && r.NamesAPI() {
-			made, err := askForKey(cmd.Context(), r, key)
+			made, err := createKey(cmd.Context(), r, key)
 			if err != nil {
 				return err
 			}
@@ -190,8 +190,8 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	return c
 }
 
-// askForKey has the API make a key as the flags describe it.
-func askForKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, error) {
+// createKey has the API make a key as the flags describe it.
+func createKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, error) {
 	c, err := r.API()
 	if err != nil {
 		return apicli.MadeKey{}, err

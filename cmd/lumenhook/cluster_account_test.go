@@ -68,7 +68,7 @@ func (s *site) account(p *paying, blows []*blow) {
 	if out := s.as("inspect", "topics", "cat", "dead-letters"); len(out) > 0 {
 		s.t.Errorf("records were set aside:\n%s", out)
 	}
-	s.tell(paid, observed, blows)
+	s.announce(paid, observed, blows)
 }
 
 // observed are the times at which payments were written down, one for each.
@@ -235,8 +235,8 @@ func (s *site) charge(blows []*blow, id string, p post) {
 		id, p.at.Format(time.StampMilli))
 }
 
-// tell prints what is known in the end only.
-func (s *site) tell(paid []payment, observed []time.Time, blows []*blow) {
+// announce prints what is known in the end only.
+func (s *site) announce(paid []payment, observed []time.Time, blows []*blow) {
 	events, posts := s.receipts.accepted()
 	s.t.Logf("%d payments observed, %d events taken, %d posts", len(observed), events, posts)
 	for _, b := range blows {

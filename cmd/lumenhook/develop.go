@@ -79,7 +79,7 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	l.tell(report, endpoint)
+	l.announce(report, endpoint)
 	listener := client.Listener{
 		Client:     c,
 		EndpointID: endpoint.ID,
@@ -172,8 +172,8 @@ func theEndpoint(ctx context.Context, c *client.Client, id string) (client.Endpo
 		"(`lumenhook endpoints list` shows them)", strings.Join(ids, ", "))
 }
 
-// tell says what is about to happen.
-func (l *listening) tell(report *forward.Report, e client.Endpoint) {
+// announce says what is about to happen.
+func (l *listening) announce(report *forward.Report, e client.Endpoint) {
 	to := "showing them"
 	if l.url != "" {
 		to = "posting them to " + l.url

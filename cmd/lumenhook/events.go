@@ -246,17 +246,17 @@ func (v *receiptCheck) run(
 		result.SentBody = v.body
 	}
 	if v.earlier != "" {
-		if result.GoesOn, err = v.goesOn(stdin, proved, keys); err != nil {
+		if result.CommonLogs, err = v.checkExtends(stdin, proved, keys); err != nil {
 			return result, fmt.Errorf("--earlier %w", err)
 		}
 	}
 	return result, nil
 }
 
-// goesOn holds a receipt that is right against the earlier one.
-func (v *receiptCheck) goesOn(
+// checkExtends holds a receipt that is right against the earlier one.
+func (v *receiptCheck) checkExtends(
 	stdin io.Reader, proved receipt.Proved, keys receipt.Keys,
-) ([]apicli.GoesOnLog, error) {
+) ([]apicli.CommonLog, error) {
 	text, err := readReceipt(stdin, v.earlier)
 	if err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (v *receiptCheck) goesOn(
 	if err := receipt.VerifyEarlier(proved, earlier); err != nil {
 		return nil, cli.Differs(fmt.Errorf("%s: %w", v.earlier, err))
 	}
-	return apicli.GoesOn(proved, earlier), nil
+	return apicli.CommonLogs(proved, earlier), nil
 }
 
 func readReceipt(stdin io.Reader, file string) ([]byte, error) {

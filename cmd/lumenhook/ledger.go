@@ -29,7 +29,7 @@ func newLedgerSources() *cobra.Command {
 			return err
 		}
 		err = out.Print(cmd.OutOrStdout(), sources, func(w io.Writer) {
-			showLedgerSources(w, sources.SourceStandings)
+			showLedgerSources(w, sources.SourceStatuses)
 		})
 		if left := sources.Fault(); err == nil && left != nil {
 			return cli.Differs(left)
@@ -41,7 +41,7 @@ func newLedgerSources() *cobra.Command {
 	return c
 }
 
-func showLedgerSources(w io.Writer, s domain.SourceStandings) {
+func showLedgerSources(w io.Writer, s domain.SourceStatuses) {
 	cli.Row(w, "newest ledger that counts", ledgerOrDash(s.Ledger))
 	cli.Row(w, "sources that must agree", s.Need)
 	_, _ = io.WriteString(w, "\n") // an error shows at the table's Flush

@@ -55,7 +55,7 @@ func newCheckRig(t *testing.T) *checkRig {
 		Logger:   logger,
 	}
 	if err := cluster.EnsureTopics(t.Context(),
-		topology.Wanted(topology.Shape{Partitions: 2, Replicas: 1})); err != nil {
+		topology.RequiredTopics(topology.Shape{Partitions: 2, Replicas: 1})); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := cluster.NewProducer()

@@ -136,7 +136,7 @@ func TestSourcesOfWhoHasNone(t *testing.T) {
 	says(t, cli.ExitFailure, "the process has no follower", []string{"ledger", "sources"},
 		"--metrics-listen", newStarting(t))
 	standby := newStarting(t, func(cfg *node.Config) {
-		cfg.Follower.Standings = func() domain.SourceStandings { return domain.SourceStandings{} }
+		cfg.Follower.Standings = func() domain.SourceStatuses { return domain.SourceStatuses{} }
 	})
 	says(t, cli.ExitFailure, "is on standby", []string{"ledger", "sources"}, "--metrics-listen",
 		standby)

@@ -37,7 +37,7 @@ func (p *masterKeyPlace) key() keys.MasterKeyPlace {
 
 // signingKeys is where the signing keys are.
 func (p *masterKeyPlace) signingKeys() string {
-	return cmp.Or(p.signingFile, keys.SigningBeside(p.key().Path()))
+	return cmp.Or(p.signingFile, keys.SigningKeyPath(p.key().Path()))
 }
 
 // walk says what a walk over all endpoints needs. It tells on out how far it is, until

@@ -104,7 +104,7 @@ func (a *addresses) startBroker(logger *slog.Logger) {
 		},
 	}
 	if err := cluster.EnsureTopics(a.t.Context(),
-		topology.Wanted(topology.Shape{Partitions: 4, Replicas: 1})); err != nil {
+		topology.RequiredTopics(topology.Shape{Partitions: 4, Replicas: 1})); err != nil {
 		a.t.Fatal(err)
 	}
 }

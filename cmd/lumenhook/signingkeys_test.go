@@ -256,7 +256,7 @@ func TestAMasterKeyThatSigningKeysNeedIsNotDropped(t *testing.T) {
 		!strings.Contains(err.Error(), "1 values of endpoints, or signing keys") {
 		t.Errorf("the key was dropped: %v", err)
 	}
-	list, err := keys.ReadSigning(keys.SigningBeside(keys.MasterKeyPath(s.dir)))
+	list, err := keys.ReadSigning(keys.SigningKeyPath(keys.MasterKeyPath(s.dir)))
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}

@@ -358,7 +358,7 @@ func newTopicsCopy(at *config.Service) *cobra.Command {
 
 // copyTopics copies from the broker of a data folder, that of a running service too.
 func copyTopics(
-	ctx context.Context, dir string, to kafka.Cluster, tell io.Writer,
+	ctx context.Context, dir string, to kafka.Cluster, announce io.Writer,
 	show func(transfer.MirrorReport) error,
 ) error {
 	from, err := standalone.OpenTopics(dir, to.Logger)
@@ -366,7 +366,7 @@ func copyTopics(
 		return err
 	}
 	defer from.Close()
-	bar := cli.NewProgress(tell)
+	bar := cli.NewProgress(announce)
 	report, err := transfer.Mirror(ctx,
 		transfer.MirrorConfig{From: from.Cluster, To: to, Progress: bar.Show})
 	bar.End()
@@ -377,7 +377,7 @@ func copyTopics(
 		return err
 	}
 	if from.Running {
-		fmt.Fprintf(tell, "the service of %s runs and continues to write: "+
+		fmt.Fprintf(announce, "the service of %s runs and continues to write: "+
 			"stop it and copy again before you serve on the cluster\n", dir)
 	}
 	return show(report)

@@ -45,8 +45,8 @@ func (s *scratch) use(f func(dir string) error) error {
 	return f(dir)
 }
 
-// telling prints the steps of a transfer, with a bar for each that counts in a unit.
-func telling(out io.Writer, unit string) (tell transfer.Telling, end func()) {
+// transferProgress prints the steps of a transfer, with a bar for each that counts in a unit.
+func transferProgress(out io.Writer, unit string) (announce transfer.Telling, end func()) {
 	var bar *cli.Progress
 	end = func() {
 		if bar != nil {
@@ -95,9 +95,9 @@ func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if len(cluster.Brokers) == 0 {
-		tell, end := telling(cmd.ErrOrStderr(), "bytes")
+		announce, end := transferProgress(cmd.ErrOrStderr(), "bytes")
 		m, err := standalone.WriteBackup(cmd.Context(), b.at.DataDir, b.to, cli.ThisBuild().Version,
-			stderrLog(), tell)
+			stderrLog(), announce)
 		end()
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
 	if err := cluster.Listening(cmd.Context()); err != nil {
 		return err
 	}
-	tell, end := telling(cmd.ErrOrStderr(), "")
+	announce, end := transferProgress(cmd.ErrOrStderr(), "")
 	var m transfer.Manifest
 	err = b.tmp.use(func(dir string) error {
 		m, err = transfer.WriteBackup(cmd.Context(), transfer.SourceConfig{
@@ -116,7 +116,7 @@ func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
 			Program: cli.ThisBuild().Version,
 			Now:     time.Now,
 			Logger:  stderrLog(),
-		}, b.to, tell)
+		}, b.to, announce)
 		return err
 	})
 	end()
@@ -280,8 +280,8 @@ func (r *restoring) folder(cmd *cobra.Command) error {
 		return cli.Usage(fmt.Errorf("--data-dir: %s is a backup of a data folder: name the new folder",
 			r.from))
 	}
-	tell, end := telling(cmd.ErrOrStderr(), "bytes")
-	b, err := standalone.RestoreBackup(cmd.Context(), r.from, r.at.DataDir, tell)
+	announce, end := transferProgress(cmd.ErrOrStderr(), "bytes")
+	b, err := standalone.RestoreBackup(cmd.Context(), r.from, r.at.DataDir, announce)
 	end()
 	if err != nil {
 		return err
@@ -301,14 +301,14 @@ func (r *restoring) folder(cmd *cobra.Command) error {
 func (r *restoring) place(
 	cmd *cobra.Command, cluster kafka.Cluster, h transfer.History,
 ) (placed transfer.Placed, err error) {
-	tell, end := telling(cmd.ErrOrStderr(), "")
+	announce, end := transferProgress(cmd.ErrOrStderr(), "")
 	err = r.tmp.use(func(dir string) error {
 		placed, err = transfer.Restore(cmd.Context(), r.from, transfer.TargetConfig{
 			Cluster: cluster,
 			Shape:   r.topics.shape,
 			Scratch: dir,
 			Logger:  stderrLog(),
-		}, h, tell)
+		}, h, announce)
 		return err
 	})
 	end()
@@ -380,16 +380,16 @@ func (r *repartition) run(cmd *cobra.Command, _ []string) error {
 	if err := r.shapeOf(cmd.Context(), cluster); err != nil {
 		return err
 	}
-	tell, end := telling(cmd.ErrOrStderr(), "")
+	announce, end := transferProgress(cmd.ErrOrStderr(), "")
 	var moved transfer.Moved
 	err = r.use(func(dir string) error {
 		ask := func(inUse error) {
 			end()
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s. The states are warm: stop every process of the service "+
 				"now (this continues on its own)\n", inUse)
-			tell.Step("reading new records until the service stops")
+			announce.Step("reading new records until the service stops")
 		}
-		moved, err = transfer.Repartition(cmd.Context(), r.move(cluster, dir, h, tell, ask))
+		moved, err = transfer.Repartition(cmd.Context(), r.move(cluster, dir, h, announce, ask))
 		return err
 	})
 	end()
@@ -436,7 +436,7 @@ func (r *repartition) shapeOf(ctx context.Context, c kafka.Cluster) error {
 }
 
 func (r *repartition) move(
-	c kafka.Cluster, dir string, h transfer.History, tell transfer.Telling, stop func(error),
+	c kafka.Cluster, dir string, h transfer.History, announce transfer.Telling, stop func(error),
 ) transfer.Move {
 	to := c
 	to.Prefix = r.toPrefix
@@ -455,7 +455,7 @@ func (r *repartition) move(
 			Logger:  stderrLog(),
 		},
 		History: h,
-		Tell:    tell,
+		Tell:    announce,
 		Stop:    stop,
 	}
 }

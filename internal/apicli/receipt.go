@@ -122,22 +122,22 @@ type ReceiptResult struct {
 	Reason          string `json:"reason,omitempty"` // set if not verified
 	*receipt.Proved        // nil if not verified
 	// Further checks of a valid receipt.
-	SentBody string      `json:"sentBody,omitempty"` // file that contains the body of every attempt
-	GoesOn   []GoesOnLog `json:"goesOn,omitempty"`   // logs that extend those of an earlier receipt
+	SentBody   string      `json:"sentBody,omitempty"` // file that contains the body of every attempt
+	CommonLogs []CommonLog `json:"goesOn,omitempty"`   // logs that extend those of an earlier receipt
 }
 
-// GoesOnLog is a log that extends its state in an earlier receipt.
-type GoesOnLog struct {
+// CommonLog is a log that extends its state in an earlier receipt.
+type CommonLog struct {
 	Log         receipt.Name `json:"log"`
 	EarlierSize int64        `json:"earlierSize"`
 }
 
-// GoesOn returns the logs that are in both receipts.
-func GoesOn(now, earlier receipt.Proved) (logs []GoesOnLog) {
+// CommonLogs returns the logs that are in both receipts.
+func CommonLogs(now, earlier receipt.Proved) (logs []CommonLog) {
 	for _, old := range earlier.Logs {
 		for _, log := range now.Logs {
 			if log.Log == old.Log {
-				logs = append(logs, GoesOnLog{Log: log.Log, EarlierSize: old.Size})
+				logs = append(logs, CommonLog{Log: log.Log, EarlierSize: old.Size})
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func ShowProved(w io.Writer, p ReceiptResult) {
 	if p.SentBody != "" {
 		_, _ = fmt.Fprintf(w, "each attempt was sent with the body in %s, byte for byte\n", p.SentBody)
 	}
-	for _, log := range p.GoesOn {
+	for _, log := range p.CommonLogs {
 		_, _ = fmt.Fprintf(w, "the log of %s continues from its first %d attempts, which the earlier "+
 			"receipt\nproved: none of them was changed or removed, and none was inserted\n",
 			log.Log.EndpointID, log.EarlierSize)

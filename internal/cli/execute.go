@@ -346,7 +346,7 @@ func DidYouMean(word string, names []string, before string) string {
 	return "; did you mean " + before + strings.Join(nearest, " or "+before) + "?"
 }
 
-const flagsToldMost = 4
+const flagsListedMax = 4
 
 // didYouMeanFlag returns a suggestion to append to an error about an unknown flag. Some commands
 // have one flag (--memo) where others have several (--memo-text, --memo-id, --memo-hash), so each
@@ -362,7 +362,7 @@ func didYouMeanFlag(word string, names []string) string {
 			one = "; did you mean --" + name + "?"
 		}
 	}
-	if last := len(several) - 1; last > 0 && last < flagsToldMost {
+	if last := len(several) - 1; last > 0 && last < flagsListedMax {
 		return "; did you mean " + strings.Join(several[:last], ", ") + " or " + several[last] + "?"
 	}
 	return cmp.Or(DidYouMean(word, names, "--"), one)

@@ -349,7 +349,7 @@ func (s *Ledgers) Open(log *slog.Logger) (*source.Reader, error) {
 // Readers are a follower's readers.
 type Readers struct {
 	Live, Past, Probe follower.Source
-	Standings         func() domain.SourceStandings // state of the sources of Live
+	Standings         func() domain.SourceStatuses // state of the sources of Live
 }
 
 // OpenBoth returns the readers of a follower: one for live ledgers, which returns balance moves if
@@ -364,7 +364,7 @@ func (s *Ledgers) OpenBoth(log *slog.Logger) (both Readers, err error) {
 		return both, err
 	}
 	if s.balanceMoves {
-		live.GiveMoves()
+		live.EnableMoves()
 	}
 	past, err := s.Open(log)
 	if err != nil {

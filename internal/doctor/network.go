@@ -23,8 +23,8 @@ const (
 	// mostLedgerAge is the maximum age of the latest ledger. A ledger closes about every six
 	// seconds.
 	mostLedgerAge = time.Minute
-	// mostApart is the maximum difference between the latest ledgers of several sources.
-	mostApart = 20
+	// ledgerSpreadMax is the maximum difference between the latest ledgers of several sources.
+	ledgerSpreadMax = 20
 )
 
 func (cfg *Config) ledgers(ctx context.Context, f *findings) {
@@ -120,7 +120,7 @@ func (cfg *Config) agree(latest []uint32, f *findings) {
 	for _, n := range latest {
 		low, high = min(low, n), max(high, n)
 	}
-	if high-low > mostApart {
+	if high-low > ledgerSpreadMax {
 		f.add(Warning, "remove the server that is behind, or wait for it",
 			"the servers' latest ledgers are %d apart", high-low)
 		return

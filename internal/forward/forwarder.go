@@ -149,7 +149,7 @@ func inWords(err error) string {
 
 func (f *Forwarder) tellAway() {
 	if !f.away {
-		f.Report.tell("nothing listens at %s; waiting for the receiver", f.URL)
+		f.Report.printf("nothing listens at %s; waiting for the receiver", f.URL)
 	}
 	f.away = true
 }
@@ -297,7 +297,7 @@ func (r *Report) Fault() error {
 	return fmt.Errorf("the receiver did not accept %d of %d events", r.misjudged, posts)
 }
 
-func (r *Report) tell(format string, args ...any) {
+func (r *Report) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.Tell, format+"\n", args...)
 }
 

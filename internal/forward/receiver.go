@@ -37,7 +37,7 @@ type Receiver struct {
 
 // Run receives webhooks until ctx is done. It prints its address on out, or on tell if the output
 // is JSON.
-func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
+func (r *Receiver) Run(ctx context.Context, out, printf io.Writer) error {
 	if err := cli.CheckAddress(r.Listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen %q: %w", r.Listen, err))
 	}
@@ -70,9 +70,9 @@ func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	if !r.JSON {
-		tell = out
+		printf = out
 	}
-	fmt.Fprintf(tell, "listening at %s\n", server.URL())
+	fmt.Fprintf(printf, "listening at %s\n", server.URL())
 	<-ctx.Done()
 	ending, cancel := context.WithTimeout(context.Background(), closeMax)
 	defer cancel()

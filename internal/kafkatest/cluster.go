@@ -22,7 +22,7 @@ import (
 
 const (
 	startTimeout = 3 * time.Minute // the machine may be busy
-	askEvery     = 100 * time.Millisecond
+	pollInterval = 100 * time.Millisecond
 )
 
 // Config configures a cluster.
@@ -200,7 +200,7 @@ func (c *Cluster) AwaitBrokers(ctx context.Context, n int) error {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	tick := time.NewTicker(askEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		alive, err := countBrokers(ctx, client)
@@ -229,7 +229,7 @@ func (c *Cluster) AwaitInSync(ctx context.Context) error {
 	defer admin.Close()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	tick := time.NewTicker(askEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		topics, err := admin.ListTopicsWithInternal(ctx)

@@ -75,7 +75,7 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	}
 	r := s.current()
 	if !r.keys[id] {
-		r = s.look() // another process may have used a new key
+		r = s.reloadIfChanged() // another process may have used a new key
 	}
 	if !r.keys[id] {
 		if err := s.unread.Load(); err != nil { // the changed file may contain it
@@ -120,7 +120,7 @@ func SealedBy(sealed []byte) (id uint32, ok bool) {
 func (s *Sealer) current() *ring {
 	now, last := time.Now().UnixNano(), s.looked.Load()
 	if now-last > int64(lookEvery) && s.looked.CompareAndSwap(last, now) {
-		return s.look()
+		return s.reloadIfChanged()
 	}
 	return s.ring.Load()
 }
@@ -134,8 +134,8 @@ func (s *Sealer) Check() error {
 	return nil
 }
 
-// look reads the file if it has changed. If it can't be read, the known keys stay in use.
-func (s *Sealer) look() *ring {
+// reloadIfChanged reads the file if it has changed. If it can't be read, the known keys stay in use.
+func (s *Sealer) reloadIfChanged() *ring {
 	now := s.ring.Load()
 	if s.path == "" {
 		return now

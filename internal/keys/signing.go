@@ -138,8 +138,8 @@ func encodeSigning(keys []SigningKey) ([]byte, error) {
 // SigningFileName is the name of the signing key file in the folder of the master key file.
 const SigningFileName = "signing-keys"
 
-// SigningBeside returns the path of the signing key file in the folder of a master key file.
-func SigningBeside(masterKeyFile string) string {
+// SigningKeyPath returns the path of the signing key file in the folder of a master key file.
+func SigningKeyPath(masterKeyFile string) string {
 	return filepath.Join(filepath.Dir(masterKeyFile), SigningFileName)
 }
 

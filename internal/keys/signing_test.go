@@ -33,7 +33,7 @@ type place struct {
 func newPlace(t *testing.T) *place {
 	t.Helper()
 	p := &place{t: t, master: filepath.Join(t.TempDir(), "master-key")}
-	p.path = keys.SigningBeside(p.master)
+	p.path = keys.SigningKeyPath(p.master)
 	var err error
 	if p.sealer, err = keys.LoadOrCreateSealer(p.master); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 const (
 	// answerMaxBytes bounds a tool result, at a quarter of what many MCP clients can read at once.
 	answerMaxBytes = 64 << 10
-	// mostWhole is far larger than any number that a tool accepts.
-	mostWhole = 1 << 31
+	// integerMax is far larger than any number that a tool accepts.
+	integerMax = 1 << 31
 )
 
 // untrustedNote is part of the instructions, and precedes each result that has untrusted members.
@@ -70,8 +70,8 @@ type call struct {
 	answer    func(context.Context) (*answer, error)
 }
 
-// takes returns the calls of a tool whose arguments are a single struct.
-func takes[In any](f func(context.Context, In) (*answer, error)) func() call {
+// callWith returns the calls of a tool whose arguments are a single struct.
+func callWith[In any](f func(context.Context, In) (*answer, error)) func() call {
 	return func() call {
 		var in In
 		return call{[]any{&in}, 0, func(ctx context.Context) (*answer, error) { return f(ctx, in) }}
@@ -124,13 +124,13 @@ func (c call) run(ctx context.Context, tool string, given json.RawMessage) (stri
 	return found.text()
 }
 
-func isWhole(f *pflag.Flag) bool { return f.Value.Type() == "int" }
+func isInteger(f *pflag.Flag) bool { return f.Value.Type() == "int" }
 
 func schemaOf(flags *pflag.FlagSet) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	flags.VisitAll(func(f *pflag.Flag) {
 		property := map[string]any{"type": "string", "description": f.Usage}
-		if isWhole(f) {
+		if isInteger(f) {
 			property["type"], property["default"] = "integer", json.RawMessage(f.DefValue)
 		}
 		if values := cli.Values(f); len(values) > 0 {
@@ -163,11 +163,11 @@ func read(tool string, flags *pflag.FlagSet, given json.RawMessage) (err error) 
 		case !is && cli.IsRequiredArgument(f):
 			err = fmt.Errorf("%s requires the argument %s", tool, f.Name)
 		case !is:
-		case isWhole(f) && (!isNumber || number != math.Trunc(number) || math.Abs(number) >= mostWhole):
+		case isInteger(f) && (!isNumber || number != math.Trunc(number) || math.Abs(number) >= integerMax):
 			err = fmt.Errorf("%s: must be a whole number without quotes", f.Name)
-		case !isWhole(f) && !isText:
+		case !isInteger(f) && !isText:
 			err = fmt.Errorf("%s: must be a string in quotes", f.Name)
-		case isWhole(f):
+		case isInteger(f):
 			err = flags.Set(f.Name, fmt.Sprint(int64(number)))
 		case flags.Set(f.Name, text) != nil:
 			err = fmt.Errorf("%s %q: %s", f.Name, text, cli.Form(f))

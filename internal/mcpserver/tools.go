@@ -40,7 +40,7 @@ func (s *server) addTools(to *mcp.Server) {
 			"response.")
 	add(to, "explain_event", "Explains what happened to an event (evt_…): its payment, each "+
 		"attempt, why it failed, what happens next and what you can do. "+untrustedNote,
-		takes(s.explainEvent))
+		callWith(s.explainEvent))
 	add(to, "stuck_deliveries", "Lists late deliveries, oldest first: queued or waiting "+
 		"for another attempt. A held delivery waits until its endpoint is enabled. "+untrustedNote,
 		s.stuck)
@@ -53,13 +53,13 @@ func (s *server) addTools(to *mcp.Server) {
 		"If unexplained is not 0.0000000, something was missed. "+untrustedNote, s.statement)
 	add(to, "coverage", "Shows which ledgers were read and verified, any gaps, and how "+
 		"far the service has read. A payment in a ledger that was not read yet has no event.",
-		takes(func(ctx context.Context, _ struct{}) (*answer, error) {
+		callWith(func(ctx context.Context, _ struct{}) (*answer, error) {
 			read, err := s.API.GetCoverage(ctx)
 			return &answer{Result: read}, err
 		}))
 	add(to, "verify_webhook", "Checks a webhook's signature like a receiver, with the secret in "+
 		"the file that this server was started with. Don't pass a secret. "+
-		"The body is only checked, not interpreted.", takes(s.verify))
+		"The body is only checked, not interpreted.", callWith(s.verify))
 }
 
 // addResource adds the tools that list a resource and get one object.
@@ -75,7 +75,7 @@ func addResource[T, F any](
 		}}
 	})
 	add(to, "get_"+noun, gets+" "+untrustedNote,
-		takes(func(ctx context.Context, in byID) (*answer, error) {
+		callWith(func(ctx context.Context, in byID) (*answer, error) {
 			found, err := r.Get(s.API, ctx, in.ID)
 			return writtenByOthers(found, r.Untrusted...), err
 		}))

@@ -201,7 +201,7 @@ func testWait(attempt time.Duration) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 
-func (n *Node) isWhole() bool { return len(n.cfg.Roles) == 0 }
+func (n *Node) runsAllRoles() bool { return len(n.cfg.Roles) == 0 }
 
 // apiChecks returns the conditions of the API's /readyz in addition to the directory's. They cover
 // roles that start before the API. If there are other processes, they exclude the follower: load
@@ -213,7 +213,7 @@ func (n *Node) apiChecks() []api.Check {
 	}}
 	for _, role := range n.stack.Started() {
 		name := role.Name()
-		if name == string(RoleEngine) || name == string(RoleFollower) && n.isWhole() {
+		if name == string(RoleEngine) || name == string(RoleFollower) && n.runsAllRoles() {
 			checks = append(checks, api.Check{Name: name, Run: func(ctx context.Context) error {
 				return Check(ctx, role)
 			}})

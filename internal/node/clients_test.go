@@ -44,7 +44,7 @@ func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 		ClientID: "lumenhook",
 		Logger:   logger,
 	}
-	wanted := topology.Wanted(topology.Shape{Partitions: 1, Replicas: 1})
+	wanted := topology.RequiredTopics(topology.Shape{Partitions: 1, Replicas: 1})
 	if err := cluster.EnsureTopics(t.Context(), wanted); err != nil {
 		t.Fatal(err)
 	}

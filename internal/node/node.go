@@ -81,9 +81,9 @@ type EngineConfig struct {
 // FollowerConfig configures a follower.
 type FollowerConfig struct {
 	Live      follower.Source
-	Past      follower.Source               // a separate reader, for backfills
-	Probe     follower.Source               // a separate reader, to find out why Live returns nothing
-	Standings func() domain.SourceStandings // the state of the sources of Live
+	Past      follower.Source              // a separate reader, for backfills
+	Probe     follower.Source              // a separate reader, to find out why Live returns nothing
+	Standings func() domain.SourceStatuses // the state of the sources of Live
 	Start     follower.Start
 	Trusted   follower.Trusted
 	// CloseInterval is how often the network closes a ledger, if that may be rare.

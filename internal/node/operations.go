@@ -60,7 +60,7 @@ func (n *Node) operations() http.Handler {
 type LedgerSources struct {
 	Follower  bool `json:"follower"`  // the process has the role
 	Following bool `json:"following"` // it reads ledgers now; otherwise it is a standby
-	domain.SourceStandings
+	domain.SourceStatuses
 }
 
 func (n *Node) ledgerSources() (view LedgerSources) {
@@ -68,7 +68,7 @@ func (n *Node) ledgerSources() (view LedgerSources) {
 		return view
 	}
 	view.Follower, view.Following = true, n.follower.follows()
-	view.SourceStandings = n.cfg.Follower.Standings()
+	view.SourceStatuses = n.cfg.Follower.Standings()
 	return view
 }
 

@@ -105,9 +105,9 @@ func headersTooLarge(most int) *problem.Problem {
 // line, then plainText, then the status again. A handler's response never looks like this, because
 // it has a date.
 const (
-	plainText = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-	toTLS     = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
-	unmet     = "HTTP/1.1 417 Expectation Failed\r\n"
+	plainText         = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+	toTLS             = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+	expectationFailed = "HTTP/1.1 417 Expectation Failed\r\n"
 )
 
 // refusalIn returns the problem that replaces b if b is one of net/http's own responses, and nil
@@ -119,7 +119,7 @@ func refusalIn(b []byte) *problem.Problem {
 	if string(b) == toTLS {
 		return newProblem(problem.CodeTLSRequired, "Use https:// instead of http://.")
 	}
-	if bytes.HasPrefix(b, []byte(unmet)) {
+	if bytes.HasPrefix(b, []byte(expectationFailed)) {
 		return newProblem(problem.CodeExpectationFailed,
 			"Only Expect: 100-continue is supported: leave the header out.")
 	}

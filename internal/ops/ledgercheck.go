@@ -242,7 +242,7 @@ func (k *knownPayments) differences(l domain.Ledger) (lines []string) {
 // backfill of these watches creates the same event ids again, so it never delivers a payment under
 // a second id.
 func (k *knownPayments) watching(p domain.Payment) (ids []string) {
-	if p.AmountStroops <= 0 || p.PaysOneself() {
+	if p.AmountStroops <= 0 || p.IsSelfPayment() {
 		return nil
 	}
 	for _, w := range k.watches[p.To] {

@@ -378,7 +378,7 @@ func (c *RewrapCounts) add(of RewrapCounts) {
 func (w *walker) endpoint(ctx context.Context, e domain.Endpoint) (rewrapTally, error) {
 	found := rewrapTally{endpoints: 1}
 	for n := range resealTries {
-		body, now := w.look(e)
+		body, now := w.reseal(e)
 		if n == 0 {
 			found.secrets.AlreadyNew = now.secrets.AlreadyNew
 			found.headers.AlreadyNew = now.headers.AlreadyNew
@@ -427,8 +427,8 @@ func replacedValues[T any](c domain.ResealSecrets, have []T, sealed func(T) []by
 	return n
 }
 
-// look opens values that an older key sealed, seals them again, and counts the values by key.
-func (w *walker) look(e domain.Endpoint) (domain.ResealSecrets, rewrapTally) {
+// reseal opens values that an older key sealed, seals them again, and counts the values by key.
+func (w *walker) reseal(e domain.Endpoint) (domain.ResealSecrets, rewrapTally) {
 	body, found := domain.ResealSecrets{EndpointID: e.ID}, rewrapTally{byKey: make(map[uint32]int)}
 	one := func(what string, sealed []byte, boundTo string, counts *RewrapCounts) {
 		id, _ := keys.SealedBy(sealed)

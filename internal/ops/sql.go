@@ -166,8 +166,8 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// askTyped asks a query outside raw mode, so that Ctrl-C is a signal, which stops the query.
-func (s *SQLSession) askTyped(ctx context.Context, statement string) error {
+// queryTyped asks a query outside raw mode, so that Ctrl-C is a signal, which stops the query.
+func (s *SQLSession) queryTyped(ctx context.Context, statement string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	_ = term.Restore(int(s.keys.Fd()), s.keys.before)
@@ -208,7 +208,7 @@ func (s *SQLSession) converse(ctx context.Context, screen lineReader) error {
 			typed = ""
 		}
 		for _, statement := range statements {
-			if err := s.askTyped(ctx, statement); err != nil {
+			if err := s.queryTyped(ctx, statement); err != nil {
 				fmt.Fprintln(s.Notes, err)
 			}
 		}

@@ -109,7 +109,7 @@ func (c *Checkup) ofServe(cfg *doctor.Config) {
 	if !slices.Contains(c.roles, node.RoleFollower) && !slices.Contains(c.roles, node.RoleAPI) {
 		return
 	}
-	c.askLedgers(cfg)
+	c.configureLedgerChecks(cfg)
 }
 
 func each(err error) []error {
@@ -123,7 +123,7 @@ func each(err error) []error {
 	return nil
 }
 
-func (c *Checkup) askLedgers(cfg *doctor.Config) {
+func (c *Checkup) configureLedgerChecks(cfg *doctor.Config) {
 	var again error
 	cfg.Ledgers, cfg.NoLedgers = c.source.Servers()
 	cfg.Clocks, again = c.source.Servers()
@@ -145,7 +145,7 @@ func (c *Checkup) secretFiles() (paths []string) {
 		(slices.Contains(c.roles, node.RoleAPI) || slices.Contains(c.roles, node.RoleEngine)) {
 		paths = append(paths, key.Path())
 	}
-	beside := cmp.Or(c.signingKeysFile, keys.SigningBeside(key.Path()))
+	beside := cmp.Or(c.signingKeysFile, keys.SigningKeyPath(key.Path()))
 	if _, err := os.Stat(beside); err == nil || c.signingKeysFile != "" {
 		paths = append(paths, beside)
 	}
@@ -189,7 +189,7 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	} else if err := c.source.Check(); err != nil {
 		cfg.Faults = append(cfg.Faults, err)
 	}
-	c.askLedgers(cfg)
+	c.configureLedgerChecks(cfg)
 	cfg.Egress, err = c.egressOfRun(run)
 	return err
 }

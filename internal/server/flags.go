@@ -144,7 +144,7 @@ func (s *Flags) openKeys(cfg *node.Config, logger *slog.Logger) (err error) {
 	if cfg.Sealer, cfg.MasterKey, err = s.masterKey().OpenExisting(); err != nil {
 		return err
 	}
-	path := cmp.Or(s.signingKeysFile, keys.SigningBeside(s.masterKey().Path()))
+	path := cmp.Or(s.signingKeysFile, keys.SigningKeyPath(s.masterKey().Path()))
 	if cfg.SigningKeys, err = keys.OpenSigning(path, cfg.Sealer, time.Now, logger); err != nil {
 		return fmt.Errorf("--signing-keys-file: %w", err)
 	}

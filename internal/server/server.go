@@ -67,7 +67,7 @@ func (v *server) assemble(ctx context.Context) (err error) {
 	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.say
 	cfg.Passphrase = v.flags.source.Passphrase
 	for _, role := range v.flags.roles {
-		if err := v.equip(&cfg, role); err != nil {
+		if err := v.configureRole(&cfg, role); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (v *server) assemble(ctx context.Context) (err error) {
 	return nil
 }
 
-func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
+func (v *server) configureRole(cfg *node.Config, role node.Role) (err error) {
 	switch role {
 	case node.RoleAPI:
 		if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {

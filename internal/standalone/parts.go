@@ -61,7 +61,7 @@ func (v *service) startBroker(ctx context.Context) error {
 		Replicas:   1,
 		Shortened:  v.flags.node.ShortensTopics(),
 	}
-	return v.cluster.EnsureTopics(ctx, topology.Wanted(shape))
+	return v.cluster.EnsureTopics(ctx, topology.RequiredTopics(shape))
 }
 
 // brokerOf returns the client settings of a broker.

@@ -168,7 +168,7 @@ func (v *service) readSecrets() (err error) {
 	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
 	}
-	v.signing, err = keys.OpenSigning(keys.SigningBeside(v.dir.MasterKey().Path()), v.sealer, time.Now,
+	v.signing, err = keys.OpenSigning(keys.SigningKeyPath(v.dir.MasterKey().Path()), v.sealer, time.Now,
 		v.Logger)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (v *service) assemble(ctx context.Context) error {
 		return err
 	}
 	cfg := v.flags.node.Config()
-	if err := v.equip(&cfg); err != nil {
+	if err := v.configureRoles(&cfg); err != nil {
 		return err
 	}
 	tracing, err := v.flags.node.StartTracing(ctx, v.Stack, "run")
@@ -247,8 +247,8 @@ func (v *service) isPublished() bool {
 	return v.published
 }
 
-// equip gives a node the mail sender and the network client.
-func (v *service) equip(cfg *node.Config) (err error) {
+// configureRoles gives a node the mail sender and the network client.
+func (v *service) configureRoles(cfg *node.Config) (err error) {
 	if cfg.Sender, err = v.sender(); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (h *History) askLog(ctx context.Context, q question) error {
 		if err := of.whole(ctx, "attempt_log"); err != nil {
 			return err
 		}
-		err := of.look(ctx, func(ctx context.Context) error { return q(ctx, of.db) })
+		err := of.readOnly(ctx, func(ctx context.Context) error { return q(ctx, of.db) })
 		if err != nil {
 			return callersFirst(ctx, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, err))
 		}

@@ -33,9 +33,9 @@ func (f *fullTables) known() map[string]string {
 	return f.tables
 }
 
-// lacking returns the offsets at which the tables are complete, or nil if they have not been read
+// incompleteFrom returns the offsets at which the tables are complete, or nil if they have not been read
 // yet.
-func (f *fullTables) lacking() map[int32]int64 {
+func (f *fullTables) incompleteFrom() map[int32]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.owed
@@ -109,7 +109,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 		case waiting.Err() == nil && !errors.Is(err, readmodel.ErrBehind):
 			return nil, err
 		}
-		h.cfg.Ask(waiting, h.full.lacking())
+		h.cfg.Ask(waiting, h.full.incompleteFrom())
 		select {
 		case <-tick.C:
 		case <-waiting.Done():
@@ -123,7 +123,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 // once shares one call of do among all concurrent callers.
 func (h *reading) once(ctx context.Context, what string, do func(context.Context) error) error {
 	done := h.flight.DoChan(what, func() (any, error) {
-		return nil, h.look(context.WithoutCancel(ctx), do)
+		return nil, h.readOnly(context.WithoutCancel(ctx), do)
 	})
 	select {
 	case r := <-done:
@@ -159,7 +159,7 @@ func (h *reading) checkFull(ctx context.Context) error {
 // readOwed returns the ends of the journal at the time when the tables were first seen. It must not
 // be called concurrently.
 func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
-	if owed := h.full.lacking(); owed != nil {
+	if owed := h.full.incompleteFrom(); owed != nil {
 		return owed, nil
 	}
 	owed, err := h.cfg.Ends(ctx)

@@ -225,7 +225,7 @@ func (h *reading) stuck(err error) error {
 // asOf returns the journal offsets up to which subsequent reads on this server have the rows. It
 // isn't cached, because tables may be exchanged.
 func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
-	err = h.look(ctx, func(ctx context.Context) error {
+	err = h.readOnly(ctx, func(ctx context.Context) error {
 		asOf, err = h.db.JournalProgress(ctx)
 		return err
 	})
@@ -366,10 +366,10 @@ func (h *reading) find(
 	return record, err
 }
 
-// look runs a query that can be repeated. A query that was cut off is retried once, with a longer
+// readOnly runs a query that can be repeated. A query that was cut off is retried once, with a longer
 // timeout: a connection may have died silently, which uses up the whole timeout, and ClickHouse may
 // be slow at first, shortly after its start or when overloaded.
-func (h *reading) look(ctx context.Context, ask func(context.Context) error) error {
+func (h *reading) readOnly(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
 		if err := h.places.Acquire(ctx, 1); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (h *reading) events(
 			filter:    f,
 			limit:     limit,
 			bare:      bare,
-			standings: make(map[string]standing),
+			standings: make(map[string]rebuildState),
 		}
 		if after != nil {
 			list.after = *after
@@ -105,7 +105,7 @@ type lister struct {
 	after     readmodel.Position // last event read; zero at the beginning
 	ahead     []readmodel.Event  // events after it that were read ahead
 	ended     bool               // no events follow these
-	standings map[string]standing
+	standings map[string]rebuildState
 }
 
 func (l *lister) run(ctx context.Context) error {

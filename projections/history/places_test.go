@@ -21,7 +21,7 @@ func TestReadsWaitForAConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		look := New(Config{DB: db}).from.Load().all[0].look
+		readOnly := New(Config{DB: db}).from.Load().all[0].readOnly
 		var running atomic.Int32
 		pass := make(chan struct{})
 		read := func(context.Context) error {
@@ -34,7 +34,7 @@ func TestReadsWaitForAConnection(t *testing.T) {
 		var all sync.WaitGroup
 		for range reads {
 			all.Go(func() {
-				if err := look(t.Context(), read); err != nil {
+				if err := readOnly(t.Context(), read); err != nil {
 					t.Error(err)
 				}
 			})
@@ -42,7 +42,7 @@ func TestReadsWaitForAConnection(t *testing.T) {
 		synctest.Wait()
 		impatient, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := look(impatient, read); !errors.Is(err, context.DeadlineExceeded) {
+		if err := readOnly(impatient, read); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a read whose caller has gone: %v", err)
 		}
 		for left := reads; left > 0; left-- {

@@ -72,5 +72,5 @@ func (h *reading) onJournal(ctx context.Context, q question) error {
 }
 
 func (h *reading) read(ctx context.Context, q question) error {
-	return readFault(ctx, h.look(ctx, func(ctx context.Context) error { return q(ctx, h.db) }))
+	return readFault(ctx, h.readOnly(ctx, func(ctx context.Context) error { return q(ctx, h.db) }))
 }

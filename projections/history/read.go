@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-type standing struct {
+type rebuildState struct {
 	endpointID      string
 	moves           uint32 // earlier handovers of the event
 	version         uint64
@@ -31,7 +31,7 @@ type standing struct {
 
 // above reports whether a standing is later than another one of the same delivery. The order is
 // that of the packed number in the table.
-func (s standing) above(other standing) bool {
+func (s rebuildState) above(other rebuildState) bool {
 	return cmp.Or(cmp.Compare(s.version, other.version),
 		cmp.Compare(stateNumber(s.state), stateNumber(other.state)),
 		cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
@@ -41,7 +41,7 @@ func (s standing) above(other standing) bool {
 // current delivery is the one with the most handovers. A tie is a fault (see
 // [writer.Verification]). In that case, the delivery that was not cancelled takes precedence, and
 // then the one with the greater endpoint id, so that every read shows the same.
-func (s standing) succeeds(other standing) bool {
+func (s rebuildState) succeeds(other rebuildState) bool {
 	switch cancelled := s.state == domain.StateCancelled; {
 	case s.moves != other.moves:
 		return s.moves > other.moves
@@ -51,7 +51,7 @@ func (s standing) succeeds(other standing) bool {
 	return s.endpointID > other.endpointID
 }
 
-func (s *standing) join(row standing) {
+func (s *rebuildState) join(row rebuildState) {
 	moves, attempts := max(s.moves, row.moves), max(s.attempts, row.attempts)
 	if row.above(*s) {
 		*s = row
@@ -61,7 +61,7 @@ func (s *standing) join(row standing) {
 
 // whole is a delivery with the positions of its parts.
 type whole struct {
-	standing
+	rebuildState
 	accountID string
 	sequence  uint64 // number among the endpoint's deliveries; 0: no number
 	movedTo   string // endpoint that the event was handed over to, or empty
@@ -88,7 +88,7 @@ func stateNumber(s domain.DeliveryState) int { return slices.Index(states, s) }
 
 // unpack decodes the column standing: 64 bits of version, 16 bits of state, and 48 bits of the next
 // attempt's time. ClickHouse could do this, but any function in a query costs more.
-func (s *standing) unpack(packed *big.Int) {
+func (s *rebuildState) unpack(packed *big.Int) {
 	var b [16]byte
 	packed.FillBytes(b[:])
 	low := binary.BigEndian.Uint64(b[8:])
@@ -133,7 +133,7 @@ func (db tables) deliveries(
 		})
 	list = slices.DeleteFunc(list, func(w whole) bool { return w.accountID != accountID })
 	slices.SortFunc(list, func(a, b whole) int {
-		if a.succeeds(b.standing) {
+		if a.succeeds(b.rebuildState) {
 			return 1
 		}
 		return -1
@@ -142,7 +142,7 @@ func (db tables) deliveries(
 }
 
 func (w *whole) join(row whole) {
-	w.standing.join(row.standing)
+	w.rebuildState.join(row.rebuildState)
 	w.accountID, w.movedTo = max(w.accountID, row.accountID), max(w.movedTo, row.movedTo)
 	w.sequence = max(w.sequence, row.sequence)
 	w.run = max(w.run, row.run)
@@ -162,13 +162,13 @@ type eventAt struct{ eventID, endpointID string }
 // many events it runs two queries concurrently.
 func (db tables) standings(
 	ctx context.Context, events []readmodel.Event,
-) (map[string]standing, error) {
-	all := make(map[eventAt]standing, len(events))
+) (map[string]rebuildState, error) {
+	all := make(map[eventAt]rebuildState, len(events))
 	var mu sync.Mutex
 	reads, reading := errgroup.WithContext(ctx)
 	for part := range slices.Chunk(events, max(standingsMin, (len(events)+1)/2)) {
 		reads.Go(func() error {
-			return db.standingsOf(reading, part, func(eventID string, s standing) {
+			return db.standingsOf(reading, part, func(eventID string, s rebuildState) {
 				mu.Lock()
 				defer mu.Unlock()
 				key := eventAt{eventID, s.endpointID}
@@ -180,7 +180,7 @@ func (db tables) standings(
 		})
 	}
 	err := reads.Wait()
-	present := make(map[string]standing, len(events))
+	present := make(map[string]rebuildState, len(events))
 	for key, s := range all {
 		if other, seen := present[key.eventID]; !seen || s.succeeds(other) {
 			present[key.eventID] = s
@@ -193,7 +193,7 @@ func (db tables) standings(
 const standingsMin = 64
 
 func (db tables) standingsOf(
-	ctx context.Context, events []readmodel.Event, give func(eventID string, s standing),
+	ctx context.Context, events []readmodel.Event, give func(eventID string, s rebuildState),
 ) error {
 	ids := make([]string, len(events))
 	for i, e := range events {
@@ -202,7 +202,7 @@ func (db tables) standingsOf(
 	return db.Query(ctx, selectStandings, writer.Parameters{"events": writer.ArrayOf(ids)},
 		func(read func(...any) error) error {
 			var eventID string
-			var s standing
+			var s rebuildState
 			var packed big.Int
 			err := read(&eventID, &s.endpointID, &s.moves, &s.attempts, &packed)
 			s.unpack(&packed)
@@ -219,7 +219,7 @@ GROUP BY endpoint_id`
 
 // countEnabling makes deliveries due immediately that were pending when their endpoint was enabled,
 // because there are no facts for the individual deliveries.
-func (db tables) countEnabling(ctx context.Context, by map[string]standing) error {
+func (db tables) countEnabling(ctx context.Context, by map[string]rebuildState) error {
 	var endpoints []string
 	asked := make(map[string]bool)
 	for _, s := range by {
@@ -271,7 +271,7 @@ func (db tables) event(
 	}
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error {
-		by := map[string]standing{eventID: w.standing}
+		by := map[string]rebuildState{eventID: w.rebuildState}
 		err := db.countEnabling(reading, by)
 		by[eventID].into(&r)
 		return err
@@ -291,7 +291,7 @@ func (db tables) event(
 	return readmodel.Recalled{Event: r, Deliveries: recalled(eventID, deliveries)}, err
 }
 
-func (s standing) into(r *readmodel.Event) {
+func (s rebuildState) into(r *readmodel.Event) {
 	r.State, r.NextAttemptAtMillis, r.AttemptsMade = s.state, s.nextAttemptAtMs, int(s.attempts)
 }
 

@@ -51,7 +51,7 @@ func (h *History) onMoves(ctx context.Context, q question) error {
 		if err := of.awaitTopic(ctx, schemas.TopicPayments, of.cfg.PaymentsEnds); err != nil {
 			return err
 		}
-		err := of.look(ctx, func(ctx context.Context) error { return q(ctx, of.db) })
+		err := of.readOnly(ctx, func(ctx context.Context) error { return q(ctx, of.db) })
 		if errors.Is(err, readmodel.ErrManyBalances) {
 			return err
 		}
@@ -83,7 +83,7 @@ func (s *statement) read(ctx context.Context) error {
 		return err
 	}
 	if s.before = opening; s.after != (readmodel.StatementPosition{}) {
-		if s.before, err = s.standing(ctx, "(ledger, place, move_id) <= "+s.position()); err != nil {
+		if s.before, err = s.rebuildState(ctx, "(ledger, place, move_id) <= "+s.position()); err != nil {
 			return err
 		}
 	}
@@ -180,11 +180,11 @@ func (s *statement) readOpening(ctx context.Context) (map[string]int64, error) {
 	if s.filter.FirstLedger <= s.filter.RecordSince && s.filter.FromMillis == 0 {
 		return map[string]int64{}, nil
 	}
-	return s.standing(ctx, "NOT ("+s.began()+")")
+	return s.rebuildState(ctx, "NOT ("+s.began()+")")
 }
 
-// standing returns each balance after its last recorded move that meets a condition.
-func (s *statement) standing(ctx context.Context, condition string) (map[string]int64, error) {
+// rebuildState returns each balance after its last recorded move that meets a condition.
+func (s *statement) rebuildState(ctx context.Context, condition string) (map[string]int64, error) {
 	query := `SELECT balance, argMax(after_stroops, (ledger, place))
 FROM {database:Identifier}.balance_moves FINAL
 WHERE ` + s.recorded() + ` AND ` + condition + ` GROUP BY balance` + monthByMonth

@@ -83,7 +83,7 @@ func readSteps[S any](
 	var found error
 	err = of.onFull(ctx, func() error {
 		var folded fold[S]
-		err := of.look(ctx, func(ctx context.Context) error {
+		err := of.readOnly(ctx, func(ctx context.Context) error {
 			folded = fold[S]{folding: how, limit: f.Limit}
 			return how.each(of.db, ctx, f, folded.add)
 		})

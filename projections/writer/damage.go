@@ -45,9 +45,9 @@ COMMENT 'The parts that each table had, to notice lost ones'`
 	// never true for replicated tables: replicas fetch parts from each other without source parts.
 	allKept = `(uptime() < 400 AND NOT match(engine, '^(Replicated|Shared)'))`
 
-	// wholeParts selects the parts of each partition that prove that their rows exist. Parts that were
+	// provenParts selects the parts of each partition that prove that their rows exist. Parts that were
 	// merged since the start don't. uptime() and modification_time are in whole seconds.
-	wholeParts = `
+	provenParts = `
     SELECT ` + generationOf + ` AS id, partition_id,
         groupArrayIf((min_block_number, max_block_number), active AND rows > 0) AS present,
         groupArrayIf((min_block_number, max_block_number),
@@ -68,7 +68,7 @@ WITH (SELECT groupArray((generation, topic, partition, next)) FROM (
     FROM {database:Identifier}.projection_progress GROUP BY generation, topic, partition)) AS at
 SELECT t.uuid, groupArrayArray(arrayMap(w -> (p.partition_id, w.1, w.2, w.3), p.whole)),
     any(arrayMap(x -> (x.2, x.3, x.4), arrayFilter(x -> x.1 = t.uuid, at)))
-FROM system.tables AS t LEFT JOIN (` + wholeParts + `) AS p ON p.id = t.uuid
+FROM system.tables AS t LEFT JOIN (` + provenParts + `) AS p ON p.id = t.uuid
 WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
     AND t.name != 'projection_parts' AND toString(t.uuid) NOT IN {damaged:Array(String)}
 GROUP BY t.uuid`
@@ -101,7 +101,7 @@ FROM (
     SELECT table, ` + generationOf + `, assumeNotNull(partition_id),
         assumeNotNull(min_block_number), assumeNotNull(max_block_number), name
     FROM system.detached_parts WHERE database = {database:String} AND partition_id IS NOT NULL
-) AS known LEFT JOIN (` + wholeParts + `) AS has
+) AS known LEFT JOIN (` + provenParts + `) AS has
     ON has.id = known.id AND has.partition_id = known.partition
 WHERE NOT arrayExists(w -> w.1 <= first AND w.2 >= last, has.whole)
 GROUP BY table, known.id ORDER BY table`

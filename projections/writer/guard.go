@@ -52,7 +52,7 @@ func Guard(ctx context.Context, cfg GuardConfig) error {
 	defer tick.Stop()
 	var checked time.Time
 	for ctx.Err() == nil {
-		g.look(ctx)
+		g.checkParts(ctx)
 		age := g.Now().Sub(checked)
 		if age > checkPause && g.DB.suspected.Load() || age > checkEvery && g.Heal {
 			checked = g.Now()
@@ -67,12 +67,12 @@ func Guard(ctx context.Context, cfg GuardConfig) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	g.looks, g.Heal = 0, false
-	g.look(ending) // record the parts a last time
+	g.checkParts(ending) // record the parts a last time
 	return nil
 }
 
-// look checks for lost parts and records the existing ones.
-func (g *guard) look(ctx context.Context) {
+// checkParts checks for lost parts and records the existing ones.
+func (g *guard) checkParts(ctx context.Context) {
 	db, err := g.DB.pin(ctx)
 	var damaged Damages
 	if err == nil {

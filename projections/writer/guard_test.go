@@ -48,7 +48,7 @@ func TestARebuildThatFailsIsTriedLessOften(t *testing.T) {
 	tries := 0
 	for range 10 * time.Minute / guardEvery {
 		before := g.healAt
-		g.look(ctx)
+		g.checkParts(ctx)
 		if g.healAt != before {
 			tries++
 		}

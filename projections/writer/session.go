@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	pollMax  = 10_000                // records per poll
-	askAgain = 20 * time.Millisecond // until a due block is offered to a busy writer again
-	drainMax = 2 * time.Second       // to write the collected rows when the session ends
+	pollMax       = 10_000                // records per poll
+	offerInterval = 20 * time.Millisecond // until a due block is offered to a busy writer again
+	drainMax      = 2 * time.Second       // to write the collected rows when the session ends
 
 	// Without readers, a fetch of fewer records than trickle is followed by a pause.
 	trickle     = 100
@@ -115,7 +115,7 @@ func (s *session) gather(ctx context.Context) error {
 		case now.Before(s.due(b, busy)):
 			continue
 		case !s.offer(b):
-			busy = now.Add(askAgain)
+			busy = now.Add(offerInterval)
 			continue
 		}
 		busy = time.Time{}

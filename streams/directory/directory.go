@@ -27,10 +27,10 @@ const (
 	defaultMemTableBytes = 16 << 20
 	defaultConfirmEvery  = 500 * time.Millisecond
 
-	// wholeFor is how long a store may go without reaching the tables' ends before it may miss
+	// completeFor is how long a store may go without reaching the tables' ends before it may miss
 	// tombstones: half of Kafka's delete.retention.ms.
-	wholeFor       = 12 * time.Hour
-	wholeNoteEvery = time.Minute
+	completeFor       = 12 * time.Hour
+	noteCompleteEvery = time.Minute
 )
 
 // ErrRebuild means that the store is not filled from these tables. Reopening the directory refills
@@ -162,7 +162,7 @@ func identityOf(ctx context.Context, c kafka.Cluster) (string, error) {
 
 func (d *Directory) begin(ctx context.Context) error {
 	now := d.cfg.Now()
-	whole, err := d.wholeAt()
+	whole, err := d.completeAt()
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (d *Directory) begin(ctx context.Context) error {
 	if err != nil && !rebuild {
 		return err
 	}
-	if age := now.Sub(whole).Abs(); !whole.IsZero() && age > wholeFor {
+	if age := now.Sub(whole).Abs(); !whole.IsZero() && age > completeFor {
 		d.cfg.Logger.Warn("the directory was offline too long to know all deletions; rebuilding it",
 			"away", age)
 		rebuild = true
@@ -187,7 +187,7 @@ func (d *Directory) begin(ctx context.Context) error {
 	}
 	if whole.IsZero() {
 		whole = now
-		if err := d.noteWhole(now); err != nil {
+		if err := d.noteComplete(now); err != nil {
 			return err
 		}
 	}
@@ -256,18 +256,18 @@ func (d *Directory) epochEnds(
 	return d.ends.OfEpochs(ctx, topic, epochs), nil
 }
 
-// wholeAt returns when the store last reached the tables' ends, or was created.
-func (d *Directory) wholeAt() (time.Time, error) {
-	value, err := d.store.Get(wholeKey)
+// completeAt returns when the store last reached the tables' ends, or was created.
+func (d *Directory) completeAt() (time.Time, error) {
+	value, err := d.store.Get(completeKey)
 	if err != nil || len(value) != 8 {
 		return time.Time{}, err
 	}
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(value))), nil
 }
 
-func (d *Directory) noteWhole(at time.Time) error {
+func (d *Directory) noteComplete(at time.Time) error {
 	batch := d.store.Begin()
-	if err := batch.Set(wholeKey, binary.BigEndian.AppendUint64(nil,
+	if err := batch.Set(completeKey, binary.BigEndian.AppendUint64(nil,
 		uint64(at.UnixMilli()))); err != nil {
 		batch.Discard()
 		return err

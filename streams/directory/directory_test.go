@@ -435,7 +435,7 @@ func TestAStoreThatWasClosedTooLongIsRefilled(t *testing.T) {
 		w.write(watchRow(fmt.Sprintf("wat_%d", i), "GB", 1))
 	}
 	c.Compact()
-	r.clock.advance(wholeFor + time.Minute)
+	r.clock.advance(completeFor + time.Minute)
 	d, _ = r.open(r.dir)
 	r.caughtUp(d)
 	r.wantWatches(d, "GA", "wat_kept")
@@ -458,7 +458,7 @@ func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
 	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
-	r.clock.advance(wholeFor + time.Minute)
+	r.clock.advance(completeFor + time.Minute)
 	if err := <-ended; !errors.Is(err, ErrRebuild) {
 		t.Errorf("Run ended with %v", err)
 	}

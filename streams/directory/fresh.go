@@ -89,19 +89,19 @@ func (d *Directory) confirm(ctx context.Context) error {
 	f := &d.fresh
 	f.mu.Lock()
 	away := age(asked, f.whole)
-	if away <= wholeFor {
+	if away <= completeFor {
 		f.confirmed, f.whole = asked, asked
 	}
 	f.mu.Unlock()
-	if away > wholeFor {
+	if away > completeFor {
 		return fmt.Errorf("directory: it had no connection to its tables for %s and may have "+
 			"missed deletions: %w", away, ErrRebuild)
 	}
-	if age(asked, f.noted) < wholeNoteEvery {
+	if age(asked, f.noted) < noteCompleteEvery {
 		return nil
 	}
 	f.noted = asked
-	return d.noteWhole(asked)
+	return d.noteComplete(asked)
 }
 
 // Confirm waits until the directory has every account, endpoint and watch that was acknowledged

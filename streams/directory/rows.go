@@ -21,7 +21,7 @@ const (
 	spaceWatches    = store.FirstKey + 2
 	spaceKeyHashes  = store.FirstKey + 3
 	spaceWallets    = store.FirstKey + 4
-	spaceWhole      = store.FirstKey + 6
+	spaceComplete   = store.FirstKey + 6
 	spaceLists      = store.FirstKey + 7
 	spaceKeyUses    = store.FirstKey + 8
 	spaceBackfills  = store.FirstKey + 9
@@ -29,7 +29,7 @@ const (
 	spaceCounts     = store.FirstKey + 11
 )
 
-var wholeKey = []byte{spaceWhole}
+var completeKey = []byte{spaceComplete}
 
 func (t table) rowKey(id string) []byte {
 	return append(append(make([]byte, 0, 1+len(id)), t.space), id...)

@@ -247,7 +247,7 @@ func (m *machine) decideResend(
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	facts, rejection := domain.DecideRecall(delivery, c.AccountID, body, m.upToDate(t, body))
+	facts, rejection := domain.DecideRestoreDelivery(delivery, c.AccountID, body, m.upToDate(t, body))
 	m.recalled = len(facts) > 0
 	if !delivery.Exists() {
 		delivery = body.Left()

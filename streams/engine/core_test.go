@@ -157,7 +157,7 @@ func (c *core) advance() error {
 		var err error
 		switch a := c.Next(now).(type) {
 		case task.TakeOver:
-			err = c.TookOver()
+			err = c.OpenState()
 		case task.LocateJournal:
 			err = c.LocatedJournal(c.begins, end)
 		case task.ReadJournal:

@@ -362,7 +362,7 @@ func (m *machine) cancelDeliveries(t *task.Turn) error {
 // AfterCommit reports the turn's facts and returns the attempts that are due.
 func (m *machine) AfterCommit(a task.After) ([]Effect, int64, error) {
 	for _, f := range m.facts {
-		m.reportGivenUp(f)
+		m.reportMailAbandoned(f)
 		if m.cfg.OnFact != nil {
 			m.cfg.OnFact(f)
 		}

@@ -158,7 +158,7 @@ func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordM
 	return m.record(t, body.EndpointID, c.ID, facts...)
 }
 
-func (m *machine) reportGivenUp(f domain.Fact) {
+func (m *machine) reportMailAbandoned(f domain.Fact) {
 	made, ok := f.Body.(domain.MailAttempted)
 	if ok && made.Outcome == domain.MailGivenUp {
 		m.cfg.Logger.Error("gave up on a mail about a disabled endpoint: servers refused it for too "+

@@ -17,7 +17,7 @@ type matched struct {
 	skipped  uint32   // matching payments that already have an event
 }
 
-func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
+func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.IsSelfPayment() }
 
 // match matches payments against the watches. It does not repeat what was appended before, even if
 // a watch has changed, and claims the matches of watches for one payment.

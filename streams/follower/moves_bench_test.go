@@ -28,7 +28,7 @@ func BenchmarkBalanceMoves(b *testing.B) {
 				r.renew(fmt.Sprintf("bench-%d", run))
 				from := reader(b, c.rpc(b, c.network.RPCURL()), c.network.Passphrase())
 				if moves {
-					from.GiveMoves()
+					from.EnableMoves()
 				}
 				config := r.config()
 				config.Passphrase, config.Source = c.network.Passphrase(), from

@@ -33,7 +33,7 @@ func (r *rig) moving() follower.Config {
 	r.t.Helper()
 	config := r.config()
 	s := reader(r.t, r.rpc(), r.network.Passphrase())
-	s.GiveMoves()
+	s.EnableMoves()
 	config.Source = s
 	return config
 }

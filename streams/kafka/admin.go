@@ -203,7 +203,7 @@ func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 	return nil
 }
 
-var errNotForgotten = fmt.Errorf("a broker still has it in its metadata: %w", errAskAgain)
+var errNotForgotten = fmt.Errorf("a broker still has it in its metadata: %w", errRetry)
 
 // Features returns the cluster's finalized features, such as transaction.version, by name. A
 // missing feature has level 0.
@@ -303,7 +303,7 @@ const (
 	transientFor = 30 * time.Second
 )
 
-var errAskAgain = errors.New("streams: no usable response")
+var errRetry = errors.New("streams: no usable response")
 
 // whileTransient calls ask until it succeeds, returns an error that Kafka does not call retriable,
 // or transientFor has passed. The client retries many requests itself, but not if only some of the
@@ -314,7 +314,7 @@ func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error
 		Last:   transientLast,
 		Within: transientFor,
 		If: func(err error) bool {
-			return kerr.IsRetriable(err) || errors.Is(err, errAskAgain)
+			return kerr.IsRetriable(err) || errors.Is(err, errRetry)
 		},
 	}, ask)
 }

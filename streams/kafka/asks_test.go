@@ -9,7 +9,7 @@ import (
 // not, must not make the group rebalance forever. When another copy becomes warm, the member asks
 // soon.
 func TestAskingForWhatDoesNotComeIsRare(t *testing.T) {
-	a := newAsks()
+	a := newRejoinBackoff()
 	var now int64
 	during := func(warm []int32, d time.Duration) (asked int) {
 		for end := now + d.Milliseconds(); now < end; now += 500 {
@@ -25,8 +25,8 @@ func TestAskingForWhatDoesNotComeIsRare(t *testing.T) {
 	if n := during([]int32{3}, time.Hour); n > 20 {
 		t.Errorf("in an hour it asks %d times for the same copy", n)
 	}
-	if n := during([]int32{3, 4}, askEvery); n != 1 {
-		t.Errorf("it asks %d times for another copy, within %v", n, askEvery)
+	if n := during([]int32{3, 4}, rejoinInterval); n != 1 {
+		t.Errorf("it asks %d times for another copy, within %v", n, rejoinInterval)
 	}
 	during([]int32{4}, time.Hour)
 	if n := during([]int32{3}, 6*time.Second); n == 0 {

@@ -204,17 +204,17 @@ func (c StandbyConfig) warmed(waiting []int32) []int32 {
 }
 
 const (
-	// askEvery is the shortest interval between rebalances that a warm member asks for, because all
+	// rejoinInterval is the shortest interval between rebalances that a warm member asks for, because all
 	// members rejoin each time.
-	askEvery = 5 * time.Second
-	// askLast is the longest interval between requests that have no effect.
-	askLast = 10 * time.Minute
+	rejoinInterval = 5 * time.Second
+	// rejoinIntervalMax is the longest interval between requests that have no effect.
+	rejoinIntervalMax = 10 * time.Minute
 )
 
-// asks decides when a member asks for a rebalance because its copies are warm. It backs off while
+// rejoinBackoff decides when a member asks for a rebalance because its copies are warm. It backs off while
 // the same copies stay warm, because then the group does not consider them warm: for example,
 // another member claims to be ahead of the journal. It must be used by one goroutine.
-type asks struct {
+type rejoinBackoff struct {
 	waits  *retry.Backoff
 	copies []int32 // at the latest request
 	at     int64   // steady clock
@@ -222,11 +222,11 @@ type asks struct {
 	asked  bool
 }
 
-func newAsks() *asks {
-	return &asks{waits: retry.Policy{First: 2 * askEvery, Last: askLast}.Backoff()}
+func newRejoinBackoff() *rejoinBackoff {
+	return &rejoinBackoff{waits: retry.Policy{First: 2 * rejoinInterval, Last: rejoinIntervalMax}.Backoff()}
 }
 
-func (a *asks) due(warm []int32, steadyMillis int64) bool {
+func (a *rejoinBackoff) due(warm []int32, steadyMillis int64) bool {
 	if len(warm) == 0 {
 		return false
 	}
@@ -234,7 +234,7 @@ func (a *asks) due(warm []int32, steadyMillis int64) bool {
 	more := func(p int32) bool { return !slices.Contains(a.copies, p) }
 	news := slices.ContainsFunc(warm, more)
 	if news {
-		wait = min(wait, askEvery.Milliseconds())
+		wait = min(wait, rejoinInterval.Milliseconds())
 	}
 	if a.asked && steadyMillis-a.at < wait {
 		return false

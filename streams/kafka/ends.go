@@ -157,7 +157,7 @@ func (e *Ends) ask(
 	}
 	answers := make(chan answer[*kmsg.ListOffsetsResponse], len(requests))
 	for broker, req := range requests {
-		go func() { answers <- askBroker[*kmsg.ListOffsetsResponse](ctx, e.client, broker, req) }()
+		go func() { answers <- requestBroker[*kmsg.ListOffsetsResponse](ctx, e.client, broker, req) }()
 	}
 	by := make(map[int32]int64, len(leaders))
 	var failed error
@@ -168,7 +168,7 @@ func (e *Ends) ask(
 		return nil, failed
 	}
 	if len(by) != len(leaders) {
-		return nil, fmt.Errorf("%w: the brokers omitted some partitions", errAskAgain)
+		return nil, fmt.Errorf("%w: the brokers omitted some partitions", errRetry)
 	}
 	return by, nil
 }

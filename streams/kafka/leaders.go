@@ -29,7 +29,7 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	for id := range brokers {
 		// Not cancelled after enough responses: that would close the connection.
 		go func() {
-			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
+			answers <- requestBroker[*kmsg.MetadataResponse](ctx, e.client, id,
 				e.cluster.metadataRequest([]string{topic}))
 		}()
 	}
@@ -60,7 +60,7 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 		return nil, fmt.Errorf("asking for the brokers: %w", unlessFinal(err))
 	}
 	if len(resp.Brokers) == 0 {
-		return nil, fmt.Errorf("%w: the cluster reports no brokers", errAskAgain)
+		return nil, fmt.Errorf("%w: the cluster reports no brokers", errRetry)
 	}
 	ids := make(map[int32]bool)
 	for _, b := range resp.Brokers {
@@ -106,7 +106,7 @@ func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, erro
 	}
 	for id := range v.brokers {
 		if !asked[id] {
-			return nil, fmt.Errorf("%w: broker %d is new", errAskAgain, id)
+			return nil, fmt.Errorf("%w: broker %d is new", errRetry, id)
 		}
 	}
 	if v.topic != nil {
@@ -128,7 +128,7 @@ type answer[R kmsg.Response] struct {
 	err  error
 }
 
-func askBroker[R kmsg.Response](
+func requestBroker[R kmsg.Response](
 	ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request,
 ) (a answer[R]) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -147,5 +147,5 @@ func unlessFinal(err error) error {
 	if _, refused := errors.AsType[*kerr.Error](err); refused || errors.Is(err, kgo.ErrClientClosed) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errAskAgain, err)
+	return fmt.Errorf("%w: %w", errRetry, err)
 }

@@ -38,21 +38,21 @@ type MembershipConfig struct {
 // Membership is a membership in a group that divides the partitions of a topic. The owner of a
 // partition reads and writes it with its own clients.
 type Membership struct {
-	client       *kgo.Client
-	group        string
-	fullName     func(topic string) string
-	instance     *string // nil without a static name
-	topic        string
-	now          func() Moment
-	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
-	prompt       chan struct{}          // requests an immediate heartbeat
-	placed       atomic.Bool            // a rebalance has completed since it was expelled
-	failure      groupFailure
-	standbys     *StandbyConfig
-	warming      atomic.Pointer[[]int32] // standbys that the group waits for
-	asks         *asks
-	stop         context.CancelFunc
-	stopped      chan struct{}
+	client        *kgo.Client
+	group         string
+	fullName      func(topic string) string
+	instance      *string // nil without a static name
+	topic         string
+	now           func() Moment
+	acknowledged  atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
+	prompt        chan struct{}          // requests an immediate heartbeat
+	placed        atomic.Bool            // a rebalance has completed since it was expelled
+	failure       groupFailure
+	standbys      *StandbyConfig
+	warming       atomic.Pointer[[]int32] // standbys that the group waits for
+	rejoinBackoff *rejoinBackoff
+	stop          context.CancelFunc
+	stopped       chan struct{}
 }
 
 type groupFailure struct{ latest atomic.Pointer[error] }
@@ -69,15 +69,15 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	joined := cfg.Now()
 	m := &Membership{
-		group:    c.fullName(cfg.Group),
-		fullName: c.fullName,
-		topic:    c.fullName(cfg.Topic),
-		now:      func() Moment { return MomentOf(cfg.Now(), joined) },
-		prompt:   make(chan struct{}, 1),
-		standbys: cfg.Standbys,
-		asks:     newAsks(),
-		stop:     stop,
-		stopped:  make(chan struct{}),
+		group:         c.fullName(cfg.Group),
+		fullName:      c.fullName,
+		topic:         c.fullName(cfg.Topic),
+		now:           func() Moment { return MomentOf(cfg.Now(), joined) },
+		prompt:        make(chan struct{}, 1),
+		standbys:      cfg.Standbys,
+		rejoinBackoff: newRejoinBackoff(),
+		stop:          stop,
+		stopped:       make(chan struct{}),
 	}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
@@ -126,7 +126,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	// The group only assigns partitions. This client does not consume them.
 	client.PauseFetchTopics(c.fullName(cfg.Topic))
 	m.client = client
-	go m.beat(ctx)
+	go m.sendHeartbeats(ctx)
 	return m, nil
 }
 
@@ -142,9 +142,9 @@ func (m *Membership) standBy(a assignmentData) {
 	m.standbys.StandBy(a.Standbys)
 }
 
-func (m *Membership) askWhenWarm() {
+func (m *Membership) rejoinWhenWarm() {
 	waiting := m.warming.Load()
-	if waiting != nil && m.asks.due(m.standbys.warmed(*waiting), m.now().SteadyMillis) {
+	if waiting != nil && m.rejoinBackoff.due(m.standbys.warmed(*waiting), m.now().SteadyMillis) {
 		m.client.ForceRebalance()
 	}
 }
@@ -182,8 +182,8 @@ func (m *Membership) Check() error {
 	return fmt.Errorf("streams: this process is not a member of group %s: %w", m.group, *why)
 }
 
-// beat sends additional heartbeats, because the client does not expose the responses to its own.
-func (m *Membership) beat(ctx context.Context) {
+// sendHeartbeats sends additional heartbeats, because the client does not expose the responses to its own.
+func (m *Membership) sendHeartbeats(ctx context.Context) {
 	defer close(m.stopped)
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
@@ -195,7 +195,7 @@ func (m *Membership) beat(ctx context.Context) {
 		case <-tick.C:
 		}
 		m.heartbeat(ctx)
-		m.askWhenWarm()
+		m.rejoinWhenWarm()
 	}
 }
 

@@ -100,16 +100,16 @@ func (c Cluster) everyBroker(
 		return fmt.Errorf("streams: asking for the brokers of the cluster: %w", err)
 	}
 	for _, b := range brokers {
-		if err := c.askBroker(ctx, client.Broker(int(b.NodeID)), names, ok); err != nil {
+		if err := c.requestBroker(ctx, client.Broker(int(b.NodeID)), names, ok); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// askBroker queries one broker until ok returns nil. It skips a broker that does not answer, which
+// requestBroker queries one broker until ok returns nil. It skips a broker that does not answer, which
 // will learn of changed topics before it leads any of them.
-func (c Cluster) askBroker(
+func (c Cluster) requestBroker(
 	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
 ) error {
 	req := c.metadataRequest(names)

@@ -51,10 +51,10 @@ func (f *Folder) Send(_ context.Context, m Mail) (err error) {
 		return fmt.Errorf("writing a mail: %w", err)
 	}
 	f.written(m, path)
-	return f.tidy()
+	return f.removeLeftovers()
 }
 
-func (f *Folder) tidy() error {
+func (f *Folder) removeLeftovers() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
 		return fmt.Errorf("reading the mail folder: %w", err)

@@ -115,8 +115,8 @@ func (m *Mailer) Run(ctx context.Context) (err error) {
 		Topic:     schemas.TopicMails,
 		Now:       m.cfg.Now,
 		Assigned:  m.assigned,
-		Revoked:   func(partitions []int32) { m.give(partitions).wait() },
-		Lost:      func(partitions []int32) { m.give(partitions) },
+		Revoked:   func(partitions []int32) { m.releasePartitions(partitions).wait() },
+		Lost:      func(partitions []int32) { m.releasePartitions(partitions) },
 		RevokeMax: drainMax + commitMax,
 	})
 	if err != nil {
@@ -147,8 +147,8 @@ func (m *Mailer) assigned(partitions []int32) {
 	m.round.stop()
 }
 
-// give ends and returns the round, so that the next one excludes these partitions.
-func (m *Mailer) give(partitions []int32) *round {
+// releasePartitions ends and returns the round, so that the next one excludes these partitions.
+func (m *Mailer) releasePartitions(partitions []int32) *round {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range partitions {

@@ -182,7 +182,7 @@ func (s *SMTP) classified(err error, to string) error {
 	if !ok {
 		return fmt.Errorf("sending a mail to %s: %w", s.cfg.Addr, err)
 	}
-	err = errors.New("sending a mail to " + s.cfg.Addr + ": " + discreet(failure, to))
+	err = errors.New("sending a mail to " + s.cfg.Addr + ": " + withoutAddress(failure, to))
 	switch failure.Reason {
 	case mail.ErrGetRcpts:
 		return &Refusal{Err: err}
@@ -197,9 +197,9 @@ func (s *SMTP) classified(err error, to string) error {
 	return &Refusal{Temporary: code < 500, Err: err}
 }
 
-// discreet removes the recipient's address, which the library and many servers repeat, because
+// withoutAddress removes the recipient's address, which the library and many servers repeat, because
 // errors are logged.
-func discreet(failure *mail.SendError, to string) string {
+func withoutAddress(failure *mail.SendError, to string) string {
 	text, _, _ := strings.Cut(failure.Error(), ", affected ")
 	if a, err := netmail.ParseAddress(to); err == nil {
 		text = strings.ReplaceAll(text, a.Address, "the recipient")

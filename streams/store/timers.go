@@ -241,7 +241,7 @@ func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	if g == nil || len(g.claimed) > 0 {
 		return
 	}
-	if g.allDue && !x.holdsMore(g) {
+	if g.allDue && !x.hasMore(g) {
 		g.allDue = false
 		x.store.forget(dueKey(g.name))
 	}
@@ -250,7 +250,7 @@ func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	}
 }
 
-func (x *TimerIndex) holdsMore(g *timerGroup) bool {
+func (x *TimerIndex) hasMore(g *timerGroup) bool {
 	more := g.place == placeFuture
 	if g.from == nil || more {
 		return more

@@ -11,7 +11,7 @@ import (
 type Action interface{ action() }
 
 type (
-	// TakeOver makes the owner the only writer of the partition. Reported with TookOver.
+	// TakeOver makes the owner the only writer of the partition. Reported with OpenState.
 	TakeOver struct{}
 
 	// LocateJournal reads the journal's first offset and its end. Reported with LocatedJournal.

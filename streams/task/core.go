@@ -256,8 +256,8 @@ func (c *Core[E, C]) await(now kafka.Moment) Await {
 	return a
 }
 
-// TookOver opens the state after the partition was taken over.
-func (c *Core[E, C]) TookOver() (err error) {
+// OpenState opens the state after the partition was taken over.
+func (c *Core[E, C]) OpenState() (err error) {
 	if c.store, err = store.Open(c.cfg.Store); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestACopyWithAnUndecidedNoteIsRebuilt(t *testing.T) {
 	committed := []kafka.Record{at(0, began), at(2, fact), at(3, taken(1))}
 
 	standby := task.NewStandbyCore(cfg)
-	must(t, standby.TookOver())
+	must(t, standby.OpenState())
 	must(t, standby.LocatedJournal(0, 4))
 	must(t, standby.ReadJournal(committed, 4))
 	must(t, standby.ReadJournal([]kafka.Record{at(5, taken(7))}, 6)) // its transaction is still open
@@ -36,7 +36,7 @@ func TestACopyWithAnUndecidedNoteIsRebuilt(t *testing.T) {
 
 	core := task.NewCore(cfg)
 	defer core.Close()
-	must(t, core.TookOver())
+	must(t, core.OpenState())
 	must(t, core.LocatedJournal(0, 6))
 	for begun := false; !core.Working(); {
 		switch a := core.Next(kafka.Moment{}).(type) {
@@ -79,7 +79,7 @@ func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
 		func() task.Handler[store.Claimed, none] { return &summer{} }).CoreConfig
 	const far = 1_000_000_000_000
 	foreign := task.NewStandbyCore(cfg)
-	must(t, foreign.TookOver())
+	must(t, foreign.OpenState())
 	must(t, foreign.LocatedJournal(0, far+1))
 	one := kafka.Record{Topic: sumsTopic, Key: []byte("number-1"), Value: []byte("1"), Offset: far}
 	must(t, foreign.ReadJournal([]kafka.Record{one}, far+1))
@@ -89,7 +89,7 @@ func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
 	must(t, foreign.Close())
 
 	standby := task.NewStandbyCore(cfg)
-	must(t, standby.TookOver())
+	must(t, standby.OpenState())
 	opened := standby.FoldedOf()
 	must(t, standby.LocatedJournal(0, 5))
 	located := standby.FoldedOf()
@@ -100,7 +100,7 @@ func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
 	must(t, standby.Close())
 
 	core := task.NewCore(cfg)
-	must(t, core.TookOver())
+	must(t, core.OpenState())
 	opened = core.FoldedOf()
 	must(t, core.LocatedJournal(0, 5))
 	if have := max(opened, core.FoldedOf()); have > 5 {

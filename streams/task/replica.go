@@ -74,7 +74,7 @@ func NewReplica[E, C any](cluster kafka.Cluster, cfg CoreConfig[E, C]) (*Replica
 // NewReplicaOn is NewReplica with any log, which the replica closes.
 func NewReplicaOn[E, C any](log PartitionLog, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
 	r := &Replica[E, C]{core: NewCore(cfg), cfg: cfg, log: log}
-	if err := r.core.TookOver(); err != nil {
+	if err := r.core.OpenState(); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -93,7 +93,7 @@ func (c *Core[E, C]) readOn(at int64) {
 func (c *Core[E, C]) catchUpTo(end int64) error {
 	c.stage, c.restore.to = catchingUp, end
 	if c.progress.next > end {
-		return c.foldAnew("the state is ahead of its journal")
+		return c.restartFold("the state is ahead of its journal")
 	}
 	c.readOn(c.restore.at)
 	return nil
@@ -104,7 +104,7 @@ func (c *Core[E, C]) catchUpTo(end int64) error {
 func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 	for _, r := range records {
 		if !c.restore.checkMark(r) {
-			return c.foldAnew("the last record that the state has folded is not in its journal")
+			return c.restartFold("the last record that the state has folded is not in its journal")
 		}
 		if err := c.fold(r); err != nil {
 			return err
@@ -126,14 +126,14 @@ func (r *restore) checkMark(record kafka.Record) bool {
 	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
 }
 
-// foldAnew discards a state that belongs to another journal, and continues with the next snapshot
+// restartFold discards a state that belongs to another journal, and continues with the next snapshot
 // or the journal's beginning.
-func (c *Core[E, C]) foldAnew(why string) error {
+func (c *Core[E, C]) restartFold(why string) error {
 	if c.read {
 		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or truncated while the "+
 			"state was followed", c.cfg.Partition, c.cfg.Journal, why)
 	}
-	c.reportMisfit(why)
+	c.reportStateMismatch(why)
 	c.progress.reset()
 	c.snapshots.reset()
 	if c.restore.batch != nil {
@@ -150,7 +150,7 @@ func (c *Core[E, C]) foldAnew(why string) error {
 	return c.checkRetention()
 }
 
-func (c *Core[E, C]) reportMisfit(why string) {
+func (c *Core[E, C]) reportStateMismatch(why string) {
 	message := ": the journal has since lost facts or was truncated; rebuilding the state from the " +
 		"remaining facts"
 	if c.loader.loaded {

@@ -14,7 +14,7 @@ import (
 // calls only Fold and Flush of its handler. If this process is assigned the partition later, the
 // owner's core finds the state nearly complete, and checks it against the journal like any other.
 //
-// Its user calls TookOver, which no other core may have done with the same store, and then performs
+// Its user calls OpenState, which no other core may have done with the same store, and then performs
 // one Next action after another, all of which read. A ReadJournal up to math.MaxInt64 reads all
 // future records as well.
 func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
@@ -75,7 +75,7 @@ func (t *StandbyTask[E, C]) Stats() StandbyStats {
 // Run folds the journal until ctx is done, which is not an error, or until it fails.
 func (t *StandbyTask[E, C]) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.core.TookOver(); err != nil {
+	if err := t.core.OpenState(); err != nil {
 		return err
 	}
 	for {

@@ -38,7 +38,7 @@ func (s *Tasks) StandBy(partitions []int32) {
 		ctx, cancel := context.WithCancel(context.Background())
 		r := &runningStandby{cancel: cancel, ended: make(chan struct{})}
 		s.standbys[p] = r
-		s.use(p, r.ended, func() { s.keepStanding(ctx, p, r) })
+		s.use(p, r.ended, func() { s.keepStandby(ctx, p, r) })
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Tasks) Close() {
 	}
 }
 
-func (s *Tasks) keepStanding(ctx context.Context, p int32, r *runningStandby) {
+func (s *Tasks) keepStandby(ctx context.Context, p int32, r *runningStandby) {
 	began, restarts := time.Now(), NewRestarts(nil)
 	steady := func() int64 { return time.Since(began).Milliseconds() }
 	for ctx.Err() == nil {

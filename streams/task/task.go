@@ -242,7 +242,7 @@ func (t *Task[E, C]) takeOver(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return t.core.TookOver()
+	return t.core.OpenState()
 }
 
 // commit commits a transaction. It completes even if the task is being stopped.

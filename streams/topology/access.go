@@ -79,7 +79,7 @@ var (
 	clock           = named(kafka.ResourceCluster, kafka.OpDescribe, "")
 	describeBrokers = named(kafka.ResourceCluster, kafka.OpDescribeConfigs, "")
 	lookInside      = []Right{internal(kafka.OpDescribe), internal(kafka.OpDescribeConfigs)}
-	look            = with(lookInside, all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock)
+	readRights      = with(lookInside, all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock)
 )
 
 var directory = []string{
@@ -106,7 +106,7 @@ const (
 func Roles() []Role {
 	commands := []Right{read(schemas.TopicResults), write(schemas.TopicCommands)}
 	return []Role{
-		{engineName, with(look,
+		{engineName, with(readRights,
 			prefixed(kafka.ResourceTransactionalID, kafka.OpWrite, engineName+"-"), group(engineName),
 			read(schemas.TopicCommands, schemas.TopicMatches, schemas.TopicJournal,
 				schemas.TopicSnapshots),
@@ -114,17 +114,17 @@ func Roles() []Role {
 				schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicMails,
 				schemas.TopicDeadLetters),
 			deleteRecords(), prefixed(kafka.ResourceGroup, kafka.OpDescribe, ""))},
-		{followerName, with(look,
+		{followerName, with(readRights,
 			transactions(followerName), transactions(backfillName), group(followerName),
 			read(with(directory, schemas.TopicLedgers, schemas.TopicPayments, schemas.TopicMatches,
 				schemas.TopicResults)...),
 			write(schemas.TopicPayments, schemas.TopicMatches, schemas.TopicLedgers,
 				schemas.TopicQuarantine, schemas.TopicCommands))},
-		{"api", with(look,
+		{"api", with(readRights,
 			read(with(directory, schemas.TopicResults, schemas.TopicLedgers)...),
 			write(schemas.TopicCommands, schemas.TopicKeyUses))},
-		{projectorName, with(look, group(projectorName), read(projected...))},
-		{mailerName, with(look,
+		{projectorName, with(readRights, group(projectorName), read(projected...))},
+		{mailerName, with(readRights,
 			group(mailerName), read(with(directory, schemas.TopicMails)...),
 			write(schemas.TopicCommands, schemas.TopicDeadLetters))},
 		// rebuild, verify-projection

@@ -154,7 +154,7 @@ func checkTopics(ctx context.Context, c kafka.Cluster, s Shape) ([]Fault, error)
 	if s.Partitions == 0 { // the journal cannot be repartitioned
 		s.Partitions = int32(have[schemas.TopicJournal].Partitions)
 	}
-	return faultsOf(compare(c.Prefix, Wanted(s), have)), nil
+	return faultsOf(compare(c.Prefix, RequiredTopics(s), have)), nil
 }
 
 // faultsOf returns the harmful differences. The same difference in several topics is one fault.

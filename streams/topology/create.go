@@ -35,7 +35,7 @@ func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 				"set the count that it has, or use another prefix",
 			d.Topic, d.Have, d.Want, kafka.ErrPartitionCount)
 	}
-	if err := c.EnsureTopics(ctx, Wanted(want)); err != nil {
+	if err := c.EnsureTopics(ctx, RequiredTopics(want)); err != nil {
 		return Created{}, fmt.Errorf("topology: %w", err)
 	}
 	if err := alter(ctx, c, planned); err != nil {

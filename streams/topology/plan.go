@@ -72,7 +72,7 @@ func Plan(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error
 	if err != nil {
 		return nil, err
 	}
-	specs := Wanted(want)
+	specs := RequiredTopics(want)
 	var names []string
 	for _, s := range specs {
 		names = append(names, s.Name)

@@ -16,7 +16,7 @@ const dayMillis = 24 * 60 * 60 * 1000
 // size.
 func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
 	small := func(shape topology.Shape) (names []string) {
-		for _, spec := range topology.Wanted(shape) {
+		for _, spec := range topology.RequiredTopics(shape) {
 			switch spec.Configs["segment.bytes"] {
 			case "16777216":
 				names = append(names, spec.Name)
@@ -52,7 +52,7 @@ func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
 func TestWhatGrowsIsTiered(t *testing.T) {
 	shape := topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 30 * dayMillis}
 	var tiered []string
-	for _, spec := range topology.Wanted(shape) {
+	for _, spec := range topology.RequiredTopics(shape) {
 		local, remote := spec.Configs["local.retention.ms"], spec.Configs["remote.storage.enable"]
 		if (remote == "true") != (local != "") {
 			t.Errorf("%s has remote storage %q and local retention %q", spec.Name, remote, local)
@@ -76,7 +76,7 @@ func TestWhatGrowsIsTiered(t *testing.T) {
 		t.Errorf("tiered are %v, not %v", tiered, want)
 	}
 	shape.LocalMillis = 0
-	for _, spec := range topology.Wanted(shape) {
+	for _, spec := range topology.RequiredTopics(shape) {
 		if spec.Configs["remote.storage.enable"] != "" {
 			t.Errorf("%s is tiered without being asked for", spec.Name)
 		}

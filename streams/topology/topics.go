@@ -103,8 +103,8 @@ func TopicNames() (names []string) {
 	return names
 }
 
-// Wanted returns the required topics.
-func Wanted(s Shape) []kafka.TopicSpec {
+// RequiredTopics returns the required topics.
+func RequiredTopics(s Shape) []kafka.TopicSpec {
 	var specs []kafka.TopicSpec
 	for _, t := range schemas.Topics() {
 		spec := kafka.TopicSpec{

@@ -34,22 +34,22 @@ func (s *Source) inputEnds(ctx context.Context) (ends inputEnds, err error) {
 // early.
 const foldsForOne = 3
 
-// foldWhole folds the states to one position. The ends of the journals are requested at once, but
+// foldToEnd folds the states to one position. The ends of the journals are requested at once, but
 // one broker may answer seconds before another. A state may then have a watch whose endpoint was
 // created in between. In that case the ends are read again.
-func (s *Source) foldWhole(ctx context.Context) error {
+func (s *Source) foldToEnd(ctx context.Context) error {
 	for range foldsForOne {
 		if err := s.Fold(ctx); err != nil {
 			return err
 		}
-		if whole, err := s.isWhole(); err != nil || whole {
+		if whole, err := s.isComplete(); err != nil || whole {
 			return err
 		}
 	}
 	return nil // the endpoint is missing in every journal
 }
 
-func (s *Source) isWhole() (whole bool, err error) {
+func (s *Source) isComplete() (whole bool, err error) {
 	whole = true
 	for _, state := range s.states() {
 		err := state.Each(func(key, value []byte) (bool, error) {
@@ -71,7 +71,7 @@ func (s *Source) stateOf(aggregate string) *store.Store {
 	return s.replicas[kafka.PartitionOf(len(s.replicas))(aggregate)].Store()
 }
 
-// goesAlong reports whether a match that the states have not taken belongs to the copy. A match
+// isCopied reports whether a match that the states have not taken belongs to the copy. A match
 // after the ends in before may be for a watch or an endpoint that the copy does not have, or not in
 // the version that the follower had. The new follower makes it again, with the same id, for the
 // watches that exist then. If it were copied, it would be taken before its endpoint exists, and
@@ -79,7 +79,7 @@ func (s *Source) stateOf(aggregate string) *store.Store {
 //
 // It is copied if the copy records that its ledger was already matched against its watch, because
 // then it is not made again.
-func (s *Source) goesAlong(r kafka.Record, before map[int32]int64) (bool, error) {
+func (s *Source) isCopied(r kafka.Record, before map[int32]int64) (bool, error) {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil {
 		return true, nil // the engine sets it aside

@@ -46,10 +46,10 @@ func (c *Copy) Save(progress func(done, total int64)) error {
 	if err != nil {
 		return fmt.Errorf("transfer: writing the manifest: %w", err)
 	}
-	return writeWhole(filepath.Join(c.dir, manifestName), append(text, '\n'))
+	return writeAtomically(filepath.Join(c.dir, manifestName), append(text, '\n'))
 }
 
-func writeWhole(path string, text []byte) error {
+func writeAtomically(path string, text []byte) error {
 	part := path + ".part"
 	// #nosec G304 -- asked for
 	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

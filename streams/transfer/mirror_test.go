@@ -31,7 +31,7 @@ func newSide(t *testing.T, partitions int32) side {
 	s := side{t, b.Cluster(nil)}
 	if partitions > 0 {
 		s.must(s.EnsureTopics(t.Context(),
-			topology.Wanted(topology.Shape{Partitions: partitions, Replicas: b.Replicas()})))
+			topology.RequiredTopics(topology.Shape{Partitions: partitions, Replicas: b.Replicas()})))
 	}
 	return s
 }

@@ -59,7 +59,7 @@ func (s *Source) remains(
 			from:  taken[schemas.TopicMatches],
 			to:    matches,
 			keep: func(r kafka.Record) (bool, error) {
-				return s.goesAlong(r, before.matches)
+				return s.isCopied(r, before.matches)
 			},
 		},
 		{

@@ -172,7 +172,7 @@ func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.foldWhole(ctx); err != nil {
+	if err := s.foldToEnd(ctx); err != nil {
 		return nil, err
 	}
 	c := &Copy{dir: dir, states: s.states(), closer: s}

@@ -167,8 +167,8 @@ func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	return moved, nil
 }
 
-// askAgain is how often to check whether the service has been stopped.
-const askAgain = 500 * time.Millisecond
+// stoppedPollInterval is how often to check whether the service has been stopped.
+const stoppedPollInterval = 500 * time.Millisecond
 
 // untilUnused keeps folding new records until no process uses the topics.
 func (m *Move) untilUnused(ctx context.Context, source *Source) error {
@@ -183,7 +183,7 @@ func (m *Move) untilUnused(ctx context.Context, source *Source) error {
 		if !told {
 			m.Stop(err)
 		}
-		if err := retry.Sleep(ctx, askAgain); err != nil {
+		if err := retry.Sleep(ctx, stoppedPollInterval); err != nil {
 			return fmt.Errorf("transfer: waiting for the service to be stopped: %w", err)
 		}
 	}

@@ -33,7 +33,7 @@ func (b *Broker) compact() {
 		b.cluster.Compact()
 		return
 	}
-	if err := b.compactBeside(draft); err != nil {
+	if err := b.compactWithBackup(draft); err != nil {
 		b.giveUp(fmt.Errorf("compacting: %w", err))
 	}
 }
@@ -49,9 +49,9 @@ func (b *Broker) linkBefore(draft string) error {
 	return err
 }
 
-// compactBeside compacts while the backup directory exists. If it fails, the directory stays, and
+// compactWithBackup compacts while the backup directory exists. If it fails, the directory stays, and
 // the next start undoes everything since. The caller must therefore stop acknowledging writes.
-func (b *Broker) compactBeside(draft string) error {
+func (b *Broker) compactWithBackup(draft string) error {
 	if err := b.syncChanged(); err != nil { // the files and their new links
 		return err
 	}

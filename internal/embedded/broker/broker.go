@@ -117,7 +117,7 @@ func (b *Broker) open(cfg Config) (err error) {
 		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if cfg.User != "" {
-		if err := b.askWho(cfg.User, cfg.Password); err != nil {
+		if err := b.requirePassword(cfg.User, cfg.Password); err != nil {
 			return err
 		}
 	}

@@ -55,9 +55,9 @@ func (b *Broker) knowCreated(r kmsg.Request) (names []string) {
 	return names
 }
 
-// compactWhenCalm compacts if it is due and no transaction is open. Otherwise a later fetch tries
+// compactIfIdle compacts if it is due and no transaction is open. Otherwise a later fetch tries
 // again. It must only be called in a hook.
-func (b *Broker) compactWhenCalm() {
+func (b *Broker) compactIfIdle() {
 	if time.Since(b.compacted) < b.compactEvery {
 		return
 	}

@@ -21,10 +21,10 @@ const (
 	maxBatchBytes      = 4 << 20
 	maxFetchBytes      = 64 << 20
 	maxFetchPartitions = 400
-	wholeFetchBytes    = math.MaxInt32
+	fetchMaxBytes      = math.MaxInt32
 )
 
-const _ = uint(wholeFetchBytes - (maxFetchBytes + maxFetchPartitions +
+const _ = uint(fetchMaxBytes - (maxFetchBytes + maxFetchPartitions +
 	(maxFetchPartitions+1)*maxBatchBytes))
 
 // hookRequests is the number of requests after which a hook is replaced, because every hook in
@@ -65,7 +65,7 @@ func (b *Broker) hooks() {
 // because a request in a session names only some of the partitions. A client that requests a
 // session gets the same response as when there are too many sessions.
 func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
-	b.compactWhenCalm()
+	b.compactIfIdle()
 	req := r.(*kmsg.FetchRequest)
 	if req.SessionEpoch == 0 {
 		req.SessionID, req.SessionEpoch = 0, -1
@@ -88,7 +88,7 @@ func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 			p.PartitionMaxBytes = max(min(p.PartitionMaxBytes, share), 1)
 		}
 	}
-	req.MaxBytes = wholeFetchBytes
+	req.MaxBytes = fetchMaxBytes
 	return nil
 }
 

@@ -110,7 +110,7 @@ func healLog(path string) error {
 	if err != nil {
 		return err
 	}
-	if whole := wholeEntries(content); whole < len(content) {
+	if whole := validPrefix(content); whole < len(content) {
 		return os.Truncate(path, int64(whole))
 	}
 	return nil
@@ -126,7 +126,7 @@ func eachEntry(path string, take func(data []byte)) error {
 	if err != nil {
 		return err
 	}
-	for rest = rest[:wholeEntries(rest)]; len(rest) > 0; {
+	for rest = rest[:validPrefix(rest)]; len(rest) > 0; {
 		end := logHeaderBytes + binary.LittleEndian.Uint32(rest)
 		take(rest[logHeaderBytes+logVersionBytes : end])
 		rest = rest[end:]
@@ -157,8 +157,8 @@ func appendEntries(path string, entries []any) (err error) {
 	return errors.Join(err, file.Close())
 }
 
-// wholeEntries returns the size of the entries before the first broken one.
-func wholeEntries(log []byte) (bytes int) {
+// validPrefix returns the size of the entries before the first broken one.
+func validPrefix(log []byte) (bytes int) {
 	for rest := log; len(rest) >= logHeaderBytes; rest = log[bytes:] {
 		length := uint64(binary.LittleEndian.Uint32(rest))
 		end := logHeaderBytes + length

@@ -81,14 +81,14 @@ func (c confinement) apply() error {
 	}
 	defer unix.Close(int(ruleset))
 	for _, path := range c.Read {
-		if err := allowBeneath(ruleset, path, readFile, readFolder); err != nil {
+		if err := allowTree(ruleset, path, readFile, readFolder); err != nil {
 			return err
 		}
 	}
 	for _, path := range c.Write {
 		ofFile := writeFile | renameRights(version)&^unix.LANDLOCK_ACCESS_FS_REFER
 		ofFolder := writeFolder | renameRights(version)
-		if err := allowBeneath(ruleset, path, ofFile, ofFolder); err != nil {
+		if err := allowTree(ruleset, path, ofFile, ofFolder); err != nil {
 			return err
 		}
 	}
@@ -108,9 +108,9 @@ func (c confinement) apply() error {
 	return nil
 }
 
-// allowBeneath grants rights on a file, or on a folder and everything below it. It ignores a
+// allowTree grants rights on a file, or on a folder and everything below it. It ignores a
 // missing path.
-func allowBeneath(ruleset uintptr, path string, ofFile, ofFolder uint64) error {
+func allowTree(ruleset uintptr, path string, ofFile, ofFolder uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

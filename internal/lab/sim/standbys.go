@@ -113,7 +113,7 @@ func (s *standby) work() {
 	if s.core == nil {
 		s.core = task.NewStandbyCore(w.coreConfig(s.partition, s.process.disk(s.partition),
 			w.snapshotConfig(), func(cfg engine.Config) handler { return engine.NewHandler(cfg, nil) }))
-		s.must(s.core.TookOver())
+		s.must(s.core.OpenState())
 		return
 	}
 	switch a := s.core.Next(w.moment()).(type) {

@@ -182,7 +182,7 @@ func (t *engineTask) takeOver() {
 	w.owned[t.partition] = append(w.owned[t.partition], t.process)
 	t.since = len(w.owned[t.partition])
 	w.tracef("engine %d takes partition %d over, epoch %d", t.process.id, t.partition, t.epoch)
-	t.must(t.core.TookOver())
+	t.must(t.core.OpenState())
 }
 
 // locateJournal reports the end of the journal. Sometimes it is too low, as from a broker that has

@@ -285,7 +285,7 @@ func (w *World) verifyRefold(partition int32) {
 	first := topicPartition{schemas.TopicSnapshots, partition}
 	chunks, end := w.log.readCopied(first)
 	for _, step := range []func() error{
-		core.TookOver,
+		core.OpenState,
 		func() error { return core.LocatedJournal(begins, next) },
 		func() error {
 			if begins == 0 {

@@ -37,8 +37,8 @@ type choosing struct {
 	err    error // error of the last combination
 }
 
-// tellApart finds the right places. It requires that read proves them.
-func (s *salvager) tellApart(places []place, how demands, read func([]place) error) error {
+// disambiguate finds the right places. It requires that read proves them.
+func (s *salvager) disambiguate(places []place, how demands, read func([]place) error) error {
 	if !how.proves {
 		return fmt.Errorf("%w: %d transactions, %d places", errCopied, len(s.envelopes), len(places))
 	}

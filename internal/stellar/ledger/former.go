@@ -58,7 +58,7 @@ type formerSearch struct {
 }
 
 func (s *formerSearch) run() bool {
-	s.tries, s.chosen = unprovedMax, map[string]int{}
+	s.tries, s.chosen = unverifiedMax, map[string]int{}
 	return s.from(0, s.head)
 }
 

@@ -39,9 +39,9 @@ type Extractor struct {
 	moves      bool // ledgers can return balance moves
 }
 
-// GiveMoves lets ledgers return their balance moves. Such ledgers keep their bytes in memory and
+// EnableMoves lets ledgers return their balance moves. Such ledgers keep their bytes in memory and
 // read the moves on request. Call it before the first read.
-func (e *Extractor) GiveMoves() { e.moves = true }
+func (e *Extractor) EnableMoves() { e.moves = true }
 
 // NewExtractor returns an extractor for the network with the given passphrase.
 func NewExtractor(passphrase string) (*Extractor, error) {

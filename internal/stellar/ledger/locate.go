@@ -54,7 +54,7 @@ var believing = demands{check: func(located) error { return nil }, unknown: true
 // locate finds the parts of a ledger, which must take up all of raw.
 func locate(raw []byte, passphrase string, how demands) (parts located, err error) {
 	var envelopes []xdr.TransactionEnvelopeView
-	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	err = xdr.TryVoid(func() { parts, envelopes = splitLedger(raw) })
 	switch {
 	case how.unknown && isUnknownForm(err):
 		return salvage(raw, passphrase, how)
@@ -70,9 +70,9 @@ func locate(raw []byte, passphrase string, how demands) (parts located, err erro
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
 
-// takeApart parses a ledger in one pass. For malformed bytes, it panics with a *xdr.ViewError, like
+// splitLedger parses a ledger in one pass. For malformed bytes, it panics with a *xdr.ViewError, like
 // the SDK's Must functions. It returns nothing if the version is unknown or bytes are left over.
-func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
+func splitLedger(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
 	version := xdr.LedgerCloseMetaView(raw).MustV()
 	if version > versionMax {
 		return located{}, nil

@@ -92,7 +92,7 @@ func (o *operations) paid(m *domain.BalanceMove, at *step) (ids []string, stroop
 	}
 	for ; i < len(o.payments) && operationOf(o.payments[i].ID) == toid; i++ {
 		p := &o.payments[i]
-		if p.To == m.Wallet && p.Asset == m.Asset && p.AmountStroops > 0 && !p.PaysOneself() {
+		if p.To == m.Wallet && p.Asset == m.Asset && p.AmountStroops > 0 && !p.IsSelfPayment() {
 			ids = append(ids, p.ID)
 			stroops += p.AmountStroops
 		}

@@ -20,7 +20,7 @@ func movesOf(
 ) domain.LedgerMoves {
 	t.Helper()
 	e := newExtractor(t, passphrase)
-	e.GiveMoves()
+	e.EnableMoves()
 	l, err := e.Extract(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestPaymentsOfRealLedgersAreMoves(t *testing.T) {
 		}
 		income := 0
 		for _, p := range extract(t, publicNetwork, raw).Payments {
-			if p.AmountStroops == 0 || p.PaysOneself() || p.To == p.Asset.Issuer {
+			if p.AmountStroops == 0 || p.IsSelfPayment() || p.To == p.Asset.Issuer {
 				continue
 			}
 			income++
@@ -228,7 +228,7 @@ func TestOnlyWatchedWalletsMove(t *testing.T) {
 	}
 	failure := errors.New("the directory is away")
 	e := newExtractor(t, publicNetwork)
-	e.GiveMoves()
+	e.EnableMoves()
 	l, err := e.Extract(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -558,7 +558,7 @@ func BenchmarkMoves(b *testing.B) {
 		for _, sequence := range realLedgers {
 			b.Run(fmt.Sprintf("%s/%d", watched.name, sequence), func(b *testing.B) {
 				e := newExtractor(b, publicNetwork)
-				e.GiveMoves()
+				e.EnableMoves()
 				raw := readReal(b, sequence)
 				l, err := e.Extract(raw)
 				if err != nil {

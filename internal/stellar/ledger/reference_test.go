@@ -55,7 +55,7 @@ func ReadBySDK(raw []byte, passphrase string) (domain.Ledger, error) {
 
 func locateBySDK(raw []byte, passphrase string) (parts located, err error) {
 	var envelopes []xdr.TransactionEnvelopeView
-	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	err = xdr.TryVoid(func() { parts, envelopes = splitLedger(raw) })
 	if isUnknownForm(err) {
 		return salvage(raw, passphrase, believing)
 	}
@@ -385,7 +385,7 @@ func sdkAssetOf(a xdr.Asset) (domain.Asset, error) {
 func Renamed(raw []byte, passphrase string) (renamed []byte, err error) {
 	var parts located
 	var views []xdr.TransactionEnvelopeView
-	if err := xdr.TryVoid(func() { parts, views = takeApart(raw) }); err != nil {
+	if err := xdr.TryVoid(func() { parts, views = splitLedger(raw) }); err != nil {
 		return nil, err
 	}
 	hasher, err := network.NewTransactionViewHasher(passphrase)

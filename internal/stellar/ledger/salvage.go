@@ -82,7 +82,7 @@ func salvage(raw []byte, passphrase string, how demands) (parts located, err err
 		return err
 	}
 	if len(places) != len(s.envelopes) {
-		err = s.tellApart(places, how, read)
+		err = s.disambiguate(places, how, read)
 	} else {
 		err = read(places)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Limits of the search for the end.
 const (
-	unprovedMax         = 10_000 // combinations to try
+	unverifiedMax       = 10_000 // combinations to try
 	valueSizeBytesMax   = 4 << 10
 	unknownMetaVersion  = 16 // versions of metas are lower
 	pairHeadSizeBytes   = hashSizeBytes + 8 + 4
@@ -30,7 +30,7 @@ const (
 func (l located) checkUnknownResults(
 	p *prover, claimed xdr.Hash, from int, digest hash.Hash,
 ) error {
-	tries := unprovedMax
+	tries := unverifiedMax
 	last := &Mismatch{What: "the results, some of a form that is not known,", Claimed: claimed}
 	var search func(i int, digest hash.Hash) bool
 	search = func(i int, digest hash.Hash) bool {
@@ -132,7 +132,7 @@ func (p *prover) provesUnknown(
 			}
 		}
 	}
-	tries := unprovedMax
+	tries := unverifiedMax
 	for end := range ends {
 		if !p.spend(placeSizeBytes) {
 			return false, true

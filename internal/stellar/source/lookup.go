@@ -29,13 +29,13 @@ const (
 type Lookup struct {
 	Now func() time.Time // time.Now, except in tests
 
-	ask   AskWallet
+	ask   QueryWallet
 	log   *slog.Logger
 	cache *lru.Cache[string, kept]
 }
 
-// AskWallet queries a server for a wallet and at least its trustlines for the given assets.
-type AskWallet func(ctx context.Context, wallet string, assets []domain.Asset) (Wallet, error)
+// QueryWallet queries a server for a wallet and at least its trustlines for the given assets.
+type QueryWallet func(ctx context.Context, wallet string, assets []domain.Asset) (Wallet, error)
 
 // Wallet is a server's information about a wallet.
 type Wallet struct {
@@ -49,7 +49,7 @@ type kept struct {
 }
 
 // NewLookup returns a lookup at a server of a kind and host. A nil log discards failures.
-func NewLookup(ask AskWallet, log *slog.Logger, kind, host string) (*Lookup, error) {
+func NewLookup(ask QueryWallet, log *slog.Logger, kind, host string) (*Lookup, error) {
 	cache, err := lru.New[string, kept](lookupsCached)
 	if err != nil {
 		return nil, fmt.Errorf("%s: creating the lookup cache: %w", kind, err)

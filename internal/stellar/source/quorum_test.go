@@ -437,7 +437,7 @@ func (w *watchedLooks) hang(t *testing.T, s *server, due uint32) {
 }
 
 // stands returns the states of sources, in their order.
-func stands(s domain.SourceStandings) string {
+func stands(s domain.SourceStatuses) string {
 	var all []string
 	for _, one := range s.Sources {
 		all = append(all, string(one.State))

@@ -28,8 +28,8 @@ func NewReader(s Source, passphrase string) (*Reader, error) {
 	return &Reader{Source: s, extractor: extractor, passphrase: passphrase}, nil
 }
 
-// GiveMoves lets ledgers return their balance moves. Call it before the first read.
-func (r *Reader) GiveMoves() { r.extractor.GiveMoves() }
+// EnableMoves lets ledgers return their balance moves. Call it before the first read.
+func (r *Reader) EnableMoves() { r.extractor.EnableMoves() }
 
 // Continue sets the last ledger read, which the next one must follow.
 func (r *Reader) Continue(sequence uint32, hash string) {

@@ -54,7 +54,7 @@ func IsPermanent(err error) bool {
 // Watched is a source that reports the states of its sources, even concurrently.
 type Watched interface {
 	Source
-	Standings() domain.SourceStandings
+	Standings() domain.SourceStatuses
 }
 
 // Alone is a single source with a name for its reported state.
@@ -77,12 +77,12 @@ func (a *Alone) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
 // Standings returns the state of the source.
-func (a *Alone) Standings() domain.SourceStandings {
+func (a *Alone) Standings() domain.SourceStatuses {
 	newest := a.newest.Load()
-	return domain.SourceStandings{
+	return domain.SourceStatuses{
 		Need:    1,
 		Ledger:  newest,
-		Sources: []domain.SourceStanding{{Name: a.name, State: domain.SourceAlone, Ledger: newest}},
+		Sources: []domain.SourceStatus{{Name: a.name, State: domain.SourceAlone, Ledger: newest}},
 	}
 }
 

@@ -151,7 +151,7 @@ func readMoving(
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.GiveMoves()
+	e.EnableMoves()
 	return readWith(t, e, s, first, last)
 }
 

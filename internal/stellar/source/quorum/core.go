@@ -28,7 +28,7 @@ type Core struct {
 	remembered [rememberedMax]chain // accepted ledgers by sequence
 	told       uint32               // ledger for which a shortage was last logged
 	giver      string               // last logged source if Need is 1
-	shown      atomic.Pointer[domain.SourceStandings]
+	shown      atomic.Pointer[domain.SourceStatuses]
 }
 
 // Step tells the owner what to do next.
@@ -110,7 +110,7 @@ func (c *Core) Step(due uint32) (next Step) {
 	if len(next.Page) > 0 {
 		return next
 	}
-	if next.Err = c.hopeless(due); next.Err != nil {
+	if next.Err = c.checkReachable(due); next.Err != nil {
 		return next
 	}
 	next.Ask = c.start(due)

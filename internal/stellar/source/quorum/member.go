@@ -158,19 +158,19 @@ func (c *Core) restore(m *member, sequence uint32) {
 const lagsFrom = 5
 
 // Standings returns the states of the sources as of the last change. It is safe for concurrent use.
-func (c *Core) Standings() domain.SourceStandings { return *c.shown.Load() }
+func (c *Core) Standings() domain.SourceStatuses { return *c.shown.Load() }
 
 func (c *Core) show() {
-	now := domain.SourceStandings{Need: c.config.Need, Ledger: c.before.sequence}
+	now := domain.SourceStatuses{Need: c.config.Need, Ledger: c.before.sequence}
 	for _, m := range c.members {
-		now.Sources = append(now.Sources, m.standing(c.before.sequence))
+		now.Sources = append(now.Sources, m.status(c.before.sequence))
 	}
 	c.shown.Store(&now)
 }
 
-// standing returns the state of the source. newest is the newest accepted ledger.
-func (m *member) standing(newest uint32) domain.SourceStanding {
-	one := domain.SourceStanding{
+// status returns the state of the source. newest is the newest accepted ledger.
+func (m *member) status(newest uint32) domain.SourceStatus {
+	one := domain.SourceStatus{
 		Name:   m.Name,
 		State:  domain.SourceNone,
 		Ledger: m.counted,

@@ -43,7 +43,7 @@ func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 		if _, has := whole[vote.Hash]; !has {
 			whole[vote.Hash] = vote
 			if c.config.Need == 1 {
-				c.logGiver(m, sequence)
+				c.logSource(m, sequence)
 				return vote, true
 			}
 		}
@@ -59,17 +59,17 @@ func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	return l, found && enough == 1
 }
 
-func (c *Core) logGiver(m *member, sequence uint32) {
+func (c *Core) logSource(m *member, sequence uint32) {
 	if c.giver != m.Name {
 		c.giver = m.Name
 		c.config.Log.Info("ledgers are being read", "source", m.Name, "ledger", sequence)
 	}
 }
 
-// hopeless returns an error if no later response can decide, because fewer than Need sources could
+// checkReachable returns an error if no later response can decide, because fewer than Need sources could
 // still return the ledger. A fork is proved if Need sources report it and fewer than Need are left.
 // A source that is waiting, silent or unavailable counts as left.
-func (c *Core) hopeless(due uint32) error {
+func (c *Core) checkReachable(due uint32) error {
 	var fork, lack error
 	forks, lacks := 0, 0
 	for _, m := range c.members {
@@ -91,7 +91,7 @@ func (c *Core) hopeless(due uint32) error {
 		return lack
 	}
 	return fmt.Errorf("%w; %d of %d ledger sources are needed (%s)", lack, c.config.Need,
-		len(c.members), c.standing(due))
+		len(c.members), c.status(due))
 }
 
 // logShortage logs, once per ledger, that there are fewer usable sources than needed.
@@ -116,7 +116,7 @@ func (c *Core) logShortage(due uint32) {
 	c.told = due
 	c.config.Log.Error("fewer sources of ledgers agree on the next ledger than are needed; waiting, "+
 		"and skipping nothing", "ledger", due, "needed", c.config.Need, "sources",
-		c.standing(due))
+		c.status(due))
 }
 
 // pending reports whether a request is in flight whose response may decide.
@@ -129,7 +129,7 @@ func (c *Core) pending() bool {
 	return false
 }
 
-func (c *Core) standing(due uint32) string {
+func (c *Core) status(due uint32) string {
 	var all []string
 	for _, m := range c.members {
 		vote, voted := m.vote(due)

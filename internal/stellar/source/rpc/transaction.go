@@ -79,7 +79,7 @@ func (t *Transactions) find(
 	}
 	read, err := t.ledger.Extract(page[0].XDR)
 	for _, p := range read.Payments {
-		if p.TxHash == hash && !p.PaysOneself() {
+		if p.TxHash == hash && !p.IsSelfPayment() {
 			found.Payments = append(found.Payments, p)
 		}
 	}
