@@ -194,16 +194,16 @@ func (rt route) needsTurn() bool {
 	return rt.permission == domain.PermissionRead || rt.accepts&bulk != 0
 }
 
-// accepts lists what else a route accepts in a request. Everything else that would change the meaning
-// of a request is refused instead of ignored.
+// accepts lists what else a route accepts in a request. Everything else that would change the
+// meaning of a request is refused instead of ignored.
 type accepts int
 
 const (
-	acceptsQuery   accepts = 1 << iota // parameters, which the handler checks
-	acceptsIfMatch                     // a precondition
-	mayWait                            // up to waitMax in addition to its work
-	keysOnly                           // no credentials of portal links
-	bulk                               // much work per request, so it takes turns like reads
+	withQuery   accepts = 1 << iota // parameters, which the handler checks
+	withIfMatch                     // a precondition
+	mayWait                         // up to waitMax in addition to its work
+	keysOnly                        // no credentials of portal links
+	bulk                            // much work per request, so it takes turns like reads
 	// narrows means that the handler itself restricts a portal link for one endpoint to that
 	// endpoint. If the path names an endpoint or a watch, confine does it.
 	narrows
@@ -218,54 +218,54 @@ func (a *API) routes() []route {
 	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
 	return append(a.openRoutes(), []route{
 		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
-		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, acceptsQuery | narrows},
+		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, withQuery | narrows},
 		{"/v1/endpoints/{id}", get, read, noBody, endpoint, a.getEndpoint, 0},
-		{"/v1/endpoints/{id}", patch, write, decode.BodyPatch, endpoint, a.updateEndpoint, acceptsIfMatch},
-		{"/v1/endpoints/{id}", del, write, noBody, endpoint, a.deleteEndpoint, acceptsIfMatch | acceptsQuery},
-		{"/v1/endpoints/{id}/enable", post, operate, emptyBody, endpoint, a.enableEndpoint, acceptsIfMatch},
+		{"/v1/endpoints/{id}", patch, write, decode.BodyPatch, endpoint, a.updateEndpoint, withIfMatch},
+		{"/v1/endpoints/{id}", del, write, noBody, endpoint, a.deleteEndpoint, withIfMatch | withQuery},
+		{"/v1/endpoints/{id}/enable", post, operate, emptyBody, endpoint, a.enableEndpoint, withIfMatch},
 		{
 			"/v1/endpoints/{id}/disable", post, operate, emptyBody, endpoint,
-			a.disableEndpoint, acceptsIfMatch,
+			a.disableEndpoint, withIfMatch,
 		},
 		{
 			"/v1/endpoints/{id}/rotate-secret", post, write, emptyBody, endpoint,
-			a.rotateSecret, acceptsIfMatch,
+			a.rotateSecret, withIfMatch,
 		},
 		{
 			"/v1/endpoints/{id}/rotate-signing-key", post, write, emptyBody, endpoint,
-			a.rotateSigningKey, acceptsIfMatch,
+			a.rotateSigningKey, withIfMatch,
 		},
 		{"/v1/endpoints/{id}/test", post, operate, decode.BodyOptional, endpoint, a.testEndpoint, 0},
 		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, bulk},
 		{
 			"/v1/endpoints/{id}/events", get, operate, noBody, endpoint,
-			a.pullEvents, acceptsQuery | mayWait | bulk,
+			a.pullEvents, withQuery | mayWait | bulk,
 		},
-		{"/v1/endpoints/{id}/history", get, read, noBody, nil, a.getEndpointHistory, acceptsQuery},
+		{"/v1/endpoints/{id}/history", get, read, noBody, nil, a.getEndpointHistory, withQuery},
 		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, narrows},
-		{"/v1/watches", get, read, noBody, nil, a.listWatches, acceptsQuery | narrows},
+		{"/v1/watches", get, read, noBody, nil, a.listWatches, withQuery | narrows},
 		{"/v1/watches/{id}", get, read, noBody, watch, a.getWatch, 0},
-		{"/v1/watches/{id}", patch, write, decode.BodyPatch, watch, a.updateWatch, acceptsIfMatch},
-		{"/v1/watches/{id}", del, write, noBody, watch, a.deleteWatch, acceptsIfMatch},
-		{"/v1/events/{id}/history", get, read, noBody, nil, a.getEventHistory, acceptsQuery | narrows},
-		{"/v1/watches/{id}/history", get, read, noBody, nil, a.getWatchHistory, acceptsQuery},
-		{"/v1/watches/{id}/check", get, read, noBody, watch, a.checkWatch, acceptsQuery},
+		{"/v1/watches/{id}", patch, write, decode.BodyPatch, watch, a.updateWatch, withIfMatch},
+		{"/v1/watches/{id}", del, write, noBody, watch, a.deleteWatch, withIfMatch},
+		{"/v1/events/{id}/history", get, read, noBody, nil, a.getEventHistory, withQuery | narrows},
+		{"/v1/watches/{id}/history", get, read, noBody, nil, a.getWatchHistory, withQuery},
+		{"/v1/watches/{id}/check", get, read, noBody, watch, a.checkWatch, withQuery},
 		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, bulk},
-		{"/v1/events", get, read, noBody, nil, a.listEvents, acceptsQuery | narrows},
+		{"/v1/events", get, read, noBody, nil, a.listEvents, withQuery | narrows},
 		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, narrows | bulk},
 		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, narrows},
-		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, acceptsQuery | narrows},
+		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, withQuery | narrows},
 		{"/v1/events/{id}/resend", post, operate, emptyBody, nil, a.resendEvent, narrows | bulk},
 		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, keysOnly},
-		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, acceptsQuery | keysOnly},
+		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, withQuery | keysOnly},
 		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, keysOnly},
 		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, keysOnly},
 		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, keysOnly},
 		{"/v1/account", get, read, noBody, nil, a.getAccount, keysOnly},
 		{"/v1/portal-links", post, read, jsonBody, nil, a.createPortalLink, keysOnly},
 		{"/v1/transactions/{hash}", get, read, noBody, nil, a.explainTransaction, 0},
-		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, acceptsQuery},
-		{"/v1/attempts/rates", get, read, noBody, nil, a.getRates, acceptsQuery | narrows},
+		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, withQuery},
+		{"/v1/attempts/rates", get, read, noBody, nil, a.getRates, withQuery | narrows},
 		{"/v1/coverage", get, read, noBody, nil, a.getCoverage, narrows},
 	}...)
 }

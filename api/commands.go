@@ -139,8 +139,8 @@ func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
 	return part, err
 }
 
-// submitForWatch submits a command that returns a watch, looks up the wallet in the meantime, and waits
-// until this node has read the change. It does not set the reply's view.
+// submitForWatch submits a command that returns a watch, looks up the wallet in the meantime, and
+// waits until this node has read the change. It does not set the reply's view.
 func (a *API) submitForWatch(
 	ctx context.Context, r *request, body domain.CommandBody, warn func() []string,
 ) (reply, *domain.Watch, []string, error) {

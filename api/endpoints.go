@@ -67,8 +67,8 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// submitForEndpoint submits a command that returns an endpoint, and waits until this node has read the
-// change. It does not set the reply's view.
+// submitForEndpoint submits a command that returns an endpoint, and waits until this node has read
+// the change. It does not set the reply's view.
 func (a *API) submitForEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
 ) (reply, client.Endpoint, error) {

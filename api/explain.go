@@ -193,8 +193,8 @@ func (e *explanation) watchesOf(wallet string) ([]domain.Watch, error) {
 	return watches, nil
 }
 
-// readTransaction reads the transaction from the ledger source. The history only has payments to wallets
-// that were watched when their ledger was read.
+// readTransaction reads the transaction from the ledger source. The history only has payments to
+// wallets that were watched when their ledger was read.
 func (e *explanation) readTransaction(ctx context.Context) error {
 	e.view.Outcome = outcomeUnknown
 	if e.api.Transactions == nil {

@@ -155,12 +155,12 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 		if r.ifMatch, err = decode.IfMatch(r.http.Header); err != nil {
 			return err
 		}
-		if r.ifMatch.Given() && rt.accepts&acceptsIfMatch == 0 {
+		if r.ifMatch.Given() && rt.accepts&withIfMatch == 0 {
 			return problem.New(problem.CodeInvalidHeader,
 				"This operation takes no If-Match: leave the header out.")
 		}
 	}
-	if rt.permission != "" && rt.accepts&acceptsQuery == 0 && r.http.URL.RawQuery != "" {
+	if rt.permission != "" && rt.accepts&withQuery == 0 && r.http.URL.RawQuery != "" {
 		if err := decode.NewQuery(r.http.URL).Err(); err != nil {
 			return err
 		}

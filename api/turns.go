@@ -95,7 +95,8 @@ func (t *turn) end() {
 	}
 }
 
-// pauseTurn frees the turn while a request only waits for something, and takes a new one afterwards.
+// pauseTurn frees the turn while a request only waits for something, and takes a new one
+// afterwards.
 func (t *turn) pauseTurn(ctx context.Context, wait func() error) error {
 	if t.leave == nil {
 		return wait()

@@ -168,8 +168,8 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, err
 }
 
-// duplicateWarning returns a warning if the account has another watch with the same wallet and endpoint. This
-// is valid, but usually a mistake.
+// duplicateWarning returns a warning if the account has another watch with the same wallet and
+// endpoint. This is valid, but usually a mistake.
 func (a *API) duplicateWarning(w domain.Watch) []string {
 	page, _, err := a.Directory.Watches(readmodel.WatchFilter{
 		AccountID: w.AccountID, WalletAddress: w.WalletAddress, EndpointID: w.EndpointID,

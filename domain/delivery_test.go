@@ -495,7 +495,8 @@ func TestAForgottenDeliveryIsRecalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, rejection := domain.DecideRestoreDelivery(domain.Delivery{}, c.account, c.asked, c.upToDate)
 			expect(t, got, rejection, c.code, c.then...)
-			if got, rejection = domain.DecideRestoreDelivery(was, c.account, c.asked, c.upToDate); len(got) > 0 ||
+			got, rejection = domain.DecideRestoreDelivery(was, c.account, c.asked, c.upToDate)
+			if len(got) > 0 ||
 				rejection != nil {
 				t.Errorf("one that is here is recalled: %+v, %+v", got, rejection)
 			}

@@ -38,7 +38,7 @@ func TestAWatchExpires(t *testing.T) {
 		}
 	}
 	pinned := givenWatch(live, expiry, domain.PartBegun{From: 2, To: 9}, never)
-	if _, includes := domain.MatchPayment(pinned.Pinned(pinned.Parts[0]), paidAt("1", 1001)); includes {
+	if _, matches := domain.MatchPayment(pinned.Pinned(pinned.Parts[0]), paidAt("1", 1001)); matches {
 		t.Error("a part does not pin when the watch expires")
 	}
 }
@@ -81,7 +81,7 @@ func TestAWatchForOnePayment(t *testing.T) {
 		m.Verification.Outcome != domain.OutcomeVerified {
 		t.Errorf("the payment that fulfilled it is %+v, %t, when its ledger is read again", m, includes)
 	}
-	if _, includes := domain.MatchPayment(w, second); includes {
+	if _, matches := domain.MatchPayment(w, second); matches {
 		t.Error("it takes another payment")
 	}
 }
@@ -98,7 +98,7 @@ func TestWhatFulfilsNoWatch(t *testing.T) {
 	w.Once, w.EventTypes = true, append(w.EventTypes, domain.PaymentRejected)
 	p := paidAt("1", 5)
 	p.Memo.Raw = []byte("y")
-	if _, includes := domain.MatchPayment(w, p); includes {
+	if _, matches := domain.MatchPayment(w, p); matches {
 		t.Error("a watch for one payment takes one that fails its rules")
 	}
 }

@@ -83,10 +83,10 @@ func DecideReplayEvents(
 // MaxMoves is the maximum number of times that an event can be handed over to another endpoint.
 const MaxMoves = 16
 
-// DecideRestoreDelivery decides a request to resend an event whose delivery is not in the state. It restores
-// the delivery from the history if the delivery had settled. upToDate reports whether the history
-// includes all facts about it. [DecideResend] then decides the request in a later turn. If a turn
-// is decided again, the result must not depend on how up to date the history is.
+// DecideRestoreDelivery decides a request to resend an event whose delivery is not in the state. It
+// restores the delivery from the history if the delivery had settled. upToDate reports whether the
+// history includes all facts about it. [DecideResend] then decides the request in a later turn. If
+// a turn is decided again, the result must not depend on how up to date the history is.
 func DecideRestoreDelivery(
 	delivery Delivery, accountID string, c ResendEvent, upToDate bool,
 ) ([]FactBody, *Rejection) {

@@ -100,8 +100,8 @@ func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration)
 	}
 }
 
-// digestNow returns a digest of the API's answer now, unless the session has ended. It counts as a page
-// while it reads, and keeps no answer.
+// digestNow returns a digest of the API's answer now, unless the session has ended. It counts as a
+// page while it reads, and keeps no answer.
 func (x *Console) digestNow(v *visit, read func(*visit) error) (digest string, ok bool) {
 	leave, err := x.pages.enter(v.r.Context(), v.account)
 	if err != nil {

@@ -140,10 +140,12 @@ func TestAWrongSettingIsExplained(t *testing.T) {
 	}
 	write("no-demo: true\negress-allow: [10.0.0.0/8]\n")
 	out, err := program("config", "check", "--config", file).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "no-demo sets nothing; it is a setting of `lumenhook run`") {
+	if err == nil || !strings.Contains(string(out),
+		"no-demo sets nothing; it is a setting of `lumenhook run`") {
 		t.Errorf("config check ended with %v: %s", err, out)
 	}
-	if code, out, said := examined(t, "--config", file, "--data-dir", dir, "--only", "disk"); code != 0 {
+	code, out, said := examined(t, "--config", file, "--data-dir", dir, "--only", "disk")
+	if code != 0 {
 		t.Errorf("doctor refuses a file of run with %d: %s%s", code, out, said)
 	}
 }

@@ -125,7 +125,8 @@ func TestAskingARunningService(t *testing.T) {
 
 	s.topics(row.EventID)
 	if out, progress, err := s.command("devnet", "load", "--payments", "20", "--rate", "50",
-		"--watches", "6", "--fail-ratio", "1"); err != nil || !strings.Contains(progress, "20 of 20 payments") ||
+		"--watches", "6", "--fail-ratio", "1"); err != nil ||
+		!strings.Contains(progress, "20 of 20 payments") ||
 		out != "made 20 payments, received 20 webhooks and refused 20 of them\n" {
 		t.Errorf("load said %q and %q (%v)", out, progress, err)
 	}

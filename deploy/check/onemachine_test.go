@@ -13,8 +13,8 @@ import (
 
 const onePage = "../../docs/operate/one-machine.md"
 
-// TestOneMachineIsFollowed follows the page unchanged, as root on a bare Debian: with the package, in
-// the sandboxes of its units, with a network and a receiver of the test.
+// TestOneMachineIsFollowed follows the page unchanged, as root on a bare Debian: with the package,
+// in the sandboxes of its units, with a network and a receiver of the test.
 func TestOneMachineIsFollowed(t *testing.T) {
 	j := newJail(t)
 	j.packages()

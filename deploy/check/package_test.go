@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// jail is a bare Debian system to install a package on: an overlay of [debianBase], whose writes go to
-// memory. It has its own network without a way out.
+// jail is a bare Debian system to install a package on: an overlay of [debianBase], whose writes go
+// to memory. It has its own network without a way out.
 type jail struct {
 	t      *testing.T
 	holder *exec.Cmd
@@ -49,8 +49,8 @@ echo ready
 sleep infinity & # the shell stays, and reaps what others leave behind
 wait`
 
-// debianBase returns a folder with a bare Debian, which debootstrap makes once and whose packages it
-// verifies. systemd has the tools of the package's scripts, and is not started.
+// debianBase returns a folder with a bare Debian, which debootstrap makes once and whose packages
+// it verifies. systemd has the tools of the package's scripts, and is not started.
 func debianBase(t *testing.T) string {
 	t.Helper()
 	const suite, packages = "bookworm",

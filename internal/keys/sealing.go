@@ -134,7 +134,8 @@ func (s *Sealer) Check() error {
 	return nil
 }
 
-// reloadIfChanged reads the file if it has changed. If it can't be read, the known keys stay in use.
+// reloadIfChanged reads the file if it has changed. If it can't be read, the known keys stay in
+// use.
 func (s *Sealer) reloadIfChanged() *ring {
 	now := s.ring.Load()
 	if s.path == "" {

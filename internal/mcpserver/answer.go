@@ -163,7 +163,8 @@ func read(tool string, flags *pflag.FlagSet, given json.RawMessage) (err error) 
 		case !is && cli.IsRequiredArgument(f):
 			err = fmt.Errorf("%s requires the argument %s", tool, f.Name)
 		case !is:
-		case isInteger(f) && (!isNumber || number != math.Trunc(number) || math.Abs(number) >= integerMax):
+		case isInteger(f) &&
+			(!isNumber || number != math.Trunc(number) || math.Abs(number) >= integerMax):
 			err = fmt.Errorf("%s: must be a whole number without quotes", f.Name)
 		case !isInteger(f) && !isText:
 			err = fmt.Errorf("%s: must be a string in quotes", f.Name)

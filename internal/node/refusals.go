@@ -105,8 +105,9 @@ func headersTooLarge(most int) *problem.Problem {
 // line, then plainText, then the status again. A handler's response never looks like this, because
 // it has a date.
 const (
-	plainText         = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-	toTLS             = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+	plainText = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+	toTLS     = "HTTP/1.0 400 Bad Request\r\n\r\n" +
+		"Client sent an HTTP request to an HTTPS server.\n"
 	expectationFailed = "HTTP/1.1 417 Expectation Failed\r\n"
 )
 

@@ -168,7 +168,8 @@ func (v *service) readSecrets() (err error) {
 	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
 	}
-	v.signing, err = keys.OpenSigning(keys.SigningKeyPath(v.dir.MasterKey().Path()), v.sealer, time.Now,
+	path := keys.SigningKeyPath(v.dir.MasterKey().Path())
+	v.signing, err = keys.OpenSigning(path, v.sealer, time.Now,
 		v.Logger)
 	if err != nil {
 		return err

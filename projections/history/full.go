@@ -33,8 +33,8 @@ func (f *fullTables) known() map[string]string {
 	return f.tables
 }
 
-// incompleteFrom returns the offsets at which the tables are complete, or nil if they have not been read
-// yet.
+// incompleteFrom returns the offsets at which the tables are complete, or nil if they have not been
+// read yet.
 func (f *fullTables) incompleteFrom() map[int32]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

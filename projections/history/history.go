@@ -366,9 +366,9 @@ func (h *reading) find(
 	return record, err
 }
 
-// readOnly runs a query that can be repeated. A query that was cut off is retried once, with a longer
-// timeout: a connection may have died silently, which uses up the whole timeout, and ClickHouse may
-// be slow at first, shortly after its start or when overloaded.
+// readOnly runs a query that can be repeated. A query that was cut off is retried once, with a
+// longer timeout: a connection may have died silently, which uses up the whole timeout, and
+// ClickHouse may be slow at first, shortly after its start or when overloaded.
 func (h *reading) readOnly(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
 		if err := h.places.Acquire(ctx, 1); err != nil {

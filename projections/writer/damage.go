@@ -45,8 +45,8 @@ COMMENT 'The parts that each table had, to notice lost ones'`
 	// never true for replicated tables: replicas fetch parts from each other without source parts.
 	allKept = `(uptime() < 400 AND NOT match(engine, '^(Replicated|Shared)'))`
 
-	// provenParts selects the parts of each partition that prove that their rows exist. Parts that were
-	// merged since the start don't. uptime() and modification_time are in whole seconds.
+	// provenParts selects the parts of each partition that prove that their rows exist. Parts that
+	// were merged since the start don't. uptime() and modification_time are in whole seconds.
 	provenParts = `
     SELECT ` + generationOf + ` AS id, partition_id,
         groupArrayIf((min_block_number, max_block_number), active AND rows > 0) AS present,

@@ -17,8 +17,8 @@ const (
 	turnMax = 7 * 24 * time.Hour
 )
 
-// turn is the exclusive right to refold a database's tables. Two concurrent rebuilds, for example by
-// a guard and an operator, would drop each other's tables or fill the same ones twice. A rebuild
+// turn is the exclusive right to refold a database's tables. Two concurrent rebuilds, for example
+// by a guard and an operator, would drop each other's tables or fill the same ones twice. A rebuild
 // that exchanged tables during a verification would make it compare rows of both.
 //
 // The owner of a topic's first partition has the right, in a group whose members are refolds. It

@@ -204,16 +204,16 @@ func (c StandbyConfig) warmed(waiting []int32) []int32 {
 }
 
 const (
-	// rejoinInterval is the shortest interval between rebalances that a warm member asks for, because all
-	// members rejoin each time.
+	// rejoinInterval is the shortest interval between rebalances that a warm member asks for, because
+	// all members rejoin each time.
 	rejoinInterval = 5 * time.Second
 	// rejoinIntervalMax is the longest interval between requests that have no effect.
 	rejoinIntervalMax = 10 * time.Minute
 )
 
-// rejoinBackoff decides when a member asks for a rebalance because its copies are warm. It backs off while
-// the same copies stay warm, because then the group does not consider them warm: for example,
-// another member claims to be ahead of the journal. It must be used by one goroutine.
+// rejoinBackoff decides when a member asks for a rebalance because its copies are warm. It backs
+// off while the same copies stay warm, because then the group does not consider them warm: for
+// example, another member claims to be ahead of the journal. It must be used by one goroutine.
 type rejoinBackoff struct {
 	waits  *retry.Backoff
 	copies []int32 // at the latest request
@@ -223,7 +223,8 @@ type rejoinBackoff struct {
 }
 
 func newRejoinBackoff() *rejoinBackoff {
-	return &rejoinBackoff{waits: retry.Policy{First: 2 * rejoinInterval, Last: rejoinIntervalMax}.Backoff()}
+	waits := retry.Policy{First: 2 * rejoinInterval, Last: rejoinIntervalMax}
+	return &rejoinBackoff{waits: waits.Backoff()}
 }
 
 func (a *rejoinBackoff) due(warm []int32, steadyMillis int64) bool {

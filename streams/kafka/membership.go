@@ -182,7 +182,8 @@ func (m *Membership) Check() error {
 	return fmt.Errorf("streams: this process is not a member of group %s: %w", m.group, *why)
 }
 
-// sendHeartbeats sends additional heartbeats, because the client does not expose the responses to its own.
+// sendHeartbeats sends additional heartbeats, because the client does not expose the responses to
+// its own.
 func (m *Membership) sendHeartbeats(ctx context.Context) {
 	defer close(m.stopped)
 	tick := time.NewTicker(heartbeatEvery)

@@ -107,8 +107,8 @@ func (c Cluster) everyBroker(
 	return nil
 }
 
-// requestBroker queries one broker until ok returns nil. It skips a broker that does not answer, which
-// will learn of changed topics before it leads any of them.
+// requestBroker queries one broker until ok returns nil. It skips a broker that does not answer,
+// which will learn of changed topics before it leads any of them.
 func (c Cluster) requestBroker(
 	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
 ) error {

@@ -197,8 +197,8 @@ func (s *SMTP) classified(err error, to string) error {
 	return &Refusal{Temporary: code < 500, Err: err}
 }
 
-// withoutAddress removes the recipient's address, which the library and many servers repeat, because
-// errors are logged.
+// withoutAddress removes the recipient's address, which the library and many servers repeat,
+// because errors are logged.
 func withoutAddress(failure *mail.SendError, to string) string {
 	text, _, _ := strings.Cut(failure.Error(), ", affected ")
 	if a, err := netmail.ParseAddress(to); err == nil {

@@ -126,8 +126,8 @@ func (r *restore) checkMark(record kafka.Record) bool {
 	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
 }
 
-// restartFold discards a state that belongs to another journal, and continues with the next snapshot
-// or the journal's beginning.
+// restartFold discards a state that belongs to another journal, and continues with the next
+// snapshot or the journal's beginning.
 func (c *Core[E, C]) restartFold(why string) error {
 	if c.read {
 		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or truncated while the "+

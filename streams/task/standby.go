@@ -14,9 +14,9 @@ import (
 // calls only Fold and Flush of its handler. If this process is assigned the partition later, the
 // owner's core finds the state nearly complete, and checks it against the journal like any other.
 //
-// Its user calls OpenState, which no other core may have done with the same store, and then performs
-// one Next action after another, all of which read. A ReadJournal up to math.MaxInt64 reads all
-// future records as well.
+// Its user calls OpenState, which no other core may have done with the same store, and then
+// performs one Next action after another, all of which read. A ReadJournal up to math.MaxInt64
+// reads all future records as well.
 func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
 	c := NewCore(cfg)
 	c.standby = true

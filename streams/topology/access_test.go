@@ -183,7 +183,8 @@ func newDeployment(t *testing.T, broker kafka.Cluster, role string) *guarded {
 	g.admin.Prefix, g.admin.ClientID = role+".", "test"
 	g.admin = g.as(adminUser, slog.New(slog.DiscardHandler))
 	must(t,
-		g.admin.EnsureTopics(t.Context(), topology.RequiredTopics(topology.Shape{Partitions: 1, Replicas: 1})))
+		g.admin.EnsureTopics(t.Context(),
+			topology.RequiredTopics(topology.Shape{Partitions: 1, Replicas: 1})))
 	producer, err := g.admin.NewProducer()
 	must(t, err)
 	defer producer.Close()

@@ -79,7 +79,8 @@ func checkEmpty(ctx context.Context, c kafka.Cluster) error {
 		for p, end := range by {
 			if end > 0 {
 				return fmt.Errorf("transfer: partition %d of %s%s has records, but "+
-					"the topics must be empty; use another --topic-prefix, or delete these topics", p, c.Prefix, topic)
+					"the topics must be empty; use another --topic-prefix, or delete these topics",
+					p, c.Prefix, topic)
 			}
 		}
 	}

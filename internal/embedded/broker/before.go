@@ -49,8 +49,8 @@ func (b *Broker) linkBefore(draft string) error {
 	return err
 }
 
-// compactWithBackup compacts while the backup directory exists. If it fails, the directory stays, and
-// the next start undoes everything since. The caller must therefore stop acknowledging writes.
+// compactWithBackup compacts while the backup directory exists. If it fails, the directory stays,
+// and the next start undoes everything since. The caller must therefore stop acknowledging writes.
 func (b *Broker) compactWithBackup(draft string) error {
 	if err := b.syncChanged(); err != nil { // the files and their new links
 		return err

@@ -17,8 +17,8 @@ import (
 // without any credentials.
 const mechanism = "SCRAM-SHA-256"
 
-// requirePassword makes the broker require a password. It deletes the password that kfake stored in an
-// earlier start, which would take precedence.
+// requirePassword makes the broker require a password. It deletes the password that kfake stored in
+// an earlier start, which would take precedence.
 func (b *Broker) requirePassword(user, password string) error {
 	if password == "" {
 		return errors.New("broker: User is set without a Password")

@@ -70,8 +70,9 @@ func locate(raw []byte, passphrase string, how demands) (parts located, err erro
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
 
-// splitLedger parses a ledger in one pass. For malformed bytes, it panics with a *xdr.ViewError, like
-// the SDK's Must functions. It returns nothing if the version is unknown or bytes are left over.
+// splitLedger parses a ledger in one pass. For malformed bytes, it panics with a *xdr.ViewError,
+// like the SDK's Must functions. It returns nothing if the version is unknown or bytes are left
+// over.
 func splitLedger(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
 	version := xdr.LedgerCloseMetaView(raw).MustV()
 	if version > versionMax {

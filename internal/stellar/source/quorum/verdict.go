@@ -66,9 +66,9 @@ func (c *Core) logSource(m *member, sequence uint32) {
 	}
 }
 
-// checkReachable returns an error if no later response can decide, because fewer than Need sources could
-// still return the ledger. A fork is proved if Need sources report it and fewer than Need are left.
-// A source that is waiting, silent or unavailable counts as left.
+// checkReachable returns an error if no later response can decide, because fewer than Need sources
+// could still return the ledger. A fork is proved if Need sources report it and fewer than Need are
+// left. A source that is waiting, silent or unavailable counts as left.
 func (c *Core) checkReachable(due uint32) error {
 	var fork, lack error
 	forks, lacks := 0, 0
