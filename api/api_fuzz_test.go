@@ -12,12 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// secretMark is a placeholder for a secret key in the inputs below.
+// secretMark stands for a secret key in the inputs below.
 const secretMark = "§"
 
-// FuzzRequest sends requests of any shape: whatever the method, path, headers and body, the
-// answer is no 5xx, is JSON if it has a body, and neither it nor the log contains a secret
-// key of the request.
+// FuzzRequest sends requests of any shape. Whatever the method, path, headers and body, the
+// response must not be a 5xx, and its body must be JSON if it says so. Neither the response nor the
+// log may contain a secret key from the request.
 func FuzzRequest(f *testing.F) {
 	w := assemble(f)
 	apiKey := w.newKey(account("fuzz"), domain.Permissions()...)
@@ -88,7 +88,7 @@ func FuzzRequest(f *testing.F) {
 			"header": strings.Join(out.Header().Values("X-Request-Id"), ""),
 		} {
 			if name == "answer" && out.Code < 300 {
-				continue // the url of an endpoint is shown as it was accepted
+				continue // an endpoint's URL is shown as it was accepted
 			}
 			if strings.Contains(text, secret) {
 				t.Fatalf("%s %s: the %s holds the secret key: %s", method, target, name, text)

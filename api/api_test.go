@@ -27,8 +27,7 @@ func decode[T any](t testing.TB, body []byte) T {
 	return v
 }
 
-// wantProblem checks an answer's status and code, and that every problem has
-// its parts.
+// wantProblem checks the status and code of a response, and that the problem is complete.
 func wantProblem(t testing.TB, got answer, status int, code string) problem.Problem {
 	t.Helper()
 	p := decode[problem.Problem](t, got.body)
@@ -107,7 +106,7 @@ func TestWhatHeadersDecideIsDecidedBeforeTheBody(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.t = t
-			// The body never arrives: the answer shows that the server did not wait for it.
+			// The body never arrives, so an answer shows that the server did not wait for it.
 			never, hold := io.Pipe()
 			defer hold.Close()
 			request, err := http.NewRequest(c.method, w.server.URL+c.path, never)
@@ -203,7 +202,7 @@ func TestOperations(t *testing.T) {
 	if got := w.call("GET", "/readyz", "", ""); got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
-	wantProblem(t, w.call("GET", "/metrics", "", ""), 404, "NOT_FOUND") // on a listener of its own
+	wantProblem(t, w.call("GET", "/metrics", "", ""), 404, "NOT_FOUND") // metrics have their own port
 	got := w.call("GET", "/v1/openapi.yaml", "", "")
 	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "application/yaml" ||
 		string(got.body) != string(schemas.OpenAPI) {
@@ -257,7 +256,7 @@ func TestTooManyRequestsAtOnceAreRefusedAtOnce(t *testing.T) {
 	w.gate = make(chan struct{})
 	held := make(chan int, 1)
 	go func() {
-		for { // refused while one of the others below is in progress
+		for { // refused while one of the requests below is in progress
 			request, _ := http.NewRequest("POST", w.server.URL+"/v1/endpoints",
 				strings.NewReader(`{"url":"https://a.example"}`))
 			request.Header.Set("Authorization", "Bearer "+k)
@@ -274,7 +273,7 @@ func TestTooManyRequestsAtOnceAreRefusedAtOnce(t *testing.T) {
 			}
 		}
 	}()
-	// Until the held request has arrived, others are answered.
+	// Other requests are answered until the held request has arrived.
 	for {
 		got := w.call("GET", "/v1/events/x", k, "")
 		if got.StatusCode == http.StatusServiceUnavailable {

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// fold applies facts to a watch, as the follower's reports do.
+// fold applies facts to a watch, like the follower's reports.
 func (w *world) fold(watchID string, bodies ...domain.FactBody) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func TestBackfill(t *testing.T) {
 	wantProblem(t, w.call("POST", path+"/backfill", k, `{"from":1}`), 404, "NOT_FOUND")
 }
 
-// TestBackfillCounts: the answer says how many ledgers were read, and what came of the payments in
+// The response must show the number of ledgers that were read and what became of the payments in
 // them.
 func TestBackfillCounts(t *testing.T) {
 	w := newWorld(t)

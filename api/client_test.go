@@ -19,7 +19,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
-// Every operation of the document is a method of the client, and no other.
 func TestTheClientHasEveryOperation(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -41,7 +40,7 @@ func TestTheClientHasEveryOperation(t *testing.T) {
 	}
 }
 
-// Every struct of the client has the fields of its objects in the document.
+// Every struct of the client must have the fields that the document describes.
 func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -49,7 +48,7 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 	}
 	for _, c := range []struct {
 		of    reflect.Type
-		names []string // the struct has the fields of all of them
+		names []string // the struct has the fields of all of these
 	}{
 		{
 			reflect.TypeFor[client.Endpoint](),
@@ -95,7 +94,7 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.Problem](), []string{"Problem"}},
 	} {
 		for _, departure := range departures(document, c.of, c.names) {
-			// A replay is of one endpoint, and of deliveries that failed: these filters are not given.
+			// A replay covers one endpoint and only failed deliveries, so it lacks these filters.
 			if c.of == reflect.TypeFor[client.Replay]() && (departure == "endpointId is not described" ||
 				departure == "state is not described") {
 				continue
@@ -105,7 +104,7 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 	}
 }
 
-// departures are the differences between a struct of the client and the document's objects.
+// departures returns the differences between a struct of the client and objects of the document.
 func departures(document *openapi3.T, of reflect.Type, names []string) (found []string) {
 	fields := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(of) {
@@ -114,8 +113,8 @@ func departures(document *openapi3.T, of reflect.Type, names []string) (found []
 			fields[name] = field
 		}
 	}
-	described := map[string][]string{} // JSON types, by name
-	required := map[string]bool{}      // in all of the objects
+	described := map[string][]string{} // JSON types by name
+	required := map[string]bool{}      // required in all of the objects
 	for n, name := range names {
 		object := document.Components.Schemas[name].Value
 		for property, schema := range object.Properties {
@@ -146,7 +145,6 @@ func departures(document *openapi3.T, of reflect.Type, names []string) (found []
 	return found
 }
 
-// typesOf are the JSON types that a schema allows.
 func typesOf(s *openapi3.SchemaRef) []string {
 	types := s.Value.Type.Slice()
 	for _, one := range slices.Concat(s.Value.AnyOf, s.Value.OneOf) {
@@ -155,7 +153,6 @@ func typesOf(s *openapi3.SchemaRef) []string {
 	return types
 }
 
-// jsonType is the JSON type that a Go type is encoded as.
 func jsonType(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
@@ -205,7 +202,7 @@ func TestAStructThatDepartsFromTheDocumentIsFound(t *testing.T) {
 	}
 }
 
-// checked compares what a client sends and receives with the document.
+// checked returns a transport that compares requests and responses with the document.
 func checked(t *testing.T) http.RoundTripper {
 	return openapicheck.Transport{
 		Base:    http.DefaultTransport,
@@ -322,7 +319,7 @@ func TestTheClient(t *testing.T) {
 	}
 }
 
-// When an answer is lost, the request is repeated, and the write takes effect once.
+// If a response is lost, the client must repeat the request, and the write must take effect once.
 func TestTheClientRepeatsAWriteThatWasNotAnswered(t *testing.T) {
 	w := newWorld(t)
 	lossy := &losing{t: t, world: w}
@@ -340,7 +337,7 @@ func TestTheClientRepeatsAWriteThatWasNotAnswered(t *testing.T) {
 	}
 }
 
-// losing loses the first answer.
+// losing loses the first response.
 type losing struct {
 	t     *testing.T
 	world *world

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// twoEndpoints are two endpoints of one account with a watch and an event each, and the credential
-// and the portal of a link of the first alone, which has every permission.
+// twoEndpoints has two endpoints of one account, each with a watch and an event, and the credential
+// of a portal link that is confined to the first endpoint and has every permission.
 type twoEndpoints struct {
 	w          *world
 	apiKey     string
@@ -22,7 +22,7 @@ type twoEndpoints struct {
 	link       string
 }
 
-// shelf are the ids of an endpoint and of what is of it.
+// shelf has the ids of an endpoint, its watch and its event.
 type shelf struct{ endpoint, watch, event string }
 
 func (s shelf) all() []string { return []string{s.endpoint, s.watch, s.event} }
@@ -46,18 +46,17 @@ func newTwoEndpoints(t testing.TB) *twoEndpoints {
 	return two
 }
 
-// linkBody asks for the link.
 func (two *twoEndpoints) linkBody() string {
 	return fmt.Sprintf(`{%s,"endpointId":%q}`, mayAll, two.own.endpoint)
 }
 
-// of are the ids of a shelf by the part of a path that comes before them.
+// of returns the ids of a shelf by the path segment that precedes them.
 func (s shelf) of() map[string]string {
 	return map[string]string{"endpoints": s.endpoint, "watches": s.watch, "events": s.event}
 }
 
-// Every operation that there is, with what is of another endpoint of the same account, is answered
-// as if that was not there, also as what may be a repeat; and nothing comes of it.
+// For every operation, an object of another endpoint of the same account must look as if it didn't
+// exist, even if the request may be a repeat. The request must have no effect.
 func TestALinkOfOneEndpointReachesNoOther(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -75,7 +74,7 @@ func TestALinkOfOneEndpointReachesNoOther(t *testing.T) {
 		named++
 		body := `{"since":"2026-01-01T00:00:00Z"}`
 		if strings.HasSuffix(path, "/resend") {
-			body = "" // it takes none, and says so first
+			body = "" // resend accepts no body and would refuse one first
 		}
 		for _, header := range [][]string{nil, {"Idempotency-Key", "i" + r}} {
 			got := w.call(method, strings.Replace(path, "{id}", other, 1), two.link,
@@ -98,8 +97,8 @@ func TestALinkOfOneEndpointReachesNoOther(t *testing.T) {
 	}
 }
 
-// Every list has what is of the link's endpoint and nothing else. A new one shows nothing until it
-// says how it is narrowed: confine refuses it.
+// Every list must contain what belongs to the link's endpoint, and nothing else. A new list shows
+// nothing until it is confined, because confine refuses it.
 func TestALinkOfOneEndpointListsItsOwn(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w, lists := two.w, 0
@@ -140,11 +139,11 @@ func TestALinkOfOneEndpointListsItsOwn(t *testing.T) {
 	}
 }
 
-// What a body names or selects is of the link's endpoint too.
+// A body must not refer to another endpoint either.
 func TestALinkOfOneEndpointSendsNothingElsewhere(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
-	// the repeat of a creation with the account's own key is no way around it
+	// Repeating a creation that used the account's own key must not get around this.
 	made := w.call("POST", "/v1/watches", two.apiKey, watchBody(two.other.endpoint, ""),
 		"Idempotency-Key", "made")
 	wantStatus(t, made, 201)
@@ -177,7 +176,7 @@ func TestALinkOfOneEndpointSendsNothingElsewhere(t *testing.T) {
 	}
 }
 
-// Of an event that came from another endpoint, the attempts that were made there are left out.
+// If an event came from another endpoint, the attempts that were made there must not be shown.
 func TestALinkOfOneEndpointShowsItsOwnAttempts(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -201,7 +200,8 @@ func TestALinkOfOneEndpointShowsItsOwnAttempts(t *testing.T) {
 	}
 }
 
-// A link is made of an endpoint that the account has, and an empty one gives not the whole account.
+// A link must be for an existing endpoint of the account, and an empty id must not stand for the
+// whole account.
 func TestALinkIsOfAnEndpointThatIsThere(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -224,7 +224,7 @@ func TestALinkIsOfAnEndpointThatIsThere(t *testing.T) {
 	if in(t, made.body, "endpointId") != two.own.endpoint {
 		t.Errorf("%s", made.body)
 	}
-	// once the endpoint is deleted, the link has nothing
+	// Once the endpoint is deleted, the link shows nothing.
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+two.own.endpoint, two.apiKey, ""), 200)
 	got := wantStatus(t, w.call("GET", "/v1/endpoints", two.link, ""), 200)
 	if string(got.body) != `{"data":[],"nextCursor":null}` {
@@ -233,7 +233,8 @@ func TestALinkIsOfAnEndpointThatIsThere(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/endpoints/"+two.own.endpoint, two.link, ""), 404, "NOT_FOUND")
 }
 
-// Every page and every button of the portal, with what is of another endpoint.
+// TestPortalOfOneEndpoint opens every page and presses every button of the portal with objects of
+// another endpoint.
 func TestPortalOfOneEndpoint(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -303,13 +304,12 @@ func TestPortalOfOneEndpoint(t *testing.T) {
 	if w.facts != facts {
 		t.Errorf("%d facts were made", w.facts-facts)
 	}
-	// and what is of its own, it does
 	page := "/portal/endpoints/" + two.own.endpoint
 	if s := d.press(page, page+"/disable"); s.StatusCode != http.StatusSeeOther ||
 		w.endpoints[two.own.endpoint].Status != domain.StatusDisabled {
 		t.Errorf("%d %s", s.StatusCode, s.text)
 	}
-	// A link of more than that is of something else: the person is asked first.
+	// A link with a wider scope shows something else, so the user is asked first.
 	s := d.get(w.portalPath(two.apiKey, `{"permissions":["read"]}`))
 	if s.StatusCode != http.StatusConflict || !strings.Contains(s.text, two.own.endpoint) ||
 		!strings.Contains(s.text, "Another part of the account is open") {
@@ -317,8 +317,8 @@ func TestPortalOfOneEndpoint(t *testing.T) {
 	}
 }
 
-// The history of an event that was handed over begins, for a link of its endpoint, with its
-// creation there, and shows nothing of where it was.
+// For a link that is confined to an endpoint, the history of an event that was handed over must
+// begin with its creation there, and not show where it was before.
 func TestALinkOfOneEndpointSeesItsOwnHistory(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -337,8 +337,8 @@ func TestALinkOfOneEndpointSeesItsOwnHistory(t *testing.T) {
 	}
 }
 
-// While the history lags, it still has an event at an endpoint that has handed it over. For a link
-// of that endpoint, its history says that it left and not where to.
+// While the history lags, it may still have an event at an endpoint that has handed it over. To a
+// link of that endpoint, the event's history must show that it left, but not for which endpoint.
 func TestALinkOfOneEndpointIsNotToldWhereAnEventGoesOn(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w, own, event := two.w, two.own.endpoint, two.own.event
@@ -365,8 +365,8 @@ func TestALinkOfOneEndpointIsNotToldWhereAnEventGoesOn(t *testing.T) {
 	}
 }
 
-// Nor does such a link send it again where it is now: its own endpoint is asked, which knows that
-// it has handed the event over, and no other is.
+// Such a link must not resend the event where it is now. Only the link's own endpoint is asked,
+// which knows that it handed the event over.
 func TestALinkOfOneEndpointFollowsNoEventElsewhere(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w, path := two.w, "/v1/events/"+two.own.event+"/resend"
@@ -395,8 +395,8 @@ func TestALinkOfOneEndpointFollowsNoEventElsewhere(t *testing.T) {
 	}
 }
 
-// An event that came from another endpoint, by a further one, is sent again by a link of the one
-// that it is at: those before are not asked.
+// An event that passed through other endpoints must be resent by a link of its current endpoint,
+// without asking the earlier ones.
 func TestALinkOfOneEndpointResendsWhatCameToIt(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -424,8 +424,8 @@ func TestALinkOfOneEndpointResendsWhatCameToIt(t *testing.T) {
 	}
 }
 
-// The history of a watch that came from another endpoint begins, for a link of its endpoint, with
-// the change that brought it, and shows nothing of what it was before.
+// For a link that is confined to an endpoint, the history of a watch that came from another
+// endpoint must begin with the change that brought it, and not show what it was before.
 func TestALinkOfOneEndpointSeesItsOwnHistoryOfAWatch(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -465,7 +465,7 @@ func TestALinkOfOneEndpointSeesItsOwnHistoryOfAWatch(t *testing.T) {
 	}
 }
 
-// What a watch for one payment has taken may have been told to the endpoint that it had before.
+// The payment that fulfilled a watch may have been reported to the watch's previous endpoint.
 func TestALinkOfOneEndpointIsNotToldWhatAWatchTook(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w
@@ -490,7 +490,7 @@ func TestALinkOfOneEndpointIsNotToldWhatAWatchTook(t *testing.T) {
 	}
 }
 
-// formerWatch is a directory that has not read the last change of a watch yet.
+// formerWatch is a directory that has not yet read the latest change of a watch.
 type formerWatch struct {
 	*world
 	was domain.Watch
@@ -503,8 +503,8 @@ func (f formerWatch) Watch(id string) (domain.Watch, bool, error) {
 	return f.world.Watch(id)
 }
 
-// A watch that went to another endpoint is not changed by a link of the one before, at a node that
-// has not read yet that it went.
+// A link of a watch's previous endpoint must not change the watch, even at a node that has not yet
+// read that the watch moved.
 func TestALinkOfOneEndpointChangesNoWatchThatLeft(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w, path := two.w, "/v1/watches/"+two.own.watch
@@ -530,8 +530,8 @@ func TestALinkOfOneEndpointChangesNoWatchThatLeft(t *testing.T) {
 	wantStatus(t, node.call("PATCH", path, two.apiKey, `{"label":"x"}`), 200)
 }
 
-// The attempts that are to come of an event that was handed over are numbered on from those that
-// were made, though a link sees its own endpoint's only.
+// Upcoming attempts of an event that was handed over must be numbered after all earlier ones,
+// although a link shows only the attempts of its own endpoint.
 func TestPortalNumbersOnWhatIsToCome(t *testing.T) {
 	two := newTwoEndpoints(t)
 	w := two.w

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// fill posts a page's form with the given fields, which may have several values.
+// fill posts a page's form with the given fields, which may have several values each.
 func (d *desk) fill(page, action string, fields url.Values) sheet {
 	d.t.Helper()
 	form := d.get(page).form(d.t, action)
@@ -23,7 +23,6 @@ func (d *desk) fill(page, action string, fields url.Values) sheet {
 	return d.do("POST", action, form)
 }
 
-// shows checks that the page contains the texts.
 func (s sheet) shows(t testing.TB, status int, texts ...string) {
 	t.Helper()
 	page := html.UnescapeString(s.text)
@@ -37,8 +36,8 @@ func (s sheet) shows(t testing.TB, status int, texts ...string) {
 
 var shownSecret = regexp.MustCompile(`id="secret"[^>]*>(whsec_[^<]+)<`)
 
-// TestConsoleMakesAndChangesEndpoints: errors appear next to their fields, no input is lost, and a
-// secret is only shown on the page after its creation.
+// Errors must appear next to their fields, no input may be lost, and a secret must be shown only on
+// the page after its creation.
 func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
@@ -103,8 +102,7 @@ func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysWhichHeadersStay: if a form moves the URL to another host, headers are removed,
-// and the next page says so.
+// If a form moves the URL to another host, headers are removed, and the next page must say so.
 func TestConsoleSaysWhichHeadersStay(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -191,7 +189,6 @@ func TestConsoleMakesAndChangesWatches(t *testing.T) {
 	}
 }
 
-// TestConsoleFormsAreForThoseWhoMayWrite: other keys see an explanation instead.
 func TestConsoleFormsAreForThoseWhoMayWrite(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -216,7 +213,6 @@ func TestConsoleFormsAreForThoseWhoMayWrite(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysWhetherAPaymentWouldMatch uses the API's own response.
 func TestConsoleSaysWhetherAPaymentWouldMatch(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -230,7 +226,7 @@ func TestConsoleSaysWhetherAPaymentWouldMatch(t *testing.T) {
 	d.get(page+"?amount=x&asset=").shows(t, 200, `id="amount-fault"`, `id="asset-fault"`, `value="x"`)
 }
 
-// TestConsoleShowsAStatement: unexplained changes come first.
+// Unexplained changes must be shown first.
 func TestConsoleShowsAStatement(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)

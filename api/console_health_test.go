@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// atDesk signs in to the clinic's account.
 func atDesk(
 	t *testing.T,
 ) (w *world, d *desk, apiKey string, endpoints map[domain.HealthState]string) {
@@ -23,8 +22,8 @@ func atDesk(
 	return w, d, apiKey, endpoints
 }
 
-// TestConsoleSaysWhichEndpointsAreDown: in a word and worst first, on the overview and in the list.
-// The success rate covers all attempts.
+// The overview and the list must show each endpoint's state in a word, worst first. The success
+// rate covers all attempts.
 func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 	w, d, _, endpoints := atDesk(t)
 	for _, page := range []string{"/console", "/console/endpoints"} {
@@ -80,7 +79,6 @@ func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 	}
 }
 
-// TestConsoleHealthPagesFollowChanges: an attempt updates the open pages.
 func TestConsoleHealthPagesFollowChanges(t *testing.T) {
 	w, d, _, endpoints := atDesk(t)
 	streams := make(map[string]*bufio.Reader)
@@ -105,8 +103,8 @@ func TestConsoleHealthPagesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestConsoleSendsNowWhatIsPending: a single event, and all of an endpoint's after showing their
-// number.
+// A single pending event can be sent at once, and so can all of an endpoint, after the page has
+// shown their number.
 func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 	w, d, k, endpoints := atDesk(t)
 	e := endpoints["down"]
@@ -150,7 +148,7 @@ func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 	if text := d.open(pending); !strings.Contains(text, "There is nothing to send.") {
 		t.Errorf("%s", text)
 	}
-	for id, r := range w.history { // attempts already made are kept
+	for id, r := range w.history { // attempts that were already made are kept
 		if r.record.EndpointID == e && len(r.record.Attempts) == 0 {
 			t.Errorf("%s has lost its attempts", id)
 		}

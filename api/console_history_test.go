@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// The page of a history shows each change and the state after the selected fact. Facts are selected
-// by links, without scripts.
+// The page of a history must show each change and the state after the selected fact. Facts are
+// selected by links, without scripts.
 func TestConsoleShowsAHistory(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -42,7 +42,6 @@ func TestConsoleShowsAHistory(t *testing.T) {
 	has(d.get(page).text, "The watch was deleted", "deletedAt")
 }
 
-// An event's page links to its history, which describes facts in words.
 func TestConsoleShowsAnEventsHistory(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
@@ -58,7 +57,7 @@ func TestConsoleShowsAnEventsHistory(t *testing.T) {
 	}
 }
 
-// Each fact of an event that was handed over can be selected, although each endpoint counts
+// Each fact of an event that was handed over must be selectable, although each endpoint counts
 // versions separately.
 func TestConsoleChoosesOneFactOfAHandedOverEvent(t *testing.T) {
 	w := newWorld(t)
@@ -66,7 +65,7 @@ func TestConsoleChoosesOneFactOfAHandedOverEvent(t *testing.T) {
 	w.happens(account("a"), anEvent, wentOnAt)
 	page := "/console/events/" + anEvent + "/history"
 	for query, at := range map[string]string{
-		"?version=2":                      wentOnAt, // the newer one
+		"?version=2":                      wentOnAt, // the newer endpoint
 		"?version=2&at=" + wentOnAt:       wentOnAt,
 		"?at=" + eventFrom + "&version=2": eventFrom,
 	} {

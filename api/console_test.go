@@ -26,7 +26,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// desk is a browser at the console of a world.
+// desk is a browser that uses a world's console.
 type desk struct {
 	t       testing.TB
 	world   *world
@@ -82,7 +82,6 @@ func newBrowser(t testing.TB) *http.Client {
 	}
 }
 
-// sheet is a page as received by a browser.
 type sheet struct {
 	*http.Response
 	text string
@@ -114,7 +113,6 @@ func (d *desk) do(method, path string, form url.Values, header ...string) sheet 
 
 func (d *desk) get(path string) sheet { d.t.Helper(); return d.do("GET", path, nil) }
 
-// open gets a page that must exist.
 func (d *desk) open(path string) string {
 	d.t.Helper()
 	s := d.get(path)
@@ -213,8 +211,8 @@ func sessionCookie(t testing.TB, s sheet) *http.Cookie {
 	return nil
 }
 
-// TestConsoleCookiesBehindTLS: a proxy that terminates TLS reports this in a header, and only this
-// host can set the cookie.
+// A proxy that terminates TLS reports that in a header. The cookie must then be one that only this
+// host can set.
 func TestConsoleCookiesBehindTLS(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionRead)
@@ -223,8 +221,8 @@ func TestConsoleCookiesBehindTLS(t *testing.T) {
 	s := d.do("GET", "/console/sign-in", nil, tls...)
 	form := s.form(t, "/console/sign-in")
 	form.Set("key", k)
-	// The browser doesn't send cookies for TLS to this test's plain server, so they are sent
-	// explicitly.
+	// The browser doesn't send cookies for TLS to this test's plain server, so the test sends them
+	// itself.
 	s = d.do("POST", "/console/sign-in", form, append(tls, "Cookie", s.Header.Get("Set-Cookie"))...)
 	if s.StatusCode != http.StatusSeeOther {
 		t.Fatalf("%d %s", s.StatusCode, s.text)
@@ -289,8 +287,8 @@ func TestConsoleSessionsEnd(t *testing.T) {
 	})
 }
 
-// TestConsoleSessionsEndForACopyToo: a copy of the cookie stops working as well, at every node,
-// after a sign-out, when the session is idle, and when the key is rolled.
+// After a sign-out, when the session is idle and when the key is rolled, a copy of the cookie must
+// also stop working, at every node.
 func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 	copied := func(w *world) (d, thief, elsewhere *desk, k string) {
 		d, k = signedIn(t, w, domain.Permissions()...)
@@ -327,7 +325,7 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 		}
 		isOut(thief)
 		isOut(elsewhere)
-		d.signIn(k) // the key is valid, and this is another session
+		d.signIn(k) // the key is still valid, and this is a new session
 		d.open("/console")
 	})
 	t.Run("signed out, and the others do not know", func(t *testing.T) {
@@ -347,7 +345,7 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 		d, thief, elsewhere, _ := copied(w)
 		w.now = w.now.Add(10 * time.Minute)
 		d.open("/console")
-		s := thief.do("GET", "/console", nil, "Sec-Fetch-Mode", "cors") // a script of an open page
+		s := thief.do("GET", "/console", nil, "Sec-Fetch-Mode", "cors") // a script on an open page
 		if s.StatusCode != http.StatusOK || len(s.Cookies()) > 0 {
 			t.Errorf("%d %v", s.StatusCode, s.Cookies())
 		}
@@ -368,13 +366,13 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 			!strings.Contains(s.text, "rolled") {
 			t.Errorf("%d %s", s.StatusCode, s.text)
 		}
-		wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200) // until its grace period is over
+		wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200) // valid until its grace period is over
 	})
 	t.Run("what is remembered ends", func(t *testing.T) {
 		w := newWorld(t)
 		d, _, _, k := copied(w)
 		d.press("/console", "/console/sign-out")
-		if len(w.used) != 2 { // with the use of the key itself
+		if len(w.used) != 2 { // including the use of the key itself
 			t.Errorf("%v", w.used)
 		}
 		w.now = w.now.Add(9 * time.Hour)
@@ -386,8 +384,8 @@ func TestConsoleSessionsEndForACopyToo(t *testing.T) {
 	})
 }
 
-// TestConsoleNodesShareSessions: another node accepts the session, another deployment doesn't, and
-// a text that was sealed for one purpose isn't accepted for another.
+// Another node must accept the session, and another deployment must not. A text that was sealed for
+// another purpose must not be accepted as a session.
 func TestConsoleNodesShareSessions(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.PermissionRead)
@@ -462,7 +460,7 @@ func TestConsoleLinkSignsInOnce(t *testing.T) {
 	}
 }
 
-// TestConsoleRefusesForgedForms: without the token, or with another session's, nothing is done.
+// A form without a token, or with another session's token, must have no effect.
 func TestConsoleRefusesForgedForms(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -488,8 +486,8 @@ func TestConsoleRefusesForgedForms(t *testing.T) {
 	}
 }
 
-// TestConsoleComesAgainFromItself: browsers don't send the session's cookie when another site's
-// page links to the console. The browser must then come again, without losing the session.
+// When another site's page links to the console, browsers don't send the session's cookie. The
+// browser must then load the page again, without losing the session.
 func TestConsoleComesAgainFromItself(t *testing.T) {
 	d := newDesk(t, newWorld(t))
 	s := d.do("GET", "/console/events?memo=%22%3E%3Cscript%3E", nil, "Sec-Fetch-Site", "cross-site")
@@ -514,7 +512,7 @@ func TestConsoleGoesOnToItsOwnPagesOnly(t *testing.T) {
 	}
 }
 
-// TestConsolePagesAreClosed: a page only loads and runs the console's own files, and these exist.
+// A page must load and run only the console's own files, and these must exist.
 func TestConsolePagesAreClosed(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -535,7 +533,7 @@ func TestConsolePagesAreClosed(t *testing.T) {
 		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") ||
 			!strings.Contains(policy, "frame-ancestors 'none'") ||
 			s.Header.Get("Cache-Control") != "no-store" ||
-			s.Header.Get("Referrer-Policy") != "same-origin" || // or forms are sent with Origin: null
+			s.Header.Get("Referrer-Policy") != "same-origin" || // or forms have Origin: null
 			s.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", path, s.Header)
 		}
@@ -556,7 +554,7 @@ func TestConsolePagesAreClosed(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsWhatOthersWroteAsText: labels, descriptions, memos and responses are escaped.
+// Labels, descriptions, memos and responses must be escaped.
 func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	const hostile = `</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>"'`
 	w := newWorld(t)
@@ -600,8 +598,8 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsInvisibleCharacters: characters that reverse or hide text are shown as escapes.
-// Forms keep them, so that saving another field doesn't change them.
+// Characters that reverse or hide text must be shown as escapes. Forms keep them, so that saving
+// another field doesn't change them.
 func TestConsoleShowsInvisibleCharacters(t *testing.T) {
 	const hidden = "\u009b2J\u202egpj\u2066\u200b\U000e0041\u2028"
 	w := newWorld(t)
@@ -639,7 +637,7 @@ func TestConsoleShowsInvisibleCharacters(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysHowManyOneReplayQueues: more deliveries have failed than one replay queues.
+// TestConsoleSaysHowManyOneReplayQueues has more failed deliveries than one replay queues.
 func TestConsoleSaysHowManyOneReplayQueues(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -657,8 +655,8 @@ func TestConsoleSaysHowManyOneReplayQueues(t *testing.T) {
 	}
 }
 
-// TestConsoleLeavesOutWhatAKeyMayNot: buttons are only shown to keys that may use them, and the API
-// rejects the request anyway.
+// Buttons must be shown only for keys that may use them, and the API must reject the request
+// anyway.
 func TestConsoleLeavesOutWhatAKeyMayNot(t *testing.T) {
 	w := newWorld(t)
 	e := w.newEndpoint(w.newKey(account("a"), domain.Permissions()...))
@@ -711,7 +709,7 @@ func TestConsoleShowsNothingOfOtherAccounts(t *testing.T) {
 	}
 }
 
-// TestConsoleDoesWhatItsButtonsSay: once, even if a form is submitted several times.
+// A button must take effect once, even if its form is submitted several times.
 func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -762,7 +760,7 @@ func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsAnEventAsItIsSent: the body byte for byte, and the signed headers.
+// The page must show the body byte for byte, and the signed headers.
 func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -779,7 +777,7 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 		`--data-raw '` + string(event.Body) + `'`,
 		// Of ten attempts, one was made and nine are left.
 		"about 24 h later, if the previous attempt fails", "<strong>10</strong>",
-		// The verification of the signature.
+		// How the signature is verified.
 		signedDigest(w, event.Body), "the newest secret",
 	} {
 		if !strings.Contains(html.UnescapeString(text), want) {
@@ -788,8 +786,7 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	}
 }
 
-// TestConsoleGivesTheReceipt: byte for byte as the API returns it, or an explanation why there is
-// none.
+// The console must return the receipt byte for byte as the API does, or explain why there is none.
 func TestConsoleGivesTheReceipt(t *testing.T) {
 	keys := newSigningKeys(t)
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
@@ -828,7 +825,6 @@ func TestConsoleGivesTheReceipt(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsHowFarTheServiceIs: its parts in words, as in /readyz.
 func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) {
 		c.Checks = []api.Check{
@@ -859,12 +855,11 @@ func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
 	}
 }
 
-// signedDigest returns the digest of the content signed at the world's time.
 func signedDigest(w *world, body []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d.%s", w.now.Unix(), body)))
 }
 
-// TestConsoleNamesEntriesOfASignature: while two secrets are valid, and with Standard Webhooks.
+// TestConsoleNamesEntriesOfASignature uses Standard Webhooks while two secrets are valid.
 func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -913,7 +908,7 @@ func TestConsoleSaysWhatStandsInItsWay(t *testing.T) {
 	}
 }
 
-// An invalid filter is reported next to its field, which keeps the input.
+// An invalid filter must be reported next to its field, which keeps the input.
 func TestConsoleSaysWhichFilterIsNotValid(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
@@ -951,7 +946,6 @@ func TestConsoleSaysWhichFilterIsNotValid(t *testing.T) {
 
 var liveAddress = regexp.MustCompile(`data-live="([^"]+)"`)
 
-// follow opens a page's event stream.
 func (d *desk) follow(page string) *bufio.Reader {
 	d.t.Helper()
 	found := liveAddress.FindStringSubmatch(d.open(page))
@@ -970,8 +964,8 @@ func (d *desk) follow(page string) *bufio.Reader {
 	return bufio.NewReader(stream.Body)
 }
 
-// TestConsolePagesFollowChanges: a stream sends nothing while a page is up to date, and then
-// reports once that it has changed, without details. It ends with the server.
+// A stream must send nothing while its page is up to date, and then report once that the page has
+// changed, without details. It must end with the server.
 func TestConsolePagesFollowChanges(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)
@@ -1004,7 +998,7 @@ func TestConsolePagesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestConsoleStreamsEndWithTheirSession: without a session, no stream is opened.
+// A stream must end with its session, and without a session none may be opened.
 func TestConsoleStreamsEndWithTheirSession(t *testing.T) {
 	w := newWorld(t)
 	if s := newDesk(t, w).get("/console/events/live"); s.StatusCode != http.StatusSeeOther {
@@ -1021,8 +1015,7 @@ func TestConsoleStreamsEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// TestConsoleFollowsSoManyPagesAtOnce: a page over the limit is told not to reconnect, and an ended
-// stream makes room.
+// A page over the limit must be told not to reconnect, and an ended stream must make room.
 func TestConsoleFollowsSoManyPagesAtOnce(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.PermissionRead)
@@ -1038,8 +1031,8 @@ func TestConsoleFollowsSoManyPagesAtOnce(t *testing.T) {
 	})
 }
 
-// TestConsoleShowsWatchesThatAreOver: in the list and on their pages, with their expiry and the
-// payment that fulfilled them.
+// Expired and fulfilled watches must be marked in the list and on their pages, with their expiry
+// and the payment that fulfilled them.
 func TestConsoleShowsWatchesThatAreOver(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)

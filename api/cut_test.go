@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestAnAnswerThatBreaksOffLooksBroken: after the first part of an answer, neither a panic nor an
-// error may look like its end. The request still has its log line and its metric.
+// If a response fails after its first part has been sent, whether by a panic or an error, it must
+// not look complete. The request must still get its log line and its metric.
 func TestAnAnswerThatBreaksOffLooksBroken(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"a panic":  func() error { panic("the view is broken") },

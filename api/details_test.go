@@ -10,12 +10,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// checkDetail finds a problem whose detail has the text of none of its faults: clients log it.
+// checkDetail reports a problem whose detail contains the text of none of its faults, because
+// clients log the detail.
 func checkDetail(t testing.TB, request *http.Request, body []byte) {
 	t.Helper()
 	var p problem.Problem
 	if json.Unmarshal(body, &p) != nil || len(p.Errors) == 0 || p.Code == problem.CodeMalformedJSON {
-		return // MALFORMED_JSON has its position first, and then the text
+		return // MALFORMED_JSON has the position first, and then the text
 	}
 	for _, fault := range p.Errors {
 		place := strings.TrimPrefix(fault.Pointer+fault.Parameter, "/")
@@ -28,7 +29,6 @@ func checkDetail(t testing.TB, request *http.Request, body []byte) {
 		p.Errors)
 }
 
-// TestTheDetailOfAProblemSaysWhatIsWrong, wherever that is in a request.
 func TestTheDetailOfAProblemSaysWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

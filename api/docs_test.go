@@ -24,8 +24,8 @@ import (
 
 var writeDocs = flag.Bool("write-docs", false, "write schemas/openapi.json")
 
-// The JSON is generated from openapi.yaml here, and not while serving: the program needs no parser
-// of YAML.
+// The JSON is generated here from openapi.yaml rather than when it is served, so that the program
+// needs no YAML parser.
 func TestDocsAreMadeOfTheDocument(t *testing.T) {
 	now, err := openAPIAsJSON()
 	if err != nil {
@@ -40,8 +40,8 @@ func TestDocsAreMadeOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestRedocIsTheReleasedOne: the renderer is the file of the npm package, except for one address,
-// from which it would load a picture.
+// The renderer must be the file of the npm package, except for one address from which it would load
+// a picture.
 func TestRedocIsTheReleasedOne(t *testing.T) {
 	const released = "dcaf76612bc4a3fbcc923a8966dee2f6146a5f32e5ce1b6f02dd60cbbf89500b" // redoc 2.5.4
 	file, err := schemas.Docs.ReadFile("docs/redoc.js")
@@ -90,8 +90,7 @@ func openAPIAsJSON() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// TestTheJSONDescriptionIsTheDocument: a reader of OpenAPI finds the same in both, except that the
-// JSON also has samples.
+// The JSON and the YAML must describe the same API, except that the JSON also has samples.
 func TestTheJSONDescriptionIsTheDocument(t *testing.T) {
 	inYAML, err := loadOpenAPI()
 	if err != nil {
@@ -122,8 +121,8 @@ func TestTheJSONDescriptionIsTheDocument(t *testing.T) {
 	}
 }
 
-// TestTheDocsExampleVerifies runs the page's receiver example with Node, unchanged, against
-// the published vectors.
+// TestTheDocsExampleVerifies runs the page's example of a receiver, unchanged, with Node and the
+// published vectors.
 func TestTheDocsExampleVerifies(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -155,8 +154,7 @@ console.log(checks.length + " checks");
 	}
 }
 
-// TestTheDoorLeadsToTheDocs: the API's root address, with or without a slash, redirects to the
-// page.
+// The API's root address and the page's address with a slash must redirect to the page.
 func TestTheDoorLeadsToTheDocs(t *testing.T) {
 	w := newWorld(t)
 	w.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error {
@@ -179,7 +177,6 @@ func TestTheDoorLeadsToTheDocs(t *testing.T) {
 	}
 }
 
-// TestTheReferenceLoadsFromHere: the page loads its own files, and its policy allows no others.
 func TestTheReferenceLoadsFromHere(t *testing.T) {
 	w := newWorld(t)
 	page := wantStatus(t, w.call("GET", "/docs", "", ""), 200)
@@ -202,8 +199,8 @@ func TestTheReferenceLoadsFromHere(t *testing.T) {
 	wantProblem(t, w.call("GET", "/docs/other.js", "", ""), 404, "NOT_FOUND")
 }
 
-// TestStrangersGetNoCopyOfTheDocs: clients without a key may read slowly, so their answers must
-// not be in memory once for each.
+// Clients without a key may read slowly, so the service must not keep a copy of the files in memory
+// for each of them.
 func TestStrangersGetNoCopyOfTheDocs(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{
@@ -222,7 +219,6 @@ func TestStrangersGetNoCopyOfTheDocs(t *testing.T) {
 	}
 }
 
-// discard is the writer of an answer that nobody looks at.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }

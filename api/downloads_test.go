@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// TestSlowDownloadsHoldNobodyUp: statements that browsers read slowly take no places of pages, an
-// account has only two of them, and they end after ten minutes.
+// Browsers that read statements slowly must not take up places of pages. An account gets only two
+// downloads at a time, and they end after ten minutes.
 func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := assemble(t)
@@ -76,7 +76,7 @@ func TestSlowDownloadsHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// downloader signs a new key of an account in, which watches the wallet, and returns the cookie.
+// downloader signs in with a new key of an account that watches the wallet, and returns the cookie.
 func (w *world) downloader(console http.Handler, of string) string {
 	endpoint := domain.DeriveID(domain.EndpointPrefix, of)
 	watch := domain.DeriveID(domain.WatchPrefix, of)
@@ -86,7 +86,6 @@ func (w *world) downloader(console http.Handler, of string) string {
 	return signInDirectly(w.t, console, w.newKey(account(of), domain.PermissionRead))
 }
 
-// visit requests a page with a cookie, without a server.
 func visit(console http.Handler, path, cookie string) (status int) {
 	request := httptest.NewRequest("GET", path, nil)
 	request.Header.Set("Cookie", cookie)
@@ -95,7 +94,7 @@ func visit(console http.Handler, path, cookie string) (status int) {
 	return out.Code
 }
 
-// signInDirectly signs a key in without a server and returns the cookie.
+// signInDirectly signs in with a key, without a server, and returns the cookie.
 func signInDirectly(t testing.TB, console http.Handler, key string) string {
 	t.Helper()
 	form := httptest.NewRecorder()

@@ -178,7 +178,7 @@ func TestBodyBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.ContentLength = -1 // chunked: the size is known only after reading
+	request.ContentLength = -1 // chunked, so the size is known only after reading
 	request.Header.Set("Authorization", "bearer "+k)
 	request.Header.Set("Content-Type", "application/json")
 	wantProblem(t, w.send(request, ""), 413, "REQUEST_TOO_LARGE")
@@ -318,8 +318,8 @@ func TestARejectionOfANewerEngineIsAConflict(t *testing.T) {
 	}
 }
 
-// A command that the engine has set aside may be repeated: it does not use up the
-// Idempotency-Key, although its answer lacks the hash of the body.
+// If the engine sets a command aside, the request may be repeated: it must not use up the
+// Idempotency-Key, although its result lacks the hash of the body.
 func TestACommandThatWasSetAsideIsAskedAgain(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) { c.Commands = older{} })
 	k := w.newKey(account("a"), domain.PermissionWrite)
@@ -357,8 +357,8 @@ func TestAPartThatStallsCostsBoundedTimeAndLeavesNoCommand(t *testing.T) {
 	})
 }
 
-// BenchmarkReadEndpoint measures an authenticated read of the API itself, with everything behind
-// it in memory.
+// BenchmarkReadEndpoint measures an authenticated read in the API itself. Everything behind the API
+// is in memory.
 func BenchmarkReadEndpoint(b *testing.B) {
 	w := newWorld(b, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -13,14 +13,14 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// delivered adds a payment's event to the history, with attempts.
+// delivered adds the event of a payment to the history, with attempts.
 func (w *world) delivered(
 	accountID, endpointID string, state domain.DeliveryState, attempts ...domain.AttemptResult,
 ) domain.Event {
 	return w.deliveredOf("221517461192705", accountID, endpointID, state, attempts...)
 }
 
-// deliveredOf adds the event of a payment.
+// deliveredOf is delivered for a payment with the given id.
 func (w *world) deliveredOf(
 	paymentID, accountID, endpointID string, state domain.DeliveryState,
 	attempts ...domain.AttemptResult,
@@ -101,8 +101,8 @@ func TestGetEvent(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/events/"+event.ID, theirs, ""), 404, "NOT_FOUND")
 }
 
-// The stored part of a response may end within a character. What the receiver sent
-// completely is not shown as an invalid character; what it sent as invalid is.
+// The stored part of a response may end within a character. A character that the receiver sent
+// completely must not be shown as invalid, and one that it sent as invalid must.
 func TestGetEventShowsNoCutCharacter(t *testing.T) {
 	long := strings.Repeat("x", 1021)
 	for stored, want := range map[string]string{
@@ -187,7 +187,7 @@ func (s spoiled) Events(
 		"p"), State: domain.StateDelivered}}, page...), next, err
 }
 
-// An event whose body cannot be shown is left out of a list; the others are listed.
+// A list must leave out an event whose body cannot be shown, and contain the others.
 func TestABadBodyLeavesTheListAsItIs(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -202,7 +202,6 @@ func TestABadBodyLeavesTheListAsItIs(t *testing.T) {
 	}
 }
 
-// A read that follows a write through the same node sees it.
 func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -239,7 +238,7 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 			}
 		}
 	}
-	// A history that is far behind is read as it is, after a wait of at most some seconds.
+	// If the history is far behind, it is read as it is, after a wait of a few seconds at most.
 	h.err = readmodel.ErrBehind
 	wantStatus(t, node.call("DELETE", e, k, ""), 200)
 	for range 2 {
@@ -253,12 +252,11 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 	}
 }
 
-// lagging counts the waits for it.
 type lagging struct {
 	*world
 	waits   int
 	err     error
-	waiting func() // if set, is called meanwhile
+	waiting func() // if set, called during the wait
 }
 
 func (h *lagging) CatchUp(context.Context) error {
@@ -269,8 +267,8 @@ func (h *lagging) CatchUp(context.Context) error {
 	return h.err
 }
 
-// A key that is revoked while a read waits for the history to show a write gets no answer, whatever
-// is read, and whether the history showed it in time or not.
+// If a key is revoked while a read waits for the history, the read must get 401, whatever it reads,
+// and whether or not the history catches up in time.
 func TestAReadThatWaitedForAWriteIsHeldAgainstItsKey(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -322,8 +320,8 @@ func (h refilling) Recall(ctx context.Context, accountID, id string) (readmodel.
 	return r, err
 }
 
-// An event of a history that is being refilled is shown as far as it is there, and marked.
-// Nothing is resent while its first endpoint is unknown.
+// While the history is being refilled, an event must be shown as far as it is there, and marked.
+// Nothing may be resent while the event's first endpoint is unknown.
 func TestAHistoryThatIsBeingRefilledSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

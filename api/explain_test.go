@@ -104,7 +104,6 @@ func TestATransactionIsExplained(t *testing.T) {
 	wantProblem(t, w.call("GET", path, k, ""), 503, "HISTORY_BEHIND")
 }
 
-// What others watch is not shown.
 func TestAnExplanationIsOfOneAccount(t *testing.T) {
 	w := newWorld(t)
 	mine, theirs := w.newKey(account("a"), domain.Permissions()...),
@@ -118,7 +117,7 @@ func TestAnExplanationIsOfOneAccount(t *testing.T) {
 	}
 }
 
-// A network that does not answer is no failure: the history was asked.
+// If the network doesn't respond, the request must not fail, because the history was read.
 func TestAnExplanationWithoutTheNetwork(t *testing.T) {
 	for _, change := range []func(*api.Config){
 		func(c *api.Config) { c.Transactions = nil },
@@ -138,9 +137,8 @@ func (silent) Transaction(context.Context, string) (domain.Transaction, error) {
 	return domain.Transaction{}, errors.New("it does not answer")
 }
 
-// TestLookupsInTheNetworkAreBounded: each may cost the operator three requests to a provider, and
-// holds a ledger in memory. An account gets 20 at once and one more each second, of which two run
-// at a time, and another account has its own.
+// A lookup may cost the operator three requests to a provider and keeps a ledger in memory. An
+// account gets 20 at once and one more per second, and other accounts have their own limit.
 func TestLookupsInTheNetworkAreBounded(t *testing.T) {
 	w := newWorld(t)
 	a := w.newKey(account("a"), domain.Permissions()...)
@@ -162,7 +160,6 @@ func TestLookupsInTheNetworkAreBounded(t *testing.T) {
 	wantProblem(t, ask(a, 23), 429, "RATE_LIMITED")
 }
 
-// looking finds no transaction, and counts those who ask at a time.
 type looking struct {
 	pass    chan struct{}
 	running atomic.Int32
@@ -175,7 +172,7 @@ func (l *looking) Transaction(context.Context, string) (domain.Transaction, erro
 	return domain.Transaction{}, domain.ErrNoTransaction
 }
 
-// TestFewLookupsRunAtOnce: two of an account, and four of all.
+// Two lookups may run at once per account, and four in total.
 func TestFewLookupsRunAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &looking{pass: make(chan struct{})}
@@ -201,8 +198,8 @@ func TestFewLookupsRunAtOnce(t *testing.T) {
 	})
 }
 
-// TestTestsOfAnAccountAreBounded: the service stores and repeats one that fails for days, so an
-// account could fill the state. An account gets 100 at once, and five more each second.
+// The service stores a test and retries it for days if it fails, so an account could fill the
+// state. An account gets 100 tests at once.
 func TestTestsOfAnAccountAreBounded(t *testing.T) {
 	w := newWorld(t)
 	a := w.newKey(account("a"), domain.Permissions()...)

@@ -2,7 +2,7 @@ package api
 
 import "github.com/gorilla/mux"
 
-// Routes lists the router's routes, as "METHOD path", without HEAD.
+// Routes returns the router's routes, as "METHOD path", without HEAD.
 func (a *API) Routes() []string {
 	var routes []string
 	_ = a.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {

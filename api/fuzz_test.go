@@ -12,9 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// FuzzAPI sends arbitrary requests to every route. None may be answered with a 5xx, for
-// nothing behind the API fails here; every answer must be one that openapi.yaml describes;
-// and every accepted request must be described as valid.
+// FuzzAPI sends arbitrary requests to every route. No response may be a 5xx, because nothing behind
+// the API fails here. openapi.yaml must describe every response, and describe every accepted
+// request as valid.
 //
 //	go test ./api -run '^$' -fuzz FuzzAPI -fuzztime 10m -parallel 1
 func FuzzAPI(f *testing.F) {
@@ -53,7 +53,7 @@ func FuzzAPI(f *testing.F) {
 		}
 		if lists := method == http.MethodGet &&
 			!strings.Contains(routes[int(route)%len(routes)], "{id}"); lists || id&8 != 0 {
-			request.URL.RawQuery = query // a route without a query refuses it before it reads anything else
+			request.URL.RawQuery = query // a route without a query refuses one before it reads anything else
 		}
 		if _, err := http.NewRequest(method, request.URL.RequestURI(), nil); err != nil {
 			return // no client could send it
@@ -77,7 +77,6 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// furnish adds an endpoint, a watch and an event to the world.
 func (w *world) furnish(endpointID, apiKey string) {
 	accountID := account("a")
 	w.decide(domain.Command{
@@ -121,7 +120,7 @@ func (w *world) sealed(endpointID string) []byte {
 	return sealed
 }
 
-// someID is mostly the id of an existing object.
+// someID returns the id of an existing object, most of the time.
 func (w *world) someID(path string, id uint8, text, endpointID, apiKey string) string {
 	if id%8 == 7 {
 		return text

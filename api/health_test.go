@@ -10,13 +10,11 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// counted are attempts as the API counts them.
 type counted struct {
 	Attempts, Delivered int
 	SuccessRate         *float64
 }
 
-// shownHealth is an endpoint with its health.
 type shownHealth struct {
 	ID     string
 	Health *struct {
@@ -28,7 +26,7 @@ type shownHealth struct {
 	HealthUnavailable string
 }
 
-// clinic is an account with an endpoint in each state, by the states.
+// clinic returns a world with an endpoint in each state, by state.
 func clinic(t *testing.T) (w *world, apiKey string, endpoints map[domain.HealthState]string) {
 	t.Helper()
 	w = newWorld(t)
@@ -54,7 +52,8 @@ func clinic(t *testing.T) (w *world, apiKey string, endpoints map[domain.HealthS
 	return w, k, endpoints
 }
 
-// TestEndpointsSayHowTheyDo: in a word, worst first, by one endpoint and in lists.
+// An endpoint's state must be shown in a word, for one endpoint and in lists, which can be sorted
+// worst first.
 func TestEndpointsSayHowTheyDo(t *testing.T) {
 	w, k, endpoints := clinic(t)
 	type page struct {
@@ -105,8 +104,8 @@ func TestEndpointsSayHowTheyDo(t *testing.T) {
 	}
 }
 
-// TestManyEndpointsAreSortedByHealth: the history is asked for all endpoints of the account, and
-// not for a list of ids without a bound. Pages have each endpoint once.
+// The history must be queried for all endpoints of the account rather than for an unbounded list of
+// ids. Pages must contain each endpoint once.
 func TestManyEndpointsAreSortedByHealth(t *testing.T) {
 	w, k, endpoints := clinic(t)
 	const added = 250
@@ -138,7 +137,7 @@ func TestManyEndpointsAreSortedByHealth(t *testing.T) {
 	}
 }
 
-// TestEndpointsWithoutTheHistory are shown all the same, with why their health is not.
+// Without the history, endpoints must still be shown, with the reason why their health is not.
 func TestEndpointsWithoutTheHistory(t *testing.T) {
 	w, k, endpoints := clinic(t)
 	for err, why := range map[error]string{
@@ -162,7 +161,6 @@ func TestEndpointsWithoutTheHistory(t *testing.T) {
 	}
 }
 
-// TestListedDeliveriesSayWhy they are not delivered.
 func TestListedDeliveriesSayWhy(t *testing.T) {
 	w, k, endpoints := clinic(t)
 	type listed struct {
@@ -192,8 +190,8 @@ func TestListedDeliveriesSayWhy(t *testing.T) {
 	}
 }
 
-// TestASlowedEndpointIsExplained: an endpoint with pending events says why few of them are sent at
-// a time, in the API and in the console.
+// If an endpoint has pending events, the API and the console must say why few of them are sent at a
+// time.
 func TestASlowedEndpointIsExplained(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -10,7 +10,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// happened is a page of a history.
 type happened struct {
 	Data []struct {
 		Version uint64
@@ -29,7 +28,7 @@ func (w *world) happenedTo(path, apiKey string) happened {
 	return decode[happened](w.t, wantStatus(w.t, w.call("GET", path, apiKey, ""), 200).body)
 }
 
-// changed are the changes of each fact, in short.
+// changed returns the changes of each fact in a short form.
 func (h happened) changed() (facts []string) {
 	for _, f := range h.Data {
 		text := f.Fact
@@ -102,7 +101,7 @@ func TestAnEndpointsHistoryHasNoSecret(t *testing.T) {
 		!strings.Contains(got[2], "disabledReason:<nil>→manual status:active→disabled") {
 		t.Errorf("the changes are %q", got)
 	}
-	// A value that changed shows nothing, as openapi.yaml says.
+	// The history must not show a value that changed, as openapi.yaml says.
 	wantStatus(t, w.call("PATCH", path, k,
 		`{"headers":{"Authorization":"Bearer third","X-A":"b"}}`), 200)
 	page = w.happenedTo(path+"/history", k)
@@ -139,8 +138,8 @@ func TestAHistoryThatCannotBeFolded(t *testing.T) {
 	}
 }
 
-// An object from before its facts were stored says so to its own account, whether it had facts
-// since or not. Other accounts get the answer for an object that does not exist.
+// If the first facts of an object were not stored, its own account must be told so, even if there
+// were facts since then. For other accounts, the object must look as if it didn't exist.
 func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -163,7 +162,7 @@ func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
 	}
 }
 
-// happens keeps facts of an event that an endpoint of the account had, and was then handed over.
+// happens stores the facts of an event that an endpoint of the account had and then handed over.
 func (w *world) happens(accountID, eventID, to string) {
 	const from = eventFrom
 	created := domain.DeliveryCreated{
@@ -267,8 +266,8 @@ func TestAnEventsHistory(t *testing.T) {
 	}
 }
 
-// A history that is read after a change through the same node shows it, whatever was changed; lists
-// of events do not wait for other changes.
+// A history that is read after a change at the same node must show the change, whatever it was.
+// Lists of events don't wait for other changes.
 func TestAHistoryShowsWhatWasJustChanged(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

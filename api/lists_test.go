@@ -92,8 +92,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Pages end after 1 MiB, and the cursor leads to the rest: of watches with 1,000 senders each, and
-// of the history of one.
+// A page must end after 1 MiB, and its cursor must lead to the rest. The pages are lists of watches
+// with 1,000 senders each, and the history of one.
 func TestPagesAreBoundedByBytes(t *testing.T) {
 	const pageBytesMax = 1<<20 + 1<<10
 	w := newWorld(t)
@@ -140,7 +140,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 	}
 }
 
-// unreadable is a directory that cannot read the use of one key.
+// unreadable is a directory that cannot read when one of the keys was used.
 type unreadable struct {
 	api.Directory
 	key string
@@ -153,9 +153,8 @@ func (u *unreadable) KeyUsedAt(id string) (int64, error) {
 	return u.Directory.KeyUsedAt(id)
 }
 
-// TestAListThatFailsIsCutOff: the API sends a list while it encodes it. A failure at the
-// beginning is a problem, and a later one ends the connection: no client takes the part for the
-// whole.
+// The API sends a list while it encodes it. A failure at the beginning must become a problem, and a
+// later one must break the connection, so that no client takes a part for the whole list.
 func TestAListThatFailsIsCutOff(t *testing.T) {
 	u := &unreadable{}
 	w := newWorld(t, func(c *api.Config) { u.Directory, c.Directory = c.Directory, u })
@@ -326,8 +325,8 @@ func TestACursorBelongsToItsList(t *testing.T) {
 	}
 }
 
-// Every route that names an object treats another account's like one that does not exist,
-// and changes nothing.
+// On every route that names an object, another account's object must look as if it didn't exist,
+// and must not change.
 func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	w := newWorld(t)
 	owner, stranger := w.newKey(account("a"), domain.Permissions()...),
@@ -411,7 +410,6 @@ func TestAccountsAreIsolatedOnEveryRoute(t *testing.T) {
 	}
 }
 
-// Each permission allows its own operations and no others.
 func TestPermissions(t *testing.T) {
 	w := newWorld(t)
 	keys := map[domain.Permission]string{}
@@ -426,9 +424,9 @@ func TestPermissions(t *testing.T) {
 		}
 		needed := domain.PermissionWrite
 		switch {
-		case method == "GET" && path == "/v1/endpoints/{id}/events": // with signatures
+		case method == "GET" && path == "/v1/endpoints/{id}/events": // contains signatures
 			needed = domain.PermissionOperate
-		case method == "GET", path == "/v1/portal-links": // of which nothing is stored
+		case method == "GET", path == "/v1/portal-links": // is not stored
 			needed = domain.PermissionRead
 		case slices.ContainsFunc(operate, func(end string) bool { return strings.HasSuffix(path, end) }):
 			needed = domain.PermissionOperate

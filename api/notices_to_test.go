@@ -6,8 +6,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestWhoIsToldOfAnEndpoint is kept and shown, and left out where there is nobody; null takes it
-// away. It is another endpoint of the account.
+// noticesTo must be stored and shown, and null must remove it. It must be another endpoint of the
+// same account.
 func TestWhoIsToldOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -37,7 +37,7 @@ func checkAgainstOpenAPI(
 	}
 }
 
-// The comparison must be able to fail, or the other tests would prove nothing.
+// The comparison must be able to fail. Otherwise the other tests would prove nothing.
 func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
@@ -132,7 +132,6 @@ func TestEveryRouteIsDescribedAndNoOther(t *testing.T) {
 	}
 }
 
-// faultCodes are the codes of faults that the API returns.
 var faultCodes = []string{
 	problem.FaultSyntax, problem.FaultDuplicateName, problem.FaultInvalidUTF8,
 	problem.FaultTrailingData, problem.FaultTooDeep, problem.FaultTooManyValues,
@@ -153,7 +152,7 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	enum := document.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum
-	codes := append(problem.Codes(), "HOST_NOT_ALLOWED", "ORIGIN_NOT_ALLOWED") // of internal/ingress
+	codes := append(problem.Codes(), "HOST_NOT_ALLOWED", "ORIGIN_NOT_ALLOWED") // from internal/ingress
 	for _, code := range codes {
 		if !slices.Contains(enum, any(code)) {
 			t.Errorf("openapi.yaml does not name the code %s", code)
@@ -170,8 +169,8 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 	}
 }
 
-// Every body of a request or response has an example, which TestOpenAPIDocumentIsValid
-// validates against its schema.
+// Every request and response body must have an example, which TestOpenAPIDocumentIsValid validates
+// against its schema.
 func TestEveryBodyHasAnExample(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -201,8 +200,7 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 	}
 }
 
-// TestEveryEventTypeIsDescribed: the published events of every type match the document, with every
-// field, where receivers get them and where the API shows them.
+// The published events of every type must match the document, with every field.
 func TestEveryEventTypeIsDescribed(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -246,8 +244,7 @@ func TestEveryEventTypeIsDescribed(t *testing.T) {
 	}
 }
 
-// TestEverySignatureIsDescribed: the pattern of Webhook-Signature takes every value of the
-// vectors, and every value that an endpoint can ask for.
+// The pattern of Webhook-Signature must match every value that an endpoint can ask for.
 func TestEverySignatureIsDescribed(t *testing.T) {
 	secrets := []domain.Secret{domain.NewSecret([32]byte{1}), domain.NewSecret([32]byte{2})}
 	_, key, err := ed25519.GenerateKey(nil)
@@ -278,7 +275,7 @@ func TestEverySignatureIsDescribed(t *testing.T) {
 	}
 }
 
-// TestEveryOperationDescribesARefusal, which linters of OpenAPI ask for.
+// OpenAPI linters require every operation to describe a refusal.
 func TestEveryOperationDescribesARefusal(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -296,8 +293,8 @@ func TestEveryOperationDescribesARefusal(t *testing.T) {
 	}
 }
 
-// TestEveryOperationDeclaresItsCodes: each refusal of an operation declares the codes of problems
-// that it has, which are of its status. Every answer in the tests is compared with them.
+// Each refusal of an operation must declare its problem codes, which must belong to its status. All
+// responses in these tests are compared with them.
 func TestEveryOperationDeclaresItsCodes(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -327,14 +324,12 @@ func TestEveryOperationDeclaresItsCodes(t *testing.T) {
 	}
 }
 
-// ofNoOperation are codes of requests that reach no operation.
+// ofNoOperation lists the codes of requests that reach no operation.
 var ofNoOperation = []string{
 	problem.CodeMethodNotAllowed, problem.CodeExpectationFailed, problem.CodeMalformedRequest,
 	problem.CodeTLSRequired, problem.CodeTransferCoding, problem.CodeVersion,
 }
 
-// TestWhatEveryOperationMayAnswerIsDescribed: every operation that needs a key may answer
-// 401, 403, 429, 500 and 503.
 func TestWhatEveryOperationMayAnswerIsDescribed(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// in returns one member of an answer, by its path of names.
+// in returns a member of a response, by its path of names.
 func in(t testing.TB, body []byte, names ...string) any {
 	t.Helper()
 	var v any
@@ -31,7 +31,6 @@ func in(t testing.TB, body []byte, names ...string) any {
 	return v
 }
 
-// wantStatus checks an answer's status.
 func wantStatus(t testing.TB, got answer, status int) answer {
 	t.Helper()
 	if got.StatusCode != status {
@@ -84,7 +83,7 @@ func TestAnEndpointsLife(t *testing.T) {
 	wantProblem(t, w.call("POST", path+"/disable", k, "", "If-Match", `"1"`), 412,
 		"PRECONDITION_FAILED")
 	wantProblem(t, w.call("PATCH", path, k, `{}`, "If-Match", `2`), 400, "INVALID_HEADER")
-	// a script whose variable is not set must not change what it did not read
+	// A script with an unset variable must not change what it did not read.
 	for _, none := range []string{" ", ",", `"2",`} {
 		wantProblem(t, w.call("PATCH", path, k, `{"description":"blind"}`, "If-Match", none), 400,
 			"INVALID_HEADER")
@@ -177,7 +176,7 @@ func TestEndpointPatchFaults(t *testing.T) {
 	if w.endpoints[strings.TrimPrefix(path, "/v1/endpoints/")].Version != 1 {
 		t.Error("a refused change changed something")
 	}
-	// A whole number is accepted in every notation.
+	// A whole number must be accepted in every notation.
 	for _, five := range []string{"5", "5.0", "5e0", "0.05e2"} {
 		if got := wantStatus(t, w.call("PATCH", path, k, `{"rateLimitPerSecond":`+five+`}`), 200); in(t,
 			got.body, "rateLimitPerSecond") != 5.0 {
@@ -343,7 +342,8 @@ func TestAWatchsLife(t *testing.T) {
 	wantProblem(t, w.call("DELETE", path, k, ""), 404, "NOT_FOUND")
 }
 
-// A rule that was merged into the watch as read is refused if the watch has changed.
+// If part of a rule was merged into the watch as it was read, the change must be refused if the
+// watch has changed since.
 func TestAPartOfARuleIsMergedIntoWhatWasRead(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -362,7 +362,6 @@ func TestAPartOfARuleIsMergedIntoWhatWasRead(t *testing.T) {
 		second.call("PATCH", "/v1/watches/"+id, k, `{"amountRule":{"kind":"max","amount":"2"}}`), 200)
 }
 
-// staleWatches shows one watch as it was.
 type staleWatches struct {
 	*world
 	watch domain.Watch
@@ -370,7 +369,7 @@ type staleWatches struct {
 
 func (s staleWatches) Watch(string) (domain.Watch, bool, error) { return s.watch, true, nil }
 
-// A repeat gets the first answer, whatever has changed since.
+// A repeat must get the first response, whatever has changed since.
 func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -398,14 +397,14 @@ func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 		wantProblem(t, other.call("POST", path, k, c.body, "Idempotency-Key", "2"), 422,
 			map[string]string{"/v1/endpoints": "SSRF_BLOCKED", "/v1/watches": "VALIDATION_FAILED"}[path])
 	}
-	// Another node does not remember the answer, and finds the watch that was created.
+	// Another node doesn't have the response, but must find the watch that was created.
 	again := wantStatus(t, w.call("POST", "/v1/watches", k, watch, "Idempotency-Key", "1"), 201)
 	if in(t, again.body, "id") != in(t, firstWatch.body, "id") {
 		t.Errorf("%s", again.body)
 	}
 }
 
-// turning refuses every URL from some time on.
+// turning refuses every URL once refuse is set.
 type turning struct {
 	api.URLPolicy
 	refuse bool
@@ -418,7 +417,8 @@ func (u *turning) Check(ctx context.Context, raw string) (string, []string, []ap
 	return u.URLPolicy.Check(ctx, raw)
 }
 
-// What another node has just created is found: the lookup waits for the tables' ends.
+// An object that another node has just created must be found: the lookup waits until the tables
+// have caught up.
 func TestWhatAnotherNodeMadeIsFound(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -462,7 +462,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%s", list.body)
 	}
 
-	// Nobody grants more permissions than they have.
+	// No key may grant more permissions than it has.
 	wantProblem(t, w.call("POST", "/v1/api-keys", k, `{"permissions":["read","operate"]}`), 403,
 		"MISSING_PERMISSION")
 	strong := w.newKey(account("a"), domain.Permissions()...)
@@ -492,7 +492,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 
-	// Rolling: the former key works during its grace, and can be rolled once.
+	// A rolled key works during its grace period and can be rolled once.
 	rolled := wantStatus(t,
 		w.call("POST", path+"/roll", k, `{"graceSeconds":60}`, "Idempotency-Key", "roll"), 201)
 	next := in(t, rolled.body, "key").(string)
@@ -524,7 +524,7 @@ func TestKeys(t *testing.T) {
 		"NOT_FOUND")
 }
 
-// A repeated creation returns the same key, also the next day; after that none.
+// A repeated creation must return the same key, even the next day, but not later.
 func TestARepeatShowsTheSameKey(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -582,8 +582,8 @@ func TestWhereAndUntilWhenAKeyWorks(t *testing.T) {
 	}
 }
 
-// Behind trusted proxies, a key is used from the address that they report; nobody else is
-// believed.
+// Behind trusted proxies, a key is used from the address that they report. The header of any other
+// client must not be trusted.
 func TestWhereAKeyIsUsedFromBehindProxies(t *testing.T) {
 	proxies := []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"),
@@ -651,7 +651,6 @@ func TestLastUseIsKeptOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestRateLimitsArePerAccount: another key of an account brings it no further requests.
 func TestRateLimitsArePerAccount(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) { c.RateLimit = api.RateLimit{PerSecond: 2, Burst: 4} })
 	k, other := w.newKey(account("a"), domain.PermissionRead),
@@ -692,8 +691,7 @@ func TestTraceparentIsLogged(t *testing.T) {
 	}
 }
 
-// Two concurrent requests with one Idempotency-Key are one command, and both get its answer
-// as a first answer.
+// If a concurrent request has the same Idempotency-Key but another body, it must be refused.
 func TestAnotherBodyAtTheSameTimeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -715,7 +713,7 @@ func (s *together) Submit(ctx context.Context, c domain.Command) (domain.Result,
 	return result, err
 }
 
-// A repeat with any method gets the first answer, even if the object is gone.
+// A repeat must get the first response, whatever its method, even if the object is gone.
 func TestARepeatAfterTheDeletion(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -761,7 +759,7 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 	}
 }
 
-// A repeated change is not checked against state that has changed since its first answer.
+// A repeated change must not be checked against state that has changed since the first response.
 func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -786,7 +784,7 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 	wantStatus(t,
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
 		200)
-	// A request that the engine has forgotten is no repeat, and has no effect.
+	// A request that the engine has forgotten is no longer a repeat and must have no effect.
 	clear(w.answers)
 	wantProblem(t,
 		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://10.0.0.1"}`, "Idempotency-Key", "1"),
@@ -802,8 +800,8 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 		422, "VALIDATION_FAILED")
 }
 
-// A key with an expiry or networks creates, rolls and revokes no key without them, also by a
-// repeat of another key's request.
+// A key with an expiry or networks must not create, roll or revoke keys without them, not even by
+// repeating another key's request.
 func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
 	w := newWorld(t)
 	all := w.newKey(account("a"), domain.Permissions()...)
@@ -836,7 +834,7 @@ func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
 		"expiresAt":"2026-11-21T12:00:00Z"}`
 	wantStatus(t, w.call("POST", "/v1/api-keys", limited, narrow), 201)
 
-	// the answer to another key's request has no key
+	// The response to another key's request contains no key.
 	body := `{"permissions":["read","write"]}`
 	made := wantStatus(t, w.call("POST", "/v1/api-keys", all, body, "Idempotency-Key", "1"), 201)
 	again := wantStatus(t, w.call("POST", "/v1/api-keys", limited, body, "Idempotency-Key", "1"), 201)
@@ -844,7 +842,7 @@ func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
 		t.Errorf("%s", again.body)
 	}
 
-	// a roll of itself keeps its limits, and its repeat is the first answer
+	// A key that rolls itself keeps its limits, and the repeat gets the first response.
 	path := "/v1/api-keys/" + own + "/roll"
 	rolled := wantStatus(t, w.call("POST", path, limited, "", "Idempotency-Key", "2"), 201)
 	again = wantStatus(t, w.call("POST", path, limited, "", "Idempotency-Key", "2"), 201)
@@ -854,7 +852,7 @@ func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
 	}
 }
 
-// TestAWriteOnlyKeyRevokesNoStrongerOne: it takes away keys that have no more than itself.
+// A key must not revoke or roll a key with more permissions.
 func TestAWriteOnlyKeyRevokesNoStrongerOne(t *testing.T) {
 	w := newWorld(t)
 	writer := w.newKey(account("a"), domain.PermissionWrite)
@@ -869,8 +867,8 @@ func TestAWriteOnlyKeyRevokesNoStrongerOne(t *testing.T) {
 	wantStatus(t, w.call("DELETE", "/v1/api-keys/"+equal, writer, ""), 204)
 }
 
-// The repeat of a roll returns the key that it created, but not to a caller that could not
-// have created it.
+// A repeated roll must return the key that it created, but not to a caller that could not have
+// created it.
 func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
 	w := newWorld(t)
 	all := w.newKey(account("a"), domain.Permissions()...)
@@ -886,8 +884,8 @@ func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {
 	}
 }
 
-// Parameters that an operation does not use are refused, because ignoring them would change
-// the meaning of the request.
+// Parameters that an operation doesn't use must be refused, because ignoring them would change the
+// meaning of the request.
 func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -929,8 +927,7 @@ func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
 	wantStatus(t, w.call("GET", "/healthz?at=1", "", ""), 200)
 }
 
-// TestASampleIsWorthNothing: it has the form of a payment, is a test to everything but its
-// receiver, and no list finds it as a payment.
+// A sample looks like a payment to its receiver only. Everything else must treat it as a test.
 func TestASampleIsWorthNothing(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -949,7 +946,7 @@ func TestASampleIsWorthNothing(t *testing.T) {
 			t.Errorf("%v is %v, not %s", at, got, want)
 		}
 	}
-	w.forgets = true // the engine learns from the history what it is
+	w.forgets = true // so that the engine learns the event's type from the history
 	wantStatus(t, w.call("POST", "/v1/events/"+event+"/resend", k, ""), 200)
 	for _, answered := range w.answers {
 		d := answered.Answer.Delivery
@@ -970,7 +967,8 @@ func TestASampleIsWorthNothing(t *testing.T) {
 	}
 }
 
-// TestADeletionSaysWhichWatchesItLeaves, and is refused where the client asks for that.
+// The response must list the watches that lose their endpoint, and the deletion must be refused if
+// the client asks for that.
 func TestADeletionSaysWhichWatchesItLeaves(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -988,7 +986,7 @@ func TestADeletionSaysWhichWatchesItLeaves(t *testing.T) {
 	}
 	wantStatus(t, w.call("GET", path, k, ""), 200)
 	want := fmt.Sprintf(`{"id":%q,"leftWatches":{"total":1,"ids":[%q]}}`, endpoint, watch)
-	for range 2 { // a repeat too
+	for range 2 { // the second request is a repeat
 		got := wantStatus(t, w.call("DELETE", path, k, "", "Idempotency-Key", "one"), 200)
 		if strings.TrimSpace(string(got.body)) != want {
 			t.Errorf("%s, want %s", got.body, want)
@@ -998,8 +996,8 @@ func TestADeletionSaysWhichWatchesItLeaves(t *testing.T) {
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+unwatched+"?ifWatched=refuse", k, ""), 200)
 }
 
-// TestAWatchThatHasExpiredSaysSo: a time that has passed makes a watch for a backfill, and neither
-// its creation nor a change calls it active.
+// A watch with an expiry in the past serves a backfill. Neither its creation nor a change may call
+// it active.
 func TestAWatchThatHasExpiredSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

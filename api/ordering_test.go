@@ -6,8 +6,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestTheOrderOfAnEndpoint is stored and shown, and omitted if it is not set; null removes it, and
-// an invalid value is refused.
 func TestTheOrderOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -20,14 +20,13 @@ import (
 // asPortal turns a console into the portal.
 func asPortal(c *console.Config) { c.Portal = linkSigner() }
 
-// portalPath returns the path of a new link of a key.
 func (w *world) portalPath(apiKey, body string) string {
 	w.t.Helper()
 	made := wantStatus(w.t, w.call("POST", "/v1/portal-links", apiKey, body), 200)
 	return in(w.t, made.body, "path").(string)
 }
 
-// atThePortal returns a browser that has followed a link of a new key of account a.
+// atThePortal returns a browser that has opened a link of a new key of account a.
 func atThePortal(t testing.TB, w *world, body string) (d *desk, apiKey string) {
 	t.Helper()
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -50,8 +49,8 @@ func portalCookie(t testing.TB, s sheet) *http.Cookie {
 	return nil
 }
 
-// TestPortalShowsWhatItsLinkGives: the console's pages for one account at the portal's own path,
-// with the buttons that the link permits, even if the link is followed again.
+// The portal must show the console's pages for one account under its own path, with the buttons
+// that the link permits.
 func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
@@ -81,7 +80,6 @@ func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 			t.Errorf("%s: %d", none, s.StatusCode)
 		}
 	}
-	// The actions of the buttons.
 	page := "/portal/endpoints/" + e
 	if s := d.press(page, page+"/disable"); s.StatusCode != http.StatusSeeOther ||
 		s.Header.Get("Location") != page+"?done=disabled" ||
@@ -105,7 +103,8 @@ func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	}
 }
 
-// TestPortalIsNoConsole: neither accepts the other's session, and a key doesn't open the portal.
+// The portal and the console must not accept each other's sessions, and the console must not accept
+// a portal link as a key.
 func TestPortalIsNoConsole(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -125,8 +124,8 @@ func TestPortalIsNoConsole(t *testing.T) {
 	}
 }
 
-// TestPortalFollowsFewPagesOfOneEndpoint: one merchant's pages, in any number of browsers, leave
-// room for other merchants who share the account.
+// One merchant's pages, in any number of browsers, must leave room for other merchants who share
+// the account.
 func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
 	two := newTwoEndpoints(t)
 	d := newDesk(t, two.w, asPortal)
@@ -151,8 +150,8 @@ func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
 	})
 }
 
-// TestPortalEndsWhenIdle: after 15 minutes without user activity, as in the console, even for a
-// copied cookie. Pages that a user opens keep it open until the link expires.
+// As in the console, a session must end after 15 minutes without user activity. Pages that a user
+// opens must keep it open until the link expires.
 func TestPortalEndsWhenIdle(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)
@@ -168,10 +167,10 @@ func TestPortalEndsWhenIdle(t *testing.T) {
 	}
 }
 
-// TestPortalEnds: when its link expires and when the link's key ends, immediately even for a page
-// that follows changes. A link can be opened any number of times within ten minutes. No response is
-// a 401, which the server treats as a guessed key and delays by address: behind a proxy, all
-// merchants share one.
+// The portal must close when its link expires and when the link's key ends, immediately even for a
+// page that follows changes. A link can be opened any number of times within ten minutes. No
+// response may be a 401, which the server treats as a guessed key and delays by address: behind a
+// proxy, all merchants share one address.
 func TestPortalEnds(t *testing.T) {
 	var clock atomic.Int64 // streams read it concurrently
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -185,7 +184,7 @@ func TestPortalEnds(t *testing.T) {
 	d, k := atThePortal(t, w, `{"permissions":["read"],"expiresInSeconds":1200}`)
 	path := w.portalPath(k, `{"permissions":["read"],"expiresInSeconds":1200}`)
 	pass(10*time.Minute - time.Second)
-	d.open("/portal/events") // it isn't idle when it ends
+	d.open("/portal/events") // so that it isn't idle when it ends
 	for range 2 {
 		portalCookie(t, newDesk(t, w, asPortal).get(path))
 	}
@@ -202,7 +201,7 @@ func TestPortalEnds(t *testing.T) {
 	}
 	for _, path := range []string{"/portal", "/portal/events", "/portal/events/live"} {
 		s := d.do("GET", path, nil, "Sec-Fetch-Site", "cross-site")
-		// Not a page that reloads itself, which would continue forever.
+		// This must not be a page that reloads itself, which would never stop.
 		if s.StatusCode != http.StatusForbidden || strings.Contains(s.text, "http-equiv") {
 			t.Errorf("%s: %d %s", path, s.StatusCode, s.text)
 		}
@@ -224,7 +223,7 @@ func TestPortalEnds(t *testing.T) {
 	}
 }
 
-// TestPortalSignsOutACopyToo: signing out at one node signs out at all of them.
+// Signing out at one node must sign out at all of them.
 func TestPortalSignsOutACopyToo(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, _ := atThePortal(t, w, `{"permissions":["read"]}`)
@@ -246,8 +245,8 @@ func TestPortalSignsOutACopyToo(t *testing.T) {
 	}
 }
 
-// TestPortalFrames: the operator configures who may frame the portal; by default nobody may. Nobody
-// may ever frame the console. Frames of other sites only get the cookie if framing is allowed.
+// The operator configures who may frame the portal, and by default nobody may. Nobody may ever
+// frame the console. Frames on other sites get the cookie only if framing is allowed.
 func TestPortalFrames(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead)
@@ -258,7 +257,7 @@ func TestPortalFrames(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		change func(*console.Config)
-		host   string // default: 127.0.0.1
+		host   string // 127.0.0.1 if empty
 		tls    bool
 
 		ancestors string
@@ -323,7 +322,7 @@ func TestPortalFrames(t *testing.T) {
 				!strings.HasSuffix(policy, "; frame-ancestors "+c.ancestors) {
 				t.Errorf("%s", policy)
 			}
-			// Nothing passes on the link's URL.
+			// Nothing may pass on the link's URL.
 			if s.Header.Get("Referrer-Policy") != "no-referrer" ||
 				s.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%v", s.Header)
@@ -336,7 +335,7 @@ func TestPortalFrames(t *testing.T) {
 	}
 }
 
-// TestPortalRefusesForgedForms: even if another site's request includes the cookie.
+// A forged form must be refused even if another site's request includes the cookie.
 func TestPortalRefusesForgedForms(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
@@ -354,8 +353,8 @@ func TestPortalRefusesForgedForms(t *testing.T) {
 	}
 }
 
-// TestPortalKeepsTheAccountThatIsOpen: another site's page can send a browser to a link of its own
-// account, but that doesn't replace an open session. The user must end that session first.
+// Another site's page can send a browser to a link of its own account, but that must not replace an
+// open session. The user must end that session first.
 func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	w := newWorld(t, withLinks)
 	const may = `{"permissions":["read","write"]}`
@@ -374,7 +373,7 @@ func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	if text := d.open("/portal"); !strings.Contains(text, account("a")) {
 		t.Errorf("the portal is another account's: %s", text)
 	}
-	// A new link of the same account is followed, with its permissions.
+	// A new link for the same account is followed, with its permissions.
 	if s := d.get(w.portalPath(k, may)); s.StatusCode != http.StatusSeeOther {
 		t.Errorf("another link of the account: %d", s.StatusCode)
 	}
@@ -395,8 +394,8 @@ func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	portalCookie(t, d.get(w.portalPath(k, may)))
 }
 
-// TestPortalOpensALittleLater: if the API is temporarily unavailable, the link stays valid. The
-// page says when and how to try the same URL again, and doesn't contain the link.
+// If the API is temporarily unavailable, the link must stay valid. The page must say when and how
+// to try the same URL again, without containing the link.
 func TestPortalOpensALittleLater(t *testing.T) {
 	w := newWorld(t, withLinks, func(c *api.Config) {
 		c.RateLimit = api.RateLimit{PerSecond: 1, Burst: 1}
@@ -424,7 +423,7 @@ func TestPortalOpensALittleLater(t *testing.T) {
 	portalCookie(t, d.get(path))
 }
 
-// TestPortalSaysNoLink: neither a page nor the log contains a link or its credential.
+// Neither a page nor the log may contain a link or its credential.
 func TestPortalSaysNoLink(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead)

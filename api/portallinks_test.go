@@ -10,12 +10,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// withLinks has the node sign portal links with a key that the test has too.
+// withLinks makes the node sign portal links with a key that the test knows.
 func withLinks(c *api.Config) { c.PortalLinks = linkSigner() }
 
 func linkSigner() *domain.PortalSigner { return domain.NewPortalSigner([32]byte{5}) }
 
-// credential makes a portal link with a key, and opens it.
+// credential creates a portal link with a key and returns its credential.
 func (w *world) credential(apiKey, body string) string {
 	w.t.Helper()
 	made := wantStatus(w.t, w.call("POST", "/v1/portal-links", apiKey, body), 200)
@@ -51,7 +51,8 @@ func TestAPortalLink(t *testing.T) {
 	}
 }
 
-// A link gives what its key has, or less, of one account, and nothing that outlives it.
+// A link must give access to one account only, with the permissions of its key or fewer, and to
+// nothing that outlives it.
 func TestAPortalLinkGivesNoMoreThanItsKey(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
@@ -113,9 +114,8 @@ func TestAPortalLinkEndsAtItsTimeAndWithItsKey(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/endpoints", long, ""), 401, "UNAUTHENTICATED")
 }
 
-// TestAPortalLinkHasALimitOfItsOwn: visitors use up the requests of the account's links, and leave
-// its keys theirs. The networks of the key hold for the browser, and a use of the link is one of
-// the key.
+// Visitors must use up the requests of the account's links, not those of its keys. The networks of
+// the key also apply to the browser, and using the link counts as using the key.
 func TestAPortalLinkHasALimitOfItsOwn(t *testing.T) {
 	w := newWorld(t, withLinks, func(c *api.Config) {
 		c.RateLimit = api.RateLimit{PerSecond: 1, Burst: 2}
@@ -151,7 +151,7 @@ func TestAPortalLinkHasALimitOfItsOwn(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/endpoints", one, ""), 401, "UNAUTHENTICATED")
 }
 
-// What looks like a link or a credential is struck out wherever it is said.
+// Text that looks like a link or a credential must be masked everywhere.
 func TestAPortalLinkIsStruckOut(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead)

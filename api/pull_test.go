@@ -20,13 +20,13 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// numberedEvent is an event whose body JSON would write in another way.
+// numberedEvent returns an event whose body differs from what a JSON encoder would write.
 func numberedEvent(sequence uint64) readmodel.NumberedEvent {
 	id := domain.DeriveID(domain.EventPrefix, fmt.Sprint(sequence))
 	return readmodel.NumberedEvent{
 		ID:       id,
 		Sequence: sequence,
-		// as many seconds after 1970, which is long ago
+		// seconds after 1970 began, which is long ago
 		CreatedAtMillis: int64(sequence) * 1000,
 		Body:            fmt.Appendf(nil, "{\"id\": %q, \"note\":\"<é&>\u2028\"}", id),
 	}
@@ -55,8 +55,8 @@ func (p pulled) numbers() (list []uint64) {
 	return list
 }
 
-// Pulled events verify with each valid secret, and age with their creation: the receiver refuses
-// an old event that a client pulled and posts.
+// A pulled event must verify with each valid secret, but only around the time of its creation: a
+// receiver must refuse an old event that a client pulled and posts.
 func TestPulledEventsAreSigned(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -99,8 +99,8 @@ func TestPulledEventsAreSigned(t *testing.T) {
 	}
 }
 
-// What an endpoint asks for besides is in what it pulls; without the key it is given nothing, as
-// it is sent nothing.
+// A pulled event must have the additional signatures that its endpoint asks for. If the key for
+// them is missing, nothing may be returned, as nothing would be sent.
 func TestPulledEventsHaveTheSignaturesOfTheirEndpoint(t *testing.T) {
 	keys := &signingKeys{signs: true}
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
@@ -128,8 +128,8 @@ func TestPulledEventsHaveTheSignaturesOfTheirEndpoint(t *testing.T) {
 	}
 }
 
-// A client without a number gives a time: events begin there, or, if no event was created since,
-// after the last.
+// A client without a number may give a time. Events begin there or, if no event was created since
+// then, after the last one.
 func TestPullingBeginsAtATime(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -187,7 +187,8 @@ func TestPullingIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v", query, got)
 		}
 	}
-	// With the signatures of an endpoint one could post to its receiver: to read is not enough.
+	// A client could post to the receiver with an endpoint's signatures, so the permission to read
+	// isn't enough.
 	few := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
 	refused := wantProblem(t, w.call("GET", path, few, ""), 403, "MISSING_PERMISSION")
 	if !strings.Contains(refused.Detail, `"operate"`) {
@@ -203,7 +204,7 @@ func TestPullingIsRefused(t *testing.T) {
 	wantProblem(t, w.call("GET", path, k, ""), 404, "NOT_FOUND")
 }
 
-// awaits sends a request that waits, and returns its answer once it has one.
+// awaits sends a request and waits until the API holds it. It returns a channel for the response.
 func (w *world) awaits(endpointID, apiKey, query string) <-chan answer {
 	w.t.Helper()
 	before := w.waiters()
@@ -224,7 +225,7 @@ func TestAPullWaitsForTheNextEvent(t *testing.T) {
 	k := w.newKey(account("a"), domain.Permissions()...)
 	e := w.newEndpoint(k)
 	w.number(e, numberedEvent(1))
-	if got := w.pull(e, k, "?waitSeconds=30"); len(got.Data) != 1 { // nothing to wait for
+	if got := w.pull(e, k, "?waitSeconds=30"); len(got.Data) != 1 { // there is nothing to wait for
 		t.Fatalf("%+v", got)
 	}
 	done := w.awaits(e, k, "?after=1&waitSeconds=30")
@@ -238,7 +239,8 @@ func TestAPullWaitsForTheNextEvent(t *testing.T) {
 	}
 }
 
-// The time that a client has to send its request, which is less, does not end a wait.
+// A wait may last longer than a client has to send its request, and must not be ended by that
+// timeout.
 func TestAWaitOutlastsTheReadTimeout(t *testing.T) {
 	w := assemble(t)
 	w.server = httptest.NewUnstartedServer(nil)
@@ -255,8 +257,8 @@ func TestAWaitOutlastsTheReadTimeout(t *testing.T) {
 	}
 }
 
-// A client that hangs up while it waits, as a listener does that is stopped, is no fault of the
-// service's: in the log it is no error, and of no 5xx.
+// A client that hangs up while it waits, like a stopped listener, isn't the service's fault. The
+// request must not be logged as an error or a 5xx.
 func TestAPullWhoseClientHasGoneIsNoFault(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -291,8 +293,8 @@ func TestAPullWhoseClientHasGoneIsNoFault(t *testing.T) {
 	}
 }
 
-// What is true after the wait counts: a revoked key gets nothing, a deleted endpoint is gone,
-// and a secret that was rotated signs.
+// The state after the wait must count: a revoked key gets nothing, a deleted endpoint is gone, and
+// a rotated secret signs.
 func TestAPullThatHasWaitedIsLookedAtAgain(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -319,7 +321,7 @@ func TestAPullThatHasWaitedIsLookedAtAgain(t *testing.T) {
 	wantProblem(t, <-done, 404, "NOT_FOUND")
 }
 
-// A server that stops answers all who wait, and lets no other wait.
+// A server that stops must answer all waiting requests and let no other wait.
 func TestAServerThatStopsEndsWaits(t *testing.T) {
 	w := newWorld(t)
 	w.server.Config.RegisterOnShutdown(w.api.EndWaits)
@@ -345,8 +347,8 @@ func pullRequest(endpointID, apiKey string) *http.Request {
 	return r
 }
 
-// Of one account 16 requests wait, and 256 of all; any other is told to come back, and one that
-// does not wait is answered. A place that is left is given to the next.
+// 16 requests per account may wait, and 256 in total. Any other must be told to come back, but
+// requests that don't wait are answered. A place that becomes free goes to the next request.
 func TestFewRequestsWait(t *testing.T) {
 	w := newWorld(t)
 	keys, endpoints := make([]string, 17), make([]string, 17)
@@ -392,8 +394,6 @@ func TestFewRequestsWait(t *testing.T) {
 	}
 }
 
-// TestPortalLinksUseNoPlaceOfTheKeys: links that wait for events leave an account's keys the places
-// that they have themselves.
 func TestPortalLinksUseNoPlaceOfTheKeys(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)

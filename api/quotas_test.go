@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestAnAccountHasNoMoreThanItsQuotas: a refusal says the limit and how to raise it. A repeat at
-// the limit gets its first answer, other accounts notice nothing, and a deletion makes room.
+// A refusal must name the quota and how to raise it. A repeat at the limit gets its first response,
+// other accounts aren't affected, and a deletion makes room.
 func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 	w := newWorld(t)
 	k, other := w.newKey(account("a"), domain.Permissions()...),
@@ -34,7 +34,7 @@ func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 		return w.call("POST", "/v1/endpoints", key, `{"url":"https://a.example"}`, "Idempotency-Key", "1")
 	}
 	e := in(t, wantStatus(t, endpoint(k), 201).body, "id").(string)
-	wantStatus(t, endpoint(k), 201) // the repeat
+	wantStatus(t, endpoint(k), 201) // a repeat
 	refused("endpoints=2", w.call("POST", "/v1/endpoints", k, `{"url":"https://b.example"}`))
 	wantStatus(t, endpoint(other), 201)
 
@@ -57,18 +57,18 @@ func TestAnAccountHasNoMoreThanItsQuotas(t *testing.T) {
 
 	backfill := func(watch string) answer { return w.call("POST", watch+"/backfill", k, `{"from":2}`) }
 	wantStatus(t, backfill(watches[0]), 200)
-	wantStatus(t, backfill(watches[0]), 200) // in place of the first
+	wantStatus(t, backfill(watches[0]), 200) // replaces the first
 	refused("backfills=2", backfill(watches[1]))
 	wantStatus(t, w.call("DELETE", watches[0], k, ""), 204)
 	wantStatus(t, backfill(watches[1]), 200)
 	wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, ","+senders(2))), 201)
 }
 
-// TestARefusalSaysWhatMakesRoom: fulfilled and expired watches count until you delete them.
+// A refusal must say what makes room: fulfilled and expired watches count until they are deleted.
 func TestARefusalSaysWhatMakesRoom(t *testing.T) {
 	for _, q := range domain.QuotaList() {
 		if q.Name == "reads" {
-			continue // nothing makes room but their end: TestReadsOfAnAccountTakeTurns
+			continue // only their end makes room: see TestReadsOfAnAccountTakeTurns
 		}
 		t.Run(q.Name, func(t *testing.T) {
 			w := newWorld(t)
@@ -124,7 +124,6 @@ func TestARefusalSaysWhatMakesRoom(t *testing.T) {
 	}
 }
 
-// setQuotas sets quotas as the operator's command does.
 func (w *world) setQuotas(accountID string, quotas domain.Counts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +132,7 @@ func (w *world) setQuotas(accountID string, quotas domain.Counts) {
 	w.accounts[accountID] = a
 }
 
-// TestAnAccountShowsItsQuotas: to its keys, but not to its portal links.
+// An account's quotas must be shown to its keys, but not to its portal links.
 func TestAnAccountShowsItsQuotas(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -167,8 +166,8 @@ func TestAnAccountShowsItsQuotas(t *testing.T) {
 	}
 }
 
-// TestStoredBytesAreBounded: an account that has all it may store changes nothing to more bytes,
-// and anything to fewer.
+// An account that has used up its storage may make changes that need fewer bytes, but none that
+// need more.
 func TestStoredBytesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -190,8 +189,8 @@ func TestStoredBytesAreBounded(t *testing.T) {
 	wantStatus(t, w.call("PATCH", "/v1/endpoints/"+e, k, `{"description":"longer"}`), 200)
 }
 
-// TestARepeatAtAQuotaGetsItsAnswer: also a portal link of one endpoint gets its first answer again,
-// after others have used up the quota.
+// A repeat must get its first response after others have used up the quota, even through a portal
+// link that is confined to an endpoint.
 func TestARepeatAtAQuotaGetsItsAnswer(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// TestRatesAreOfTheLastMinutes, and of one's own attempts.
 func TestRatesAreOfTheLastMinutes(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

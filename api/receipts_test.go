@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// logAttempts gives the attempts of an event their leaves in a log of their endpoint.
+// logAttempts adds the attempts of an event to the logs of their endpoints.
 func (w *world) logAttempts(eventID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +39,7 @@ func (w *world) logAttempts(eventID string) {
 	}
 }
 
-// newSigningKeys has one key, which is published and signs.
+// newSigningKeys returns a single key, which is published and signs.
 func newSigningKeys(t testing.TB) *signingKeys {
 	t.Helper()
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -84,7 +84,7 @@ func TestReceipts(t *testing.T) {
 	}
 	wantProblem(t, w.call("GET", path+"?attempt=4", k, ""), 404, "NO_RECEIPT")
 
-	// an event that was handed over and came back has each log once
+	// An event that was handed over and came back has each log once.
 	w.history[event.ID].record.Attempts[1].EndpointID = w.newEndpoint(k)
 	w.logAttempts(event.ID)
 	back := w.call("GET", path, k, "")
@@ -99,8 +99,8 @@ func TestReceipts(t *testing.T) {
 		"MISSING_PERMISSION")
 }
 
-// TestNoReceiptOfWhatIsNotWhole: of a history that is behind, that lacks hashes, or whose rows
-// are not what was logged.
+// There must be no receipt if the history is behind, lacks hashes, or has rows that differ from
+// what was logged.
 func TestNoReceiptOfWhatIsNotWhole(t *testing.T) {
 	keys := newSigningKeys(t)
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })

@@ -21,8 +21,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// repeatable are the bodies of every operation that accepts an Idempotency-Key, by its
-// operationId. The objects in a path are created by [newRepetition].
+// repeatable has the bodies of every operation that accepts an Idempotency-Key, by operationId. The
+// objects in a path are created by [newRepetition].
 var repeatable = map[string]func(*repetition) string{
 	"createEndpoint":   text(`{"url":"https://new.invalid","headers":{"X-A":"1"}}`),
 	"updateEndpoint":   text(`{"url":"https://other.invalid"}`),
@@ -46,7 +46,7 @@ var repeatable = map[string]func(*repetition) string{
 
 func text(body string) func(*repetition) string { return func(*repetition) string { return body } }
 
-// repetition is a world with one object of every kind.
+// repetition is a world with one object of each kind.
 type repetition struct {
 	*world
 	key                            string
@@ -79,7 +79,7 @@ func (r *repetition) path(template string) string {
 	return strings.Replace(template, "{id}", ids[kind], 1)
 }
 
-// passages change everything that an answer may depend on.
+// passages change everything that a response may depend on.
 var passages = map[string]func(*repetition){
 	"disabled": func(r *repetition) {
 		for id := range r.endpoints {
@@ -100,8 +100,8 @@ var passages = map[string]func(*repetition){
 	},
 }
 
-// pass advances the clock by an hour, in which hosts and wallets come into being, keys are
-// used, deliveries are made, and the node restarts.
+// pass advances the clock by an hour. In that time hosts and wallets appear, keys are used,
+// deliveries are made, and the node restarts.
 func (r *repetition) pass(what func(*repetition)) {
 	what(r)
 	r.now = r.now.Add(time.Hour)
@@ -122,7 +122,6 @@ func (r *repetition) pass(what func(*repetition)) {
 	}
 }
 
-// resolving returns no warnings.
 type resolving struct{ api.URLPolicy }
 
 func (p resolving) Check(ctx context.Context, raw string) (string, []string, []api.URLFault) {
@@ -130,10 +129,9 @@ func (p resolving) Check(ctx context.Context, raw string) (string, []string, []a
 	return url, nil, faults
 }
 
-// TestARepeatIsTheFirstAnswer: every operation that accepts an Idempotency-Key is repeated
-// after everything has changed. Fields that differ are named in openapi.yaml by
-// x-live-in-repeats, and none is named that cannot differ. A new operation must join the
-// table.
+// TestARepeatIsTheFirstAnswer repeats every operation that accepts an Idempotency-Key after
+// everything has changed. Fields that differ must be listed as x-live-in-repeats in openapi.yaml,
+// and no others. A new operation must be added to the table.
 func TestARepeatIsTheFirstAnswer(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
@@ -143,7 +141,7 @@ func TestARepeatIsTheFirstAnswer(t *testing.T) {
 	for path, item := range document.Paths.Map() {
 		for method, o := range item.Operations() {
 			if !takesIdempotencyKey(o) {
-				// A portal link is stored nowhere: a repeat changes nothing.
+				// A portal link isn't stored, so a repeat has no effect.
 				if method == http.MethodPost && o.OperationID != "createPortalLink" {
 					t.Errorf("%s takes no Idempotency-Key", o.OperationID)
 				}
@@ -205,8 +203,8 @@ func repeat(t *testing.T, method, path string, o *openapi3.Operation) {
 	}
 }
 
-// liveInRepeats returns the fields that a repeat shows as they are now, as JSON pointers:
-// x-live-in-repeats of an operation.
+// liveInRepeats returns the fields of an operation that a repeat shows as they are now, as JSON
+// pointers: its x-live-in-repeats.
 func liveInRepeats(o *openapi3.Operation) (pointers []string) {
 	list, _ := o.Extensions["x-live-in-repeats"].([]any)
 	for _, at := range list {
@@ -215,8 +213,8 @@ func liveInRepeats(o *openapi3.Operation) (pointers []string) {
 	return pointers
 }
 
-// differences returns the fields of an object that differ in the second, with their values
-// there. A list is one field.
+// differences returns the fields that differ between two objects, with both values. A list is one
+// field.
 func differences(t *testing.T, first, again []byte) map[string]string {
 	one, other := fieldsOf(t, first), fieldsOf(t, again)
 	found := make(map[string]string)
@@ -255,9 +253,8 @@ func fieldsOf(t *testing.T, body []byte) map[string]any {
 	return fields
 }
 
-// TestARepeatHasTheSendersOfItsFirstAnswer: the engine leaves the senders of a watch out of the
-// answer to a change of its label. The client gets them all the same, also in a repeat after they
-// were changed, and never those of another time.
+// The engine leaves a watch's senders out of its answer to a change of the label. The client must
+// get them anyway, even in a repeat after they were changed, and never those of another time.
 func TestARepeatHasTheSendersOfItsFirstAnswer(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -12,8 +12,8 @@ import (
 
 const sinceBefore = `"since":"2026-11-21T00:00:00Z"`
 
-// TestAReplayWithAFilter queues what the history has of it, says how much that is before, and
-// chooses nothing else when the request is repeated.
+// A replay with a filter must queue the matching events of the history, report their number
+// beforehand in a dry run, and choose no others when it is repeated.
 func TestAReplayWithAFilter(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -88,5 +88,5 @@ func TestReplaysThatAreRefused(t *testing.T) {
 	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("POST", path, k, `{`+sinceBefore+`,"memo":"1"}`), 503, "HISTORY_BEHIND")
 	wantProblem(t, w.call("POST", path, k, `{`+sinceBefore+`,"dryRun":true}`), 503, "HISTORY_BEHIND")
-	wantStatus(t, w.call("POST", path, k, `{`+sinceBefore+`}`), 200) // the engine knows these itself
+	wantStatus(t, w.call("POST", path, k, `{`+sinceBefore+`}`), 200) // the engine knows these
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// TestAResendWithAFilter sends again what the history has of it, in any state, says how much that
-// is before, and sends no event twice when the request is repeated.
+// A resend with a filter must send the matching events in any state, report their number beforehand
+// in a dry run, and send no event twice when it is repeated.
 func TestAResendWithAFilter(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -60,7 +60,7 @@ func TestAResendWithAFilter(t *testing.T) {
 	if got := states(); got != "QUEUED;QUEUED;" {
 		t.Fatalf("the events are %s", got)
 	}
-	for _, id := range events { // they end again
+	for _, id := range events { // they are settled again
 		r := w.history[id]
 		r.record.State = domain.StateFailed
 		w.history[id] = r
@@ -75,8 +75,7 @@ func TestAResendWithAFilter(t *testing.T) {
 	wantProblem(t, anew, 422, "IDEMPOTENCY_KEY_REUSED")
 }
 
-// TestAResendOfManyGoesOn: a request sends 1,000 events at most, and the next one continues after
-// them.
+// A request must send at most 1,000 events, and the next one must continue after them.
 func TestAResendOfManyGoesOn(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -117,8 +116,7 @@ func TestAResendOfManyGoesOn(t *testing.T) {
 	wantProblem(t, p, 400, "INVALID_CURSOR")
 }
 
-// TestEventsThatAreNotResent: the refusal of one event does not stop the others. An error that
-// affects all of them does, and the same request continues later.
+// The refusal of one event must not stop the others. An error that affects all of them must.
 func TestEventsThatAreNotResent(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// moving is an account whose one event had a delivery to endpoint a, which was deleted.
+// moving returns an account whose only event was delivered to an endpoint that has been deleted.
 func moving(t *testing.T) (w *world, apiKey, resend string, watch func(endpointID string)) {
 	w = newWorld(t)
 	apiKey = w.newKey(account("a"), domain.Permissions()...)
@@ -30,7 +30,7 @@ func moving(t *testing.T) (w *world, apiKey, resend string, watch func(endpointI
 	return w, apiKey, "/v1/events/" + e.ID + "/resend", watch
 }
 
-// cancel has the engine cancel the delivery of the one event with its endpoint.
+// cancel deletes the endpoint of the only event, so that its delivery is cancelled.
 func (w *world) cancel(apiKey string) {
 	w.t.Helper()
 	var at string
@@ -43,15 +43,15 @@ func (w *world) cancel(apiKey string) {
 	wantStatus(w.t, w.call("DELETE", "/v1/endpoints/"+at, apiKey, ""), 200)
 }
 
-// TestACancelledEventGoesOnAtTheWatchsEndpoint: from endpoint to endpoint, and a repeat
-// gets the first answer, wherever the event is by then.
+// A cancelled event must move from endpoint to endpoint. A repeat must get the first response,
+// wherever the event is by then.
 func TestACancelledEventGoesOnAtTheWatchsEndpoint(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "NO_ENDPOINT")
 	var answers []string
 	for n := range 3 {
 		to := w.newEndpoint(k)
-		watch(to) // the request waits for what this node has not read yet
+		watch(to) // the request waits until this node has read it
 		asked := wantStatus(t, w.call("POST", resend, k, "", "Idempotency-Key", fmt.Sprint(n)), 200)
 		if in(t, asked.body, "delivery", "endpointId") != to ||
 			in(t, asked.body, "delivery", "state") != "QUEUED" {
@@ -72,8 +72,8 @@ func TestACancelledEventGoesOnAtTheWatchsEndpoint(t *testing.T) {
 	}
 }
 
-// TestAMovedEventIsAskedForWhereItIs: an event that has not arrived is on its way, and one
-// that is settled at its new endpoint starts another run there.
+// An event that has not arrived is on its way. An event that is settled at its new endpoint must
+// start another run there.
 func TestAMovedEventIsAskedForWhereItIs(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	b := w.newEndpoint(k)
@@ -99,7 +99,6 @@ func TestAMovedEventIsAskedForWhereItIs(t *testing.T) {
 	}
 }
 
-// TestWhatCannotGoOn: each refusal has a code of its own.
 func TestWhatCannotGoOn(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	watch(w.newEndpoint(k))
@@ -121,14 +120,14 @@ func TestWhatCannotGoOn(t *testing.T) {
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "DELIVERY_ENDING")
 }
 
-// TestAForgottenEventIsSentFromTheHistory: the engine forgets settled deliveries. The history also
-// knows to which endpoint such an event moved. A history that is too far behind is refused.
+// The engine forgets settled deliveries, so the history must be used, which also knows to which
+// endpoint an event moved. If the history is too far behind, the request must be refused.
 func TestAForgottenEventIsSentFromTheHistory(t *testing.T) {
 	w, k, resend, watch := moving(t)
 	w.forgets = true
 	b := w.newEndpoint(k)
 	watch(b)
-	for range 2 { // handed over, and found there
+	for range 2 { // the event is handed over, then found at the new endpoint
 		got := wantStatus(t, w.call("POST", resend, k, ""), 200)
 		if in(t, got.body, "delivery", "endpointId") != b ||
 			in(t, got.body, "delivery", "state") != "QUEUED" {
@@ -147,8 +146,7 @@ func TestAForgottenEventIsSentFromTheHistory(t *testing.T) {
 	}
 }
 
-// TestAnEventThatTheEngineLostIsExpired: the history shows it on its way, and the engine does
-// not have it.
+// The history has the event, but the engine has lost it.
 func TestAnEventThatTheEngineLostIsExpired(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -13,14 +13,14 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// changeByThemselves are the read-only fields whose value is ignored in a PATCH.
+// changeByThemselves lists the read-only fields whose values a PATCH ignores.
 var changeByThemselves = []string{
 	"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings", "backfill",
 	"warningDetails", "previousSecretUntil",
 }
 
-// TestWhatWasReadCanBeSentBack: an object can be read, changed and sent as a whole, in whatever
-// state it is; and a read-only field that was changed is refused.
+// A complete object must be accepted after it was read and changed, in any state. A change of a
+// read-only field must be refused.
 func TestWhatWasReadCanBeSentBack(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -51,14 +51,14 @@ func TestWhatWasReadCanBeSentBack(t *testing.T) {
 	w.historyErr = readmodel.ErrUnavailable
 	w.sendsBack(k, "/v1/endpoints/"+e)
 	w.historyErr = nil
-	// What was fine when it was set is no fault when it is sent back.
+	// A value that was valid when it was set must still be accepted when it is sent back.
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+other, k, ""), 200)
 	w.sendsBack(k, "/v1/endpoints/"+e)
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+disabled, k, ""), 200)
 	w.sendsBack(k, orphan)
 }
 
-// sendsBack sends an object back as it was read, and with each field changed.
+// sendsBack sends an object back as it was read, and with each read-only field changed.
 func (w *world) sendsBack(k, path string) {
 	w.t.Helper()
 	name := "description"
@@ -114,7 +114,7 @@ func asJSON(t testing.TB, v any) string {
 	return string(b)
 }
 
-// TestARepeatOfAWholeObjectIsTheFirstAnswer: the change that it made is no fault of it.
+// The change that a request made must not make its own repeat fail.
 func TestARepeatOfAWholeObjectIsTheFirstAnswer(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -132,7 +132,7 @@ func TestARepeatOfAWholeObjectIsTheFirstAnswer(t *testing.T) {
 		again.Header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%s\n%s", first.body, again.body)
 	}
-	// Without the key it is another request, about a watch that is not as it was read.
+	// Without the key it is a new request, about a watch that has changed since it was read.
 	stale := wantStatus(t, w.call("PATCH", path, k, asJSON(t, object)), 422)
 	if !strings.Contains(string(stale.body), "status: is read-only and has another value now") {
 		t.Errorf("%s", stale.body)

@@ -15,26 +15,25 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// sample is a program that calls an operation, as Redoc reads it from x-codeSamples. It takes the
-// address of the API and a key from LUMENHOOK_API and LUMENHOOK_KEY. TestEverySampleRuns and
-// TestSamplesOfOtherLanguagesRun (cmd/lumenhook) run samples as they are.
+// sample is a program that calls an operation, in the form that Redoc reads from x-codeSamples. It
+// takes the API's address and a key from LUMENHOOK_API and LUMENHOOK_KEY. TestEverySampleRuns and
+// TestSamplesOfOtherLanguagesRun (cmd/lumenhook) run samples unchanged.
 type sample struct {
 	Lang   string `json:"lang"`
 	Label  string `json:"label"`
 	Source string `json:"source"`
 }
 
-// sampled is the request of a sample. Its parameters have the examples of the document.
+// sampled is the request of a sample. Its parameters are the examples of the document.
 type sampled struct {
 	operation    *openapi3.Operation
 	method, path string
 	arguments    []string       // in the path
 	query        map[string]any // required parameters
-	body         any            // nil: none
+	body         any            // nil if there is none
 	key          bool
 }
 
-// samplesOf generates the samples of each operation.
 func samplesOf(document *openapi3.T) map[string][]sample {
 	all := map[string][]sample{}
 	for path, item := range document.Paths.Map() {
@@ -79,7 +78,7 @@ func cmpOr(a, b any) any {
 	return b
 }
 
-// json is the body, each line but the first behind an indent.
+// json returns the body. Each line but the first is indented.
 func (s sampled) json(indent string) string {
 	text, err := json.MarshalIndent(s.body, indent, "  ")
 	if err != nil || strings.ContainsAny(string(text), `'\`) {
@@ -88,7 +87,6 @@ func (s sampled) json(indent string) string {
 	return string(text)
 }
 
-// either is with a key or a body, or nothing without.
 func either(is bool, text string) string {
 	if is {
 		return text
@@ -188,7 +186,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 `
 }
 
-// goProgram calls the method of api/client.
+// goProgram returns a program that calls the method of api/client.
 func (s sampled) goProgram() string {
 	name := strings.ToUpper(s.operation.OperationID[:1]) + s.operation.OperationID[1:]
 	method, found := reflect.TypeFor[*client.Client]().MethodByName(name)
@@ -251,7 +249,7 @@ func (s *sampled) goArgument(of reflect.Type) string {
 	return goLiteral(value.Elem())
 }
 
-// goLiteral writes a value as Go does, without fields that are zero.
+// goLiteral returns a value as a Go literal, without zero fields.
 func goLiteral(v reflect.Value) string {
 	name := strings.ReplaceAll(v.Type().String(), "interface {}", "any")
 	var parts []string

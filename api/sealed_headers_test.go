@@ -8,12 +8,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestHeaderValuesAreSealed: values leave the API sealed, bound to their endpoint and name, and
-// no answer shows them: neither to a key that may only read, nor to the one that set them.
+// Values must leave the API sealed for their endpoint and name, and no response may show them,
+// neither to a key that may only read nor to the key that set them.
 func TestHeaderValuesAreSealed(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
-	// The credential is longer than what ids, ports or ciphers hold by chance.
+	// The credential is too long to occur by chance in ids, ports or ciphertexts.
 	const credential = "of-these-tidings"
 	const token = "Bearer " + credential
 	made := wantStatus(t,
@@ -52,7 +52,7 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 		}
 	}
 
-	// Setting the same value changes nothing, and keeps the seal.
+	// Setting the same value changes nothing and keeps the sealed value.
 	same := wantStatus(t, w.call("PATCH", path, k, `{"headers":{"authorization":"`+token+`"}}`), 200)
 	if same.Header.Get("ETag") != `"1"` ||
 		string(w.endpoints[id].Headers[0].Sealed) != string(kept[0].Sealed) {
@@ -64,7 +64,7 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 		string(got[1].Sealed) == string(kept[1].Sealed) {
 		t.Error("not only the header that changed was sealed anew")
 	}
-	// A header that was resealed between the read and the decision stays resealed.
+	// A header that was resealed between the read and the decision must stay resealed.
 	resealed := reseal(t, w, id)
 	shown("resealed",
 		wantStatus(t,
@@ -80,7 +80,7 @@ func TestHeaderValuesAreSealed(t *testing.T) {
 	}
 }
 
-// reseal does what `lumenhook secrets rewrap` does, unknown to this node.
+// reseal does what `lumenhook secrets rewrap` does, without this node's knowledge.
 func reseal(t *testing.T, w *world, id string) []domain.Header {
 	t.Helper()
 	w.mu.Lock()
@@ -105,8 +105,8 @@ func reseal(t *testing.T, w *world, id string) []domain.Header {
 	return w.endpoints[id].Headers
 }
 
-// TestWhatDoesNotOpen: every answer has the names of an endpoint's lost headers. A change of
-// another header leaves a lost one as it is; it can be set again.
+// Every response must list the headers of an endpoint that can no longer be opened. Changing
+// another header must keep them, and they can be set again.
 func TestWhatDoesNotOpen(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -158,8 +158,8 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestHeaderValuesAreWriteOnly plays a user with a key that may read, operate or write, who wants
-// the credential by which the receiver lets deliveries in: no answer of any route has it.
+// TestHeaderValuesAreWriteOnly plays a user with a key who wants the credential that the receiver
+// requires. No response of any route may contain it.
 func TestHeaderValuesAreWriteOnly(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -190,7 +190,7 @@ func TestHeaderValuesAreWriteOnly(t *testing.T) {
 	}
 	kept := w.endpoints[id].Headers[0].Sealed
 
-	// What was read can be changed and sent back as a whole: the mask keeps the value.
+	// An object that was read can be changed and sent back as a whole: the mask keeps the value.
 	whole := strings.Replace(string(read), `"description":""`, `"description":"mine"`, 1)
 	if got := call("PATCH", path, whole, 200); in(t, got, "description") != "mine" ||
 		string(w.endpoints[id].Headers[0].Sealed) != string(kept) {
@@ -201,8 +201,9 @@ func TestHeaderValuesAreWriteOnly(t *testing.T) {
 	wantProblem(t, w.call("PATCH", path, k, mask), 422, "VALIDATION_FAILED")
 }
 
-// TestHeadersStayWithTheirOrigin plays a user who may change a URL and wants the credential that is
-// sent there: by a URL of their own and a test. The values stay behind unless they are sent again.
+// TestHeadersStayWithTheirOrigin plays a user who may change URLs and wants the credential that is
+// sent there, by setting a URL of their own and sending a test. The values must not move with the
+// URL unless they are sent again.
 func TestHeadersStayWithTheirOrigin(t *testing.T) {
 	for name, c := range map[string]struct{ patch, headers, warnings string }{
 		"path":          {`{"url":"https://a.example/other"}`, "X-A X-B", "[]"},

@@ -6,7 +6,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// After a rotation an endpoint says until when the former secret signs too.
 func TestAnEndpointSaysUntilWhenItsFormerSecretSigns(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

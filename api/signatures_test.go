@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// signingKeys are a deployment's, of which one may sign.
 type signingKeys struct {
 	public  []api.PublicKey
 	signs   bool
@@ -27,7 +26,7 @@ func (s *signingKeys) Signs() bool                { return s.signs }
 
 func (s *signingKeys) Signers(int64) ([]domain.Secret, error) { return s.private, nil }
 
-// An endpoint's keys are those of the deployment here, and are read under its name.
+// EndpointSigners returns the deployment's keys for every endpoint.
 func (s *signingKeys) EndpointSigners(string, int64) ([]domain.Secret, error) {
 	return s.private, nil
 }
@@ -47,9 +46,8 @@ func wantFault(t *testing.T, got answer, want string) {
 	}
 }
 
-// TestSignaturesOfAnEndpoint: what an endpoint asks for is kept and shown, and left out where
-// it asks for nothing; what the deployment cannot sign is refused, and kept where it was asked
-// for before.
+// The signatures that an endpoint asks for must be stored and shown. Those that the deployment
+// cannot make must be refused, unless the endpoint asked for them before.
 func TestSignaturesOfAnEndpoint(t *testing.T) {
 	keys := &signingKeys{}
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
@@ -97,8 +95,8 @@ func TestSignaturesOfAnEndpoint(t *testing.T) {
 	shows(nil)
 }
 
-// TestPublishedKeys: anyone may read and cache the public keys, but not cache an empty list,
-// because the first key signs at once. The key and its id are those of RFC 8037, appendix A.
+// Anyone may read and cache the public keys. An empty list must not be cached, because the first
+// key signs at once. The key and its id are those of RFC 8037, appendix A.
 func TestPublishedKeys(t *testing.T) {
 	const x, kid = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
 		"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
@@ -146,8 +144,8 @@ func TestPublishedKeys(t *testing.T) {
 	}
 }
 
-// TestAnEndpointPublishesBothKeysOfARotation: until the overlap ends, and by a repeat no third one.
-// The keys of other endpoints, and of ids without an endpoint, stay.
+// After a rotation, an endpoint must publish both keys until the overlap ends. A repeat must not
+// add a third one. The keys of other endpoints, and of ids without an endpoint, must not change.
 func TestAnEndpointPublishesBothKeysOfARotation(t *testing.T) {
 	keys := &signingKeys{public: []api.PublicKey{{ID: "-kid", Key: make([]byte, 32)}}, signs: true}
 	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })

@@ -16,7 +16,6 @@ import (
 
 const closedMillis = 1_795_000_000_000
 
-// moved is a move of the wallet's lumens in a ledger.
 func moved(ledger uint32, before, after int64, payments ...readmodel.Paid) readmodel.Move {
 	m := readmodel.Move{Balance: "XLM", Payments: payments}
 	m.ID = domain.DeriveID(domain.MovePrefix, fmt.Sprint(ledger))
@@ -27,7 +26,6 @@ func moved(ledger uint32, before, after int64, payments ...readmodel.Paid) readm
 	return m
 }
 
-// paidIn is a payment in a ledger.
 func paidIn(ledger uint32, stroops int64, events ...readmodel.PaidEvent) readmodel.Paid {
 	return readmodel.Paid{
 		Payment: domain.Payment{
@@ -43,7 +41,7 @@ func paidIn(ledger uint32, stroops int64, events ...readmodel.PaidEvent) readmod
 	}
 }
 
-// watching makes a watch that has seen every ledger from one on.
+// watching creates a watch that has seen every ledger since liveSince.
 func (w *world) watching(key, endpoint string, liveSince uint32, more string) (watchID string) {
 	w.t.Helper()
 	watchID = in(w.t, wantStatus(w.t, w.call("POST", "/v1/watches", key, watchBody(endpoint, more)),
@@ -121,7 +119,7 @@ func TestAStatementSaysWhatBecameOfEachPayment(t *testing.T) {
 	}
 }
 
-// Why a watch took no payment is said of the watch as it is now.
+// The reason why a watch took no payment refers to the watch as it is now.
 func TestAStatementSaysWhyNoWatchTookAPayment(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -167,8 +165,8 @@ func TestAStatementSaysWhyNoWatchTookAPayment(t *testing.T) {
 	}
 }
 
-// An account's statement covers the ledgers that its own watches saw, whichever accounts watch the
-// wallet, and none once it has no active watch.
+// An account's statement must cover the ledgers that its own watches saw, whichever accounts watch
+// the wallet. An account without an active watch gets no statement.
 func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 	w := newWorld(t)
 	early := w.newKey(account("a"), domain.Permissions()...)
@@ -204,7 +202,7 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	narrow := filter
-	narrow.OpenMillis = 0 // it has an end of its own
+	narrow.OpenMillis = 0 // the range has its own end
 	narrow.FirstLedger, narrow.LastLedger, narrow.Balance = 75, 80, "pool:"+strings.Repeat("ab", 32)
 	if got := asked(late, "?from=75&to=80&asset="+url.QueryEscape(narrow.Balance)); got != narrow {
 		t.Errorf("%+v", got)
@@ -258,7 +256,8 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 	wantProblem(t, w.call("GET", path, late, ""), 404, "NOT_FOUND")
 }
 
-// The pages of a statement are of one range of ledgers, however far following has come meanwhile.
+// All pages of a statement must cover the same range of ledgers, even if more ledgers are read
+// meanwhile.
 func TestAStatementsPagesEndAtOneLedger(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -299,9 +298,9 @@ func TestAStatementsPagesEndAtOneLedger(t *testing.T) {
 	}
 }
 
-// Where moves are recorded whose ledger does not count yet, the statement waits for that ledger.
-// One that does not count in time is left out, and later pages and statements with an end of their
-// own wait for nothing.
+// If moves are recorded for a ledger that doesn't count yet, the statement must wait for that
+// ledger. A ledger that doesn't count in time is left out. Later pages, and statements with an end
+// of their own, wait for nothing.
 func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -314,7 +313,7 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 	}
 	w.statement.Moves = []readmodel.Move{moved(89, 0, 1), moved(90, 1, 2), moved(91, 2, 3)}
 	w.followed = api.Followed{Ledger: 90, MovesSince: 30, ClosedAtMillis: closedMillis}
-	w.counts = 3 // the ledger counts when it is looked for the second time
+	w.counts = 3 // the ledger counts when the cursor is read for the third time
 	if through, moves := ask(""); through != 91 || moves != 3 {
 		t.Errorf("%d moves through %v", moves, through)
 	}
@@ -332,11 +331,12 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 			t.Errorf("with an end of its own later moves are asked for: %+v", f)
 		}
 	}
-	// With an end that does not count yet it waits for ledgers up to it, and for none behind it.
+	// If its end doesn't count yet, the statement waits for ledgers up to the end, and for none after
+	// it.
 	w.statement.Moves = append(w.statement.Moves, moved(94, 3, 4))
 	for to, want := range map[int]struct{ reads, through, moves int }{
 		91: {reads: 2, through: 91, moves: 3},
-		93: {reads: 2, through: 91, moves: 3}, // 92 and 93 have no moves of the wallet
+		93: {reads: 2, through: 91, moves: 3}, // ledgers 92 and 93 have no moves of the wallet
 	} {
 		w.followed.Ledger, w.statements, w.counts = 90, nil, 2
 		through, moves := ask(fmt.Sprintf("?to=%d", to))
@@ -350,14 +350,14 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 		t.Errorf("it waited for a ledger behind its end: %d moves through %v, %d reads", moves, through,
 			len(w.statements))
 	}
-	// The first ledger that a new watch sees is waited for as well.
+	// A statement also waits for the first ledger that a new watch sees.
 	w.followed, w.counts = api.Followed{Ledger: 90, MovesSince: 91, ClosedAtMillis: closedMillis}, 2
 	if through, moves := ask("?from=91"); through != 91 || moves == 0 {
 		t.Errorf("since the first ledger: %d moves through %v", moves, through)
 	}
 }
 
-// heldLedgers answers once to each request, and then only when it is released.
+// heldLedgers answers each request once at once, and then only after it is released.
 type heldLedgers struct {
 	api.Ledgers
 	release chan struct{}
@@ -391,8 +391,9 @@ func (h *heldLedgers) waiting() int {
 	return h.held
 }
 
-// Of one account 16 statements wait for a ledger to count. Another is of the ledgers that count,
-// at once, and one of another account waits all the same. A place that is left goes to the next.
+// 16 statements per account may wait for a ledger to count. Another one must end at the ledgers
+// that count, without waiting, while another account's statement can wait. A place that becomes
+// free goes to the next statement.
 func TestFewStatementsOfAnAccountWait(t *testing.T) {
 	held := &heldLedgers{release: make(chan struct{}), asked: map[context.Context]bool{}}
 	w := newWorld(t, func(c *api.Config) { held.Ledgers, c.Ledgers = c.Ledgers, held })
@@ -438,7 +439,8 @@ func TestFewStatementsOfAnAccountWait(t *testing.T) {
 	}
 }
 
-// A key that is revoked while a statement waits gets none, and neither does a link of that key.
+// If a key is revoked while a statement waits, the statement must get 401. The same holds for a
+// portal link of that key.
 func TestAStatementThatWaitedIsHeldAgainstItsKey(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.Permissions()...)

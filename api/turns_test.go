@@ -40,8 +40,8 @@ func (g *gated) Watches(
 	return g.Directory.Watches(f, after, limit)
 }
 
-// TestReadsOfAnAccountTakeTurns: of 64 lists by the keys of an account 8 run at once and the others
-// wait, also those by another key. Another account waits for none of them.
+// Of 64 lists by an account, 8 run at once and the others wait, whichever of its keys they use.
+// Another account must not wait for them.
 func TestReadsOfAnAccountTakeTurns(t *testing.T) {
 	t.Run("of the default quota", func(t *testing.T) { readsTakeTurns(t, 8, domain.Counts{}) })
 	t.Run("of its own quota", func(t *testing.T) { readsTakeTurns(t, 3, domain.Counts{Reads: 3}) })
@@ -81,7 +81,6 @@ func readsTakeTurns(t *testing.T, atOnce int32, quotas domain.Counts) {
 	})
 }
 
-// direct calls the API without a connection.
 func (w *world) direct(method, path, key, body string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -91,7 +90,7 @@ func (w *world) direct(method, path, key, body string) *httptest.ResponseRecorde
 	return out
 }
 
-// recalls is a history that holds up what looks up an event to send it again.
+// recalls is a history that holds up the lookup of events that are resent.
 type recalls struct {
 	api.History
 	pass    chan struct{}
@@ -107,8 +106,8 @@ func (h *recalls) Recall(
 	return h.History.Recall(ctx, accountID, eventID)
 }
 
-// TestResendsTakeTurns: of 64 resends by an account 8 look their event up at once. A resend of many
-// events has one turn and looks up two of them at once.
+// Of 64 resends by an account, 8 look their event up at once. A resend of many events takes one
+// turn and looks up two of them at once.
 func TestResendsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &recalls{pass: make(chan struct{})}
@@ -146,8 +145,8 @@ func TestResendsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestBulkOperationsTakeTurns: while eight lists of an account run, its pulls, backfills, replays,
-// resends and other reads wait for them.
+// While eight lists of an account run, its pulls, backfills, replays, resends and other reads must
+// wait for them.
 func TestBulkOperationsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gated{pass: make(chan struct{})}
@@ -190,7 +189,7 @@ func TestBulkOperationsTakeTurns(t *testing.T) {
 	})
 }
 
-// held is a history that says how much time a list of events has, and holds up what catches up.
+// held is a history that reports how much time a list of events has, and holds up CatchUp.
 type held struct {
 	api.History
 	left chan time.Duration
@@ -210,7 +209,7 @@ func (h *held) CatchUp(context.Context) error {
 	return nil
 }
 
-// TestTheWaitForATurn uses up none of the time for the work, and has a bound.
+// Waiting for a turn must not use up the time for the work, and must be bounded.
 func TestTheWaitForATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gated{pass: make(chan struct{})}
@@ -246,8 +245,8 @@ func TestTheWaitForATurn(t *testing.T) {
 	})
 }
 
-// TestNoTurnIsHeldInAWait: neither commands that wait for the engine nor choices of events that
-// wait for the history hold up an account's reads.
+// Commands that wait for the engine, and choices of events that wait for the history, must not hold
+// up an account's reads.
 func TestNoTurnIsHeldInAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &held{pass: make(chan struct{})}
@@ -289,7 +288,7 @@ func TestNoTurnIsHeldInAWait(t *testing.T) {
 	})
 }
 
-// pipes is a listener whose connections hold nothing that was not read.
+// pipes is a listener whose connections have no buffers.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -307,7 +306,7 @@ func (p pipes) Close() error {
 
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// serve starts the API's server. dial connects to it without buffers; stop ends it.
+// serve starts the API's server. dial connects to it without buffers, and stop stops it.
 func serve(t *testing.T, handler http.Handler) (dial func() net.Conn, stop func()) {
 	listener := make(pipes)
 	server := api.NewServer(handler, slog.New(slog.DiscardHandler))
@@ -325,8 +324,8 @@ func serve(t *testing.T, handler http.Handler) (dial func() net.Conn, stop func(
 	}
 }
 
-// TestSlowReadersLoseTheirTurns: clients that do not read their answers lose their connections
-// before others give up the wait for a turn.
+// Clients that don't read their responses must lose their connections before others give up waiting
+// for a turn.
 func TestSlowReadersLoseTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := assemble(t)
@@ -353,8 +352,8 @@ func TestSlowReadersLoseTheirTurns(t *testing.T) {
 	})
 }
 
-// TestUnreadPagesAreBounded: at most eight pages of an account are in memory, at the console too.
-// Browsers that do not read theirs lose their connections before others give up the wait.
+// At most eight pages of an account may be in memory, including those of the console. Browsers that
+// don't read theirs must lose their connections before others give up waiting.
 func TestUnreadPagesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := assemble(t)
@@ -391,8 +390,8 @@ func TestUnreadPagesAreBounded(t *testing.T) {
 	})
 }
 
-// TestRequestsInProgressAreBounded: an account has at most 256 requests in progress, and one more
-// is refused. Reads of all accounts are 64 at a time, whatever the number of accounts.
+// An account may have 256 requests in progress, and another one must be refused. 64 reads of all
+// accounts run at a time, whatever the number of accounts.
 func TestRequestsInProgressAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, atOnce = 256, 64
@@ -488,9 +487,9 @@ func BenchmarkNeighbourOfAFlood(b *testing.B) {
 	flood.Wait()
 }
 
-// TestBodiesInProgressAreBounded: clients that send large bodies slowly take no more than the room
-// of their account, and those of all accounts no more than the node's. One more is refused, small
-// bodies are not, and the server's time limit frees the room.
+// Clients that send large bodies slowly must take up no more than their account's share of memory,
+// and all accounts no more than the node's. Another large body must be refused, but small ones must
+// not. The server's time limit frees the memory.
 func TestBodiesInProgressAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const large, small, ofAccount, accounts = 256 << 10, 8 << 10, 16, 8

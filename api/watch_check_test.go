@@ -9,7 +9,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// checkedWatch is an answer of /check.
 type checkedWatch struct {
 	EventType    *string
 	Verification struct {
@@ -19,7 +18,7 @@ type checkedWatch struct {
 	NotReported []string
 }
 
-// TestAWatchSaysWhatItWouldMakeOfAPayment, by the rules that decide for payments of the network.
+// The check must use the same rules that decide about payments on the network.
 func TestAWatchSaysWhatItWouldMakeOfAPayment(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// newer is an engine with a rejection that this version does not know.
+// newer is an engine with a rejection code that this version doesn't know.
 type newer struct{}
 
 func (newer) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
@@ -49,7 +49,7 @@ func seed(n byte) *keypair.Full {
 	return k
 }
 
-// secretSeed is a secret key that must appear nowhere.
+// secretSeed returns a secret key that must not appear anywhere.
 func (w *world) secretSeed() string { return seed(200).Seed() }
 
 var (
@@ -72,7 +72,7 @@ func muxed(address string) string {
 	return s
 }
 
-// watchBody is a valid watch with more members.
+// watchBody returns a valid watch with more members.
 func watchBody(endpointID, more string) string {
 	return fmt.Sprintf(`{"walletAddress":%q,"endpointId":%q,"assets":[{"code":"XLM","issuer":null}]%s}`,
 		wallet, endpointID, more)
@@ -173,8 +173,8 @@ func TestWatchRulesThatAreTaken(t *testing.T) {
 	}
 }
 
-// fieldFaults lists each fault of each field: the value that is put into a valid watch, and
-// the expected fault.
+// fieldFaults lists every fault of every field: the value that is put into a valid watch, and the
+// expected faults.
 var fieldFaults = []struct {
 	field, value string
 	faults       []string
@@ -421,7 +421,6 @@ func TestEachFaultOfEachWatchField(t *testing.T) {
 	}
 }
 
-// withField sets one member of an object to raw JSON.
 func withField(t testing.TB, body, field, value string) string {
 	t.Helper()
 	members := decode[map[string]json.RawMessage](t, []byte(body))
@@ -474,7 +473,7 @@ func TestAnotherAccountsEndpointIsUnknown(t *testing.T) {
 	}
 }
 
-// A secret key anywhere in a request appears in no answer, no header, no log line and no
+// A secret key anywhere in a request must not appear in a response, a header, a log line or a
 // command.
 func TestASecretKeyShowsUpNowhere(t *testing.T) {
 	w := newWorld(t)
@@ -529,7 +528,7 @@ func TestASecretKeyShowsUpNowhere(t *testing.T) {
 }
 
 func FuzzWatchBody(f *testing.F) {
-	// otherwise millions of lines
+	// otherwise there would be millions of lines
 	w := newWorld(f, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	e := w.newEndpoint(k)
@@ -553,8 +552,8 @@ func FuzzWatchBody(f *testing.F) {
 	})
 }
 
-// BenchmarkCreateWatch measures the API itself: authentication, reading, checks, command
-// and answer, with everything behind it in memory.
+// BenchmarkCreateWatch measures the API itself: authentication, reading, checks, command and
+// response. Everything behind the API is in memory.
 func BenchmarkCreateWatch(b *testing.B) {
 	w := newWorld(b, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
 	k := w.newKey(account("a"), domain.PermissionWrite)
@@ -572,7 +571,6 @@ func BenchmarkCreateWatch(b *testing.B) {
 	}
 }
 
-// A wallet that cannot be looked up is watched nevertheless, with a warning.
 func TestAWalletThatCannotBeLookedUpIsWatched(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -589,14 +587,13 @@ func TestAWalletThatCannotBeLookedUpIsWatched(t *testing.T) {
 	wantStatus(t, node.call("GET", path, k, ""), 200)
 }
 
-// unknowing cannot look a wallet up.
 type unknowing struct{}
 
 func (unknowing) Warnings(context.Context, string, []domain.Asset) []string {
 	return []string{"LOOKUP_FAILED"}
 }
 
-// A watch for one payment reports no rejections, and stays one.
+// A watch for one payment must not report rejections, and must stay a watch for one payment.
 func TestAWatchForOnePaymentIsForReceivedPayments(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -620,7 +617,7 @@ func TestAWatchForOnePaymentIsForReceivedPayments(t *testing.T) {
 	wantStatus(t, w.call("PATCH", path, k, `{"once":true,"label":"x"}`), 200)
 }
 
-// What a watch is shows in lists, and in the watch itself: active, expired or fulfilled.
+// Lists and the watch itself must show whether it is active, expired or fulfilled.
 func TestWatchesThatAreOver(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -30,11 +30,10 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// world is everything behind the API, in memory: the domain's own Decide and Evolve behind
-// one lock, a directory that lags until it is awaited, a history, a ledger network and a
-// policy for URLs.
+// world is everything behind the API, in memory: the domain's own Decide and Evolve behind a lock,
+// a directory that lags until it is awaited, a history, a ledger network and a URL policy.
 type world struct {
-	healthAsked readmodel.HealthFilter // of the last reading of health
+	healthAsked readmodel.HealthFilter // filter of the last call of Health
 	t           testing.TB
 	api         *api.API
 	config      api.Config
@@ -50,33 +49,33 @@ type world struct {
 	accounts  map[string]domain.Account
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
-	numbered  map[string]readmodel.NumberedPage // events that are pulled, by endpoint
-	happened  map[string][]domain.Fact          // kept facts, by endpoint, watch and event
+	numbered  map[string]readmodel.NumberedPage // events to pull, by endpoint
+	happened  map[string][]domain.Fact          // stored facts, by endpoint, watch and event
 	logs      map[string]map[uint64][]byte      // hashes of attempts, by endpoint and leaf
-	more      chan struct{}                     // closed when there are more of them
-	waiting   int                               // requests that wait for more
+	more      chan struct{}                     // closed when an event is added to numbered
+	waiting   int                               // number of requests that wait for more
 	left      map[string][]domain.Delivery      // by the endpoint that the event has left
 	wallets   map[string][]domain.Asset
 	used      map[string]int64
-	attempt   domain.AttemptResult // of a test
+	attempt   domain.AttemptResult // result of a test
 	catchUps  int
 	went      []string // endpoints that events have left, in order
-	forgets   bool     // the engine has no deliveries any more
+	forgets   bool     // the engine has forgotten the deliveries
 
 	pendingUnknown bool // the oldest pending events cannot be read in time
-	behind         bool // the history lacks too much for the engine
+	behind         bool // the history is too far behind for the engine
 
 	followed   api.Followed
-	counts     int    // looks at the cursor until one more ledger counts; 0: none will
-	counted    func() // is called once it does, while mu is held
+	counts     int    // reads of the cursor until one more ledger counts; 0 for never
+	counted    func() // called when it counts, with mu locked
 	ledgersErr error
 	statement  readmodel.Statement
 	paid       []readmodel.Paid // of any transaction
 	network    *domain.Transaction
-	statements []readmodel.StatementFilter // that were asked for
+	statements []readmodel.StatementFilter // statements that were read
 
 	endErr, catchUpErr, freshErr, submitErr, historyErr, directoryErr error
-	// the engine acts, its answer is lost
+	// the engine acts, but its answer is lost
 	loseAnswer bool
 	gate       chan struct{}
 	panicking  bool
@@ -87,7 +86,7 @@ type record struct {
 	record    readmodel.Event
 }
 
-// newWorld serves the API on a port of its own.
+// newWorld serves the API on its own port.
 func newWorld(t testing.TB, change ...func(*api.Config)) *world {
 	w := assemble(t, change...)
 	w.serve()
@@ -101,7 +100,7 @@ func (w *world) serve() {
 	w.t.Cleanup(w.server.Close)
 }
 
-// restart replaces the node by one that remembers nothing.
+// restart replaces the node by one without memory.
 func (w *world) restart(change func(*api.Config)) {
 	w.server.Close()
 	change(&w.config)
@@ -117,7 +116,7 @@ func (w *world) begin() {
 	w.api = a
 }
 
-// assemble makes the API without a server.
+// assemble creates the API without a server.
 func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	w := &world{
 		t:         t,
@@ -161,7 +160,7 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	return w
 }
 
-// Submit answers as the engine does: a repeated command gets its first answer, any other is
+// Submit answers like the engine: a repeated command gets its first answer, and any other is
 // decided and folded.
 func (w *world) Submit(ctx context.Context, c domain.Command) (domain.Result, error) {
 	if w.gate != nil {
@@ -191,7 +190,7 @@ func (w *world) Submit(ctx context.Context, c domain.Command) (domain.Result, er
 	return result, nil
 }
 
-// decide does what the engine does: decide, fold, answer.
+// decide decides a command and folds its facts, like the engine.
 func (w *world) decide(c domain.Command) domain.Answer {
 	nowMillis := w.now.UnixMilli()
 	switch body := c.Body.(type) {
@@ -302,7 +301,6 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 	return domain.Answer{Test: &domain.TestResult{EventID: id, Result: w.attempt}}
 }
 
-// deliveries returns the deliveries in the history.
 func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
 	for id, r := range w.history {
 		if r.record.EndpointID == endpointID {
@@ -408,7 +406,6 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 	return domain.Answer{Delivery: &delivery}
 }
 
-// move moves the event of a delivery to another endpoint.
 func (w *world) move(d domain.Delivery) {
 	if w.left == nil {
 		w.left = make(map[string][]domain.Delivery)
@@ -422,7 +419,7 @@ func (w *world) move(d domain.Delivery) {
 
 func (w *world) Fresh() error { return w.freshErr }
 
-// Confirm makes everything visible.
+// Confirm makes everything visible in the directory.
 func (w *world) Confirm(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -498,7 +495,7 @@ func (w *world) Account(id string) (domain.Account, bool, error) {
 	return a, found && w.seen[id] >= a.Version, nil
 }
 
-// Counts counts what an account has, with the bytes of its rows.
+// Counts returns what an account has, with the bytes of its rows.
 func (w *world) Counts(accountID string) (c, quotas domain.Counts, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -567,7 +564,7 @@ func (w *world) LeftWatches(accountID, endpointID string) (total int, ids []stri
 	return len(ids), ids, err
 }
 
-// pageOf sorts, newest first and then by id, and cuts a page.
+// pageOf sorts all objects, newest first and then by id, and returns a page.
 func pageOf[T any](
 	all map[string]T, after *readmodel.Position, limit int, place func(T) (readmodel.Position, bool),
 ) (page []T, next *readmodel.Position, err error) {
@@ -601,7 +598,7 @@ func pageOf[T any](
 	return page, next, nil
 }
 
-// AwaitEndpoint makes the version visible: without it, it never is.
+// AwaitEndpoint makes the version visible. Without it, the version never is.
 func (w *world) AwaitEndpoint(_ context.Context, id string, version uint64) error {
 	return w.await(id, version)
 }
@@ -680,7 +677,7 @@ func (w *world) Events(
 	return records, next, err
 }
 
-// Choose returns which events Events lists.
+// Choose returns the positions of the events that Events lists.
 func (w *world) Choose(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (chosen []readmodel.Position, next *readmodel.Position, err error) {
@@ -692,7 +689,6 @@ func (w *world) Choose(
 	return chosen, next, err
 }
 
-// Numbered returns what was added with number.
 func (w *world) Numbered(
 	_ context.Context, accountID, endpointID string, after uint64, limit int,
 ) (page readmodel.NumberedPage, err error) {
@@ -716,7 +712,6 @@ func (w *world) Numbered(
 	return page, nil
 }
 
-// Rates counts the attempts of the history.
 func (w *world) Rates(
 	_ context.Context, f readmodel.RatesFilter,
 ) (rates readmodel.Rates, err error) {
@@ -742,14 +737,14 @@ func (w *world) Rates(
 			default:
 				m.Unmet, rates.Unmet = 1, rates.Unmet+1
 			}
-			rates.Minutes = append(rates.Minutes, m) // each by itself: the sum is ClickHouse's
+			rates.Minutes = append(rates.Minutes, m) // a minute per attempt, because ClickHouse adds them up
 			rates.MedianMillis, rates.P99Millis = 12, 34
 		}
 	}
 	return rates, nil
 }
 
-// Health adds up the attempts of the history. Spans are exact here.
+// Health adds up the attempts of the history. Its time spans are exact, unlike those of ClickHouse.
 func (w *world) Health(
 	_ context.Context, f readmodel.HealthFilter,
 ) (map[string]domain.EndpointHealth, error) {
@@ -779,7 +774,6 @@ func (w *world) Health(
 	return by, nil
 }
 
-// attempted is the health after an attempt.
 func attempted(
 	h domain.EndpointHealth, a readmodel.Attempt, nowMillis int64,
 ) domain.EndpointHealth {
@@ -807,7 +801,6 @@ func attempted(
 	return h
 }
 
-// EndpointSteps folds what happened to an endpoint.
 func (w *world) EndpointSteps(
 	_ context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.Endpoint], error) {
@@ -817,14 +810,12 @@ func (w *world) EndpointSteps(
 	}, func(e domain.Endpoint) string { return e.AccountID })
 }
 
-// WatchSteps folds what happened to a watch.
 func (w *world) WatchSteps(
 	_ context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.Watch], error) {
 	return stepsOf(w, f, domain.EvolveWatch, func(x domain.Watch) string { return x.AccountID })
 }
 
-// EventSteps folds what happened to an event.
 func (w *world) EventSteps(
 	_ context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.TrackedDelivery], error) {
@@ -847,7 +838,7 @@ func stepsOf[S any](
 		}
 		before := state
 		state = evolve(state, fact)
-		if owner(state) == "" { // an endpoint that the event is not at yet
+		if owner(state) == "" { // an endpoint that the event has not reached
 			continue
 		}
 		page.Steps = append(page.Steps, domain.Step[S]{Fact: fact, Before: before, After: state})
@@ -861,7 +852,6 @@ func stepsOf[S any](
 	return page, nil
 }
 
-// LogSize counts the leaves that are there.
 func (w *world) LogSize(_ context.Context, endpointID string, _ uint64) (size uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -874,7 +864,6 @@ func (w *world) LogSize(_ context.Context, endpointID string, _ uint64) (size ui
 	return size, nil
 }
 
-// LogHashes returns all that there are.
 func (w *world) LogHashes(
 	_ context.Context, endpointID string, _ uint64, _ []uint64,
 ) (map[uint64][]byte, error) {
@@ -883,7 +872,7 @@ func (w *world) LogHashes(
 	return w.logs[endpointID], w.historyErr
 }
 
-// NumberBefore takes it that number n was created n seconds after 1970 began.
+// NumberBefore assumes that event n was created n seconds after 1970 began.
 func (w *world) NumberBefore(
 	_ context.Context, accountID, endpointID string, sinceMillis int64,
 ) (before uint64, err error) {
@@ -900,7 +889,7 @@ func (w *world) NumberBefore(
 	return before, nil
 }
 
-// AwaitMore waits until number is called with the endpoint.
+// AwaitMore waits until number is called for the endpoint.
 func (w *world) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
 	w.mu.Lock()
 	w.waiting++
@@ -925,7 +914,6 @@ func (w *world) AwaitMore(ctx context.Context, endpointID string, asOf int64) er
 	}
 }
 
-// number gives an endpoint an event with a number.
 func (w *world) number(endpointID string, e readmodel.NumberedEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -946,15 +934,15 @@ func assetIn(a struct {
 	return domain.Asset{Code: a.Code, Issuer: *a.Issuer}
 }
 
-// isBetween reports whether an amount, empty for none, is in a range of which both ends may be
-// open.
+// isBetween reports whether an amount is in a range, whose ends may be open. An empty amount is
+// only in the range that is open at both ends.
 func isBetween(stroops string, least, most *int64) bool {
 	n, err := strconv.ParseInt(stroops, 10, 64)
 	return least == nil && most == nil || err == nil && (least == nil || n >= *least) &&
 		(most == nil || n <= *most)
 }
 
-// CatchUp has nothing to wait for.
+// Followed returns the cursor. One more ledger counts from the call on that brings counts to 0.
 func (w *world) Followed(context.Context) (api.Followed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -1019,7 +1007,7 @@ func (w *world) Event(_ context.Context, accountID, eventID string) (readmodel.E
 	return r.record, nil
 }
 
-// Recall returns an event with its deliveries. There are moves of one event at most.
+// Recall returns an event with its deliveries. At most one event is ever moved.
 func (w *world) Recall(
 	ctx context.Context, accountID, eventID string,
 ) (readmodel.Recalled, error) {
@@ -1067,7 +1055,7 @@ func contains(assets []domain.Asset, asset domain.Asset) bool {
 	return false
 }
 
-// Check accepts https URLs whose host is no address of this machine.
+// Check accepts https URLs, unless their host is an address of this machine.
 func (w *world) Check(_ context.Context, raw string) (string, []string, []api.URLFault) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
@@ -1084,7 +1072,7 @@ func (w *world) Check(_ context.Context, raw string) (string, []string, []api.UR
 	return u.String(), nil, nil
 }
 
-// newKey adds a key to the directory.
+// newKey adds a key to the directory and returns its text.
 func (w *world) newKey(accountID string, permissions ...domain.Permission) string {
 	var entropy [32]byte
 	if _, err := rand.Read(entropy[:]); err != nil {
@@ -1112,10 +1100,9 @@ func (w *world) addKey(accountID string, k domain.Key) {
 	w.accounts[accountID], w.seen[accountID] = a, a.Version
 }
 
-// account is an account of the tests.
 func account(name string) string { return domain.DeriveID(domain.AccountPrefix, name) }
 
-// sealer encrypts with AES-256-GCM, as the real one does.
+// sealer encrypts with AES-256-GCM, like the real one.
 type sealer struct{ aead cipher.AEAD }
 
 func newSealer(t testing.TB) sealer {
@@ -1146,13 +1133,13 @@ func (s sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 		[]byte(associatedData))
 }
 
-// answer is a response, read to its end and checked against openapi.yaml.
+// answer is a response that was read to its end and checked against openapi.yaml.
 type answer struct {
 	*http.Response
 	body []byte
 }
 
-// call sends a request. Its header lines are alternating names and values.
+// call sends a request. header has alternating names and values.
 func (w *world) call(method, path, apiKey, body string, header ...string) answer {
 	w.t.Helper()
 	request, err := http.NewRequest(method, w.server.URL+path, strings.NewReader(body))

@@ -30,7 +30,6 @@ func keyOf(id string, expiresAtMillis int64) domain.Key {
 	}
 }
 
-// TestAccountCommands: given facts, when a command, then facts or a rejection.
 func TestAccountCommands(t *testing.T) {
 	asked := domain.Key{
 		ID:              "key_2",
@@ -165,8 +164,8 @@ func TestAccountCommands(t *testing.T) {
 	}
 }
 
-// A key creates, rolls and revokes only keys that have no more permissions, no later expiry and no
-// more networks than itself. The operator of the service (no key) is not limited.
+// A key can create, roll and revoke only keys with no more permissions, no later expiry and no
+// wider networks than its own. The operator of the service, who needs no key, is not limited.
 func TestAKeyGivesAtMostWhatItHas(t *testing.T) {
 	const end = startedAt + 1000
 	key := func(id string, end int64, cidrs []string, permissions ...domain.Permission) domain.Key {
@@ -207,7 +206,7 @@ func TestAKeyGivesAtMostWhatItHas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := givenAccount(domain.KeyCreated{Key: c.other}, domain.KeyCreated{Key: c.caller})
-			if c.caller.Expired(startedAt) { // a key that expires is in the state until it changes
+			if c.caller.Expired(startedAt) { // it stays in the state until the next change
 				account.Keys = append(account.Keys, c.caller)
 			}
 			created, rolled := c.other, c.other
@@ -278,7 +277,7 @@ func TestAccountFold(t *testing.T) {
 	}
 }
 
-// An account that gets another email stays what it is: its keys, and since when it is there.
+// Changing the email of an account keeps its keys and its creation time.
 func TestAnAccountGetsAnotherEmail(t *testing.T) {
 	a := givenAccount()
 	updated := domain.EvolveAccount(a, domain.Fact{
@@ -293,7 +292,7 @@ func TestAnAccountGetsAnotherEmail(t *testing.T) {
 	}
 }
 
-// TestWhereAnAccountGetsMail: its first address comes first; an account without one gets none.
+// An account's first address comes first. An account without a first address gets no mail.
 func TestWhereAnAccountGetsMail(t *testing.T) {
 	more := []string{"b", "c"}
 	for want, a := range map[string]domain.Account{
@@ -307,7 +306,6 @@ func TestWhereAnAccountGetsMail(t *testing.T) {
 	}
 }
 
-// TestAKeyAllowsWhatItWasCreatedFor and nothing else.
 func TestAKeyAllowsWhatItWasCreatedFor(t *testing.T) {
 	for _, one := range domain.Permissions() {
 		key := domain.Key{Permissions: []domain.Permission{one}}
@@ -319,8 +317,8 @@ func TestAKeyAllowsWhatItWasCreatedFor(t *testing.T) {
 	}
 }
 
-// TestQuotasAndEmailsChangeApart: an update without addresses keeps them, and one without quotas
-// keeps those; a quota that is not named stays.
+// An update without addresses keeps the addresses, an update without quotas keeps the quotas, and
+// a quota that an update does not name stays as it is.
 func TestQuotasAndEmailsChangeApart(t *testing.T) {
 	const id = "acc_1"
 	const first = "a@example.com"

@@ -37,7 +37,7 @@ func TestAPIKeys(t *testing.T) {
 	})
 }
 
-// The form of keys never changes: issued keys keep working.
+// The format of keys must never change, because keys that were issued must keep working.
 func TestAPIKeyGolden(t *testing.T) {
 	var entropy [32]byte
 	for i := range entropy {

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// loggedAttempt is the n-th attempt of an endpoint's log.
 func loggedAttempt(n int) AttemptMade {
 	return AttemptMade{
 		EventID: EventPrefix + "1",
@@ -21,7 +20,7 @@ func loggedAttempt(n int) AttemptMade {
 	}
 }
 
-// treeHash is MTH of RFC 6962, section 2.1, as it is written there.
+// treeHash is MTH as defined in RFC 6962, section 2.1.
 func treeHash(leaves [][sha256.Size]byte) [sha256.Size]byte {
 	if len(leaves) == 1 {
 		return leaves[0]
@@ -31,7 +30,6 @@ func treeHash(leaves [][sha256.Size]byte) [sha256.Size]byte {
 	return nodeHash(left[:], treeHash(leaves[k:]))
 }
 
-// root is the hash over all peaks: the tree's.
 func (l AttemptLog) root() [sha256.Size]byte {
 	hash := [sha256.Size]byte(l.Peaks[len(l.Peaks)-sha256.Size:])
 	for at := len(l.Peaks) - 2*sha256.Size; at >= 0; at -= sha256.Size {
@@ -61,8 +59,8 @@ func TestALogIsTheTreeOfItsAttempts(t *testing.T) {
 	}
 }
 
-// TestALogHasEveryAttempt: one that no entry came with, of an engine that had no logs, ends the
-// log; what follows is in another.
+// An attempt without an entry comes from an engine that had no logs. It ends the log, and the
+// attempts after it belong to a new log.
 func TestALogHasEveryAttempt(t *testing.T) {
 	var endpoint Endpoint
 	attempt := func(logged bool) LogEntry {
@@ -101,7 +99,7 @@ func TestADeletedEndpointsLogGoesOn(t *testing.T) {
 	}
 }
 
-// TestTheTextOfAnAttempt: the format is permanent.
+// The text format of an attempt is permanent.
 func TestTheTextOfAnAttempt(t *testing.T) {
 	made := loggedAttempt(3)
 	made.Result.Error, made.Result.DurationMillis = AttemptTimeout, 12
@@ -120,10 +118,10 @@ func TestTheTextOfAnAttempt(t *testing.T) {
 	}
 }
 
-// BenchmarkAttemptLog measures the cost of receipts for an attempt: in the dispatcher the hashes of
-// a body of 1 KiB and its signature, in the engine the leaf and the subtrees that it completes, and
-// their fold. For comparison, it also measures the whole decision and fold of an attempt, which
-// includes the second.
+// BenchmarkAttemptLog measures the cost of receipts per attempt. The dispatcher hashes a body of
+// 1 KiB and its signature. The engine computes the leaf and the subtrees that it completes, and
+// folds them. For comparison, the last benchmark measures the whole decision and fold of an
+// attempt, including the leaf.
 func BenchmarkAttemptLog(b *testing.B) {
 	body, signature := bytes.Repeat([]byte("x"), 1024), strings.Repeat("y", 67)
 	b.Run("hashes of the request", func(b *testing.B) {
@@ -144,7 +142,7 @@ func BenchmarkAttemptLog(b *testing.B) {
 		result := made.Result
 		result.BodySHA256, result.SignatureSHA256 = made.Entry.BodySHA256, made.Entry.SignatureSHA256
 		for b.Loop() {
-			delivery.State = StateQueued // whatever the schedule says: another is made
+			delivery.State = StateQueued // always due, whatever the schedule says
 			facts := DecideAttempt(endpoint, delivery, delivery.Attempts+1, result, Policy{}, 0)
 			endpoint, delivery = EvolveEndpoint(endpoint, delivery,
 				Fact{Aggregate: "ep_1", Version: endpoint.Version + 1, Body: facts[0]})

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// fullyCovered is a watch with as many separate ranges as it may have: 10, 20, …
+// fullyCovered returns a watch with the maximum number of separate ranges: 10, 20, …
 func fullyCovered() domain.Watch {
 	var ranges []domain.FactBody
 	for i := range uint32(domain.MaxCoveredRanges) {
@@ -16,10 +16,9 @@ func fullyCovered() domain.Watch {
 	return givenWatch(ranges...)
 }
 
-// live is a fact of a watch that is live from ledger 100 on.
 var live = domain.RangeCovered{LiveSince: 100}
 
-// A part pins the watch as it was, and ends with the first report of it.
+// A part pins the watch as it was when the part began, and ends with the first report about it.
 func TestPartsPinTheWatch(t *testing.T) {
 	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
 		domain.PartBegun{Request: 3, From: 5, To: 40, MatchesFrom: 77},
@@ -47,7 +46,7 @@ func TestPartsPinTheWatch(t *testing.T) {
 	}
 }
 
-// TestPartsOfABackfill: a part has ledgers that were matched before, or ledgers that were not.
+// All ledgers of a part were either matched before or not.
 func TestPartsOfABackfill(t *testing.T) {
 	w := givenWatch(live, domain.RangeCovered{From: 10, To: 12}, domain.BackfillRequested{From: 5})
 	for from, want := range map[uint32]struct {
@@ -71,7 +70,6 @@ func TestPartsOfABackfill(t *testing.T) {
 	}
 }
 
-// next is a part to be begun for the watch's endpoint.
 func next(from, to uint32, matchesFrom int64) domain.NextPart {
 	return domain.NextPart{
 		Range:       domain.Range{From: from, To: to},
@@ -283,7 +281,7 @@ func TestBackfillCommands(t *testing.T) {
 				Request: 3, From: 5, To: 9, Until: 80, Part: 4, Next: 10, Matched: 3, Created: 2,
 			}),
 		},
-		"a part of an earlier request": { // its rules may have been others
+		"a part of an earlier request": { // its rules may have been different
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}, requested), ownAccount,
 			domain.RecordCoverage{Request: 5, From: 5, To: 9, Until: 80, Part: 4, Matched: 3, Created: 2},
 			"", facts(domain.RangeCovered{Request: 5, From: 5, To: 9, Until: 80, Part: 4, Next: 5}),
@@ -316,8 +314,8 @@ func TestBackfillCommands(t *testing.T) {
 	}
 }
 
-// TestBackfillFold follows a backfill from its start, over what was covered before, to its
-// end, and another after it.
+// TestBackfillFold follows a backfill across ranges that were already covered to its end, and
+// then a second backfill.
 func TestBackfillFold(t *testing.T) {
 	given := facts(domain.BackfillRequested{From: 5, To: 90}) // version 2
 	step := func(f domain.FactBody) domain.Watch {
@@ -363,8 +361,7 @@ func TestBackfillFold(t *testing.T) {
 	}
 }
 
-// TestABackfillContinuesWithoutSomeLedgers: it keeps each problem once, and counts the ledgers
-// that it left out.
+// A backfill that skips ledgers lists each problem once and counts the skipped ledgers.
 func TestABackfillContinuesWithoutSomeLedgers(t *testing.T) {
 	w := givenWatch(domain.BackfillRequested{From: 5, To: 90},
 		domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 90, Next: 10})
@@ -390,8 +387,8 @@ func TestABackfillContinuesWithoutSomeLedgers(t *testing.T) {
 	}
 }
 
-// TestAGapInTheCoverage: a watch whose endpoint is deleted is not live from the first payment on
-// that it could not report. When it is live again, a backfill of the ledgers between begins.
+// A watch whose endpoint was deleted stops being live at the first payment that it could not
+// report. When it is live again, a backfill of the ledgers in between begins.
 func TestAGapInTheCoverage(t *testing.T) {
 	live := domain.RangeCovered{LiveSince: 100}
 	missed := domain.RangeCovered{Missed: 120}
@@ -420,7 +417,7 @@ func TestAGapInTheCoverage(t *testing.T) {
 		"miss a ledger, changed meanwhile": {
 			givenWatch(live, toAnother), domain.RecordCoverage{Missed: 120, IfRevision: 1}, nil,
 		},
-		"get another endpoint": { // it is not known yet from where on it is live
+		"get another endpoint": { // it is not yet known from which ledger on it is live
 			givenWatch(live, missed), domain.UpdateWatch{Change: toAnother.Change}, facts(toAnother),
 		},
 		"be live again": {
@@ -464,11 +461,11 @@ func TestAGapInTheCoverage(t *testing.T) {
 			domain.UpdateWatch{Change: domain.WatchChange{Label: new("b")}},
 			facts(domain.WatchUpdated{Change: domain.WatchChange{Label: new("b")}}),
 		},
-		"miss another ledger": { // what is covered lies between the two gaps
+		"miss another ledger": { // the covered ledgers are between the two gaps
 			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140}),
 			domain.RecordCoverage{LiveSince: 150}, facts(domain.RangeCovered{LiveSince: 150}, gap),
 		},
-		"stop the backfill of the first of two gaps": { // the second can be read all the same
+		"stop the backfill of the first of two gaps": { // the second gap can still be read
 			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140},
 				domain.RangeCovered{LiveSince: 150}, gap),
 			domain.RecordCoverage{Request: 7, Problem: "x"},
@@ -484,19 +481,19 @@ func TestAGapInTheCoverage(t *testing.T) {
 			givenWatch(live, missed, toAnother, again, gap),
 			domain.RecordCoverage{Request: 6, Problem: "x", Next: from(130)}, facts(stopped),
 		},
-		"read the rest of the gap": { // the next problem names the ledgers that are missing
+		"read the rest of the gap": { // the next problem names the missing ledgers
 			givenWatch(live, missed, toAnother, again, gap, stopped, rest,
 				domain.PartBegun{Request: 8, From: 125, To: 129}),
 			domain.RecordCoverage{Request: 8, From: 125, To: 129, Until: 129, Part: 9},
 			facts(domain.RangeCovered{Request: 8, From: 125, To: 129, Until: 129, Part: 9, Next: 130},
 				domain.BackfillRequested{From: 120, To: 124}),
 		},
-		"stop the backfill of the rest of the gap": { // it is not tried forever
+		"stop the backfill of the rest of the gap": { // not retried forever
 			givenWatch(live, missed, toAnother, again, gap, stopped, rest),
 			domain.RecordCoverage{Request: 8, Problem: "x"},
 			facts(domain.BackfillStopped{Request: 8, Problem: "x"}),
 		},
-		"be live again on another chain": { // nobody has the former one's ledgers
+		"be live again on another chain": { // the ledgers of the former chain are gone
 			givenWatch(live, missed, toAnother), domain.RecordCoverage{LiveSince: 200_000_050},
 			facts(domain.RangeCovered{LiveSince: 200_000_050},
 				domain.BackfillRequested{From: 200_000_002, To: 200_000_049}),

@@ -60,7 +60,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// A source that is changed with every ledger does not let a cursor grow.
+// A cursor must stay small even if its source changes with every ledger.
 func TestCoverageIsBounded(t *testing.T) {
 	var c domain.Coverage
 	for sequence := uint32(1); sequence <= 1000; sequence++ {

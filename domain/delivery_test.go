@@ -12,7 +12,7 @@ import (
 
 const second = int64(1000)
 
-// TestMatches: given facts, when a match arrives, then facts (G2).
+// TestMatches checks which facts follow from a match (G2).
 func TestMatches(t *testing.T) {
 	match := domain.MatchInput{
 		AccountID:     ownAccount,
@@ -60,8 +60,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestEachDeliveryHasTheNextNumber: whatever creates it, also on an endpoint that was
-// deleted; facts that gave none take none.
+// Every delivery gets the endpoint's next number, whatever creates it, even if the endpoint is
+// deleted. Facts from before there were numbers use none.
 func TestEachDeliveryHasTheNextNumber(t *testing.T) {
 	s := newStory().given(matched("evt_of_before"))
 	next := func(facts []domain.FactBody) uint64 {
@@ -97,8 +97,8 @@ func TestEachDeliveryHasTheNextNumber(t *testing.T) {
 	}
 }
 
-// TestWhichEventsStandInALine: those that come while the endpoint has the order of wallets,
-// until they have ended; what is queued again after that stands in none.
+// A delivery is in the line of its wallet if it was created while the endpoint was ordered by
+// wallet. It leaves the line when it ends, and requeuing it does not put it back.
 func TestWhichEventsStandInALine(t *testing.T) {
 	s := newStory()
 	change := func(to domain.Ordering) domain.FactBody {
@@ -140,7 +140,6 @@ func TestWhichEventsStandInALine(t *testing.T) {
 	}
 }
 
-// TestAnOrderingThatIsNone is in no command and no change.
 func TestAnOrderingThatIsNone(t *testing.T) {
 	for ordering, want := range map[domain.Ordering]bool{
 		domain.OrderingNone: true, domain.OrderingWallet: true, "endpoint": false,
@@ -159,11 +158,9 @@ func TestAnOrderingThatIsNone(t *testing.T) {
 	}
 }
 
-// TestAttemptResults: given facts, when an attempt ends, then the state of its
-// delivery and the disabling that follows.
 func TestAttemptResults(t *testing.T) {
 	queued := func() *story { return newStory().given(matched("evt_1")) }
-	lastDue := func(s *story) *story { // nine attempts were made
+	lastDue := func(s *story) *story { // after nine attempts
 		for range 9 {
 			s.attempt("evt_1", domain.AttemptResult{StatusCode: 500})
 		}
@@ -270,7 +267,7 @@ func TestAttemptResults(t *testing.T) {
 			if (after.NextAttemptAtMillis != 0) != after.State.Pending() {
 				t.Errorf("%s with a next attempt at %d", after.State, after.NextAttemptAtMillis)
 			}
-			want := slices.Clone(facts[:1]) // the others must not come from the code under test
+			want := slices.Clone(facts[:1]) // the other facts must not come from the code under test
 			if c.disable != none {
 				want = append(want,
 					domain.EndpointDisabled{
@@ -330,8 +327,8 @@ func TestTheStreak(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a receiver may lengthen a wait, at most to the next step's base, and only
-// if the policy honours it.
+// A receiver can lengthen a wait, at most to the base of the next step, and only if the policy
+// honours Retry-After.
 func TestRetryAfter(t *testing.T) {
 	schedule := domain.Schedule{WaitsMillis: []int64{30 * second, 120 * second, 600 * second}}
 	for _, c := range []struct {
@@ -366,8 +363,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestResends: given facts, when a resend, then a new run, nothing or a
-// rejection.
 func TestResends(t *testing.T) {
 	created := func() *story { return newStory().given(matched("evt_1")) }
 	waiting := func() *story { s := created(); s.attempt("evt_1", domain.AttemptResult{}); return s }
@@ -385,7 +380,7 @@ func TestResends(t *testing.T) {
 		Reason:              domain.RequeueResend,
 	})
 	again := secondRun[0].(domain.DeliveryRequeued)
-	again.Body = []byte("body") // which is kept while it is not settled
+	again.Body = []byte("body") // which is kept until the delivery settles
 	disabled, deleted, cancelled := domain.EndpointDisabled{}, domain.EndpointDeleted{},
 		domain.DeliveryCancelled{EventID: "evt_1"}
 	for name, c := range map[string]struct {
@@ -439,7 +434,7 @@ func TestResends(t *testing.T) {
 	}
 }
 
-// asked returns a resend of evt_1 that is to continue at an endpoint, with its body from the
+// asked returns a command that resends evt_1 to another endpoint, with the event's body from the
 // history.
 func asked(to string) domain.ResendEvent {
 	return domain.ResendEvent{
@@ -450,8 +445,9 @@ func asked(to string) domain.ResendEvent {
 	}
 }
 
-// TestAForgottenDeliveryIsRecalled: from the history, if that is up to date; then it is resent like
-// any other. One that moved elsewhere is followed, however old the history.
+// A forgotten delivery is recalled from the history, if the history is up to date, and then
+// resent like any other. If the delivery moved to another endpoint, even an outdated history is
+// enough to know where.
 func TestAForgottenDeliveryIsRecalled(t *testing.T) {
 	was := domain.Delivery{
 		EventID:    "evt_1",
@@ -522,8 +518,7 @@ func TestAForgottenDeliveryIsRecalled(t *testing.T) {
 	expect(t, got, rejection, "")
 }
 
-// TestAnEventOfACancelledDeliveryMoves: it continues at another endpoint, once, with its
-// history.
+// An event whose delivery was cancelled can move to another endpoint once, and keeps its history.
 func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	cancelled := func(m domain.DeliveryCreated) *story {
 		return newStory().given(m, domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"})
@@ -546,14 +541,14 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 		d.MovedBy != "cmd_7" {
 		t.Errorf("moved as %+v", d)
 	}
-	for _, to := range []string{"ep_2", "ep_3", ""} { // it was handed over, which happens once
+	for _, to := range []string{"ep_2", "ep_3", ""} { // already handed over
 		got, rejection = ask(s, to)
 		expect(t, got, rejection, "")
 	}
 
 	later := matched("evt_1")
 	later.Moved = domain.Moved{Moves: 2, FormerEndpointIDs: []string{"ep_0", "ep_2"}}
-	for _, to := range []string{endpointID, "ep_0", "ep_2"} { // it was there, and they are deleted
+	for _, to := range []string{endpointID, "ep_0", "ep_2"} { // it was there before
 		got, rejection = ask(cancelled(later), to)
 		expect(t, got, rejection, domain.CodeNoEndpoint)
 	}
@@ -561,7 +556,7 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	often.Moved.Moves = domain.MaxMoves
 	got, rejection = ask(cancelled(often), "ep_2")
 	expect(t, got, rejection, domain.CodeTooManyMoves)
-	for _, ours := range []domain.EventType{ // of no watch: it does not move
+	for _, ours := range []domain.EventType{ // events that belong to no watch do not move
 		domain.TestPing, domain.EndpointFailingEvent, domain.EndpointDisabledEvent,
 	} {
 		test := matched("evt_1")
@@ -572,7 +567,7 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 			t.Errorf("%s: %s", ours, rejection.Detail)
 		}
 	}
-	for _, c := range []domain.ResendEvent{ // the body of what has settled is in the history only
+	for _, c := range []domain.ResendEvent{ // the body of a settled event is only in the history
 		{EndpointID: endpointID, EventID: "evt_1", ToEndpointID: "ep_2"},
 		{
 			EndpointID: endpointID, EventID: "evt_1", ToEndpointID: "ep_2",
@@ -591,8 +586,8 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	}
 }
 
-// TestAMovedEventGoesOn: the counts of attempts and runs continue, and the receiving
-// endpoint stores one delivery of the event.
+// When an event moves, its counts of attempts and runs continue, and the receiving endpoint
+// stores a single delivery.
 func TestAMovedEventGoesOn(t *testing.T) {
 	s := newStory().given(matched("evt_1"))
 	for range 3 {
@@ -608,7 +603,7 @@ func TestAMovedEventGoesOn(t *testing.T) {
 		t.Errorf("handed over as %+v", in)
 	}
 
-	in.EndpointID = endpointID // the story has one endpoint: it is the receiving one from here on
+	in.EndpointID = endpointID // from here on the only endpoint is the receiving one
 	to := newStory()
 	facts := domain.DecideMatch(to.endpoint, domain.Delivery{}, in)
 	d := to.given(facts...).deliveries["evt_1"]
@@ -629,7 +624,8 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	if seen := d.SeenFrom(endpointID); !reflect.DeepEqual(seen, d) {
 		t.Errorf("its own endpoint knows of %+v", seen)
 	}
-	// A resend at the former endpoint is no error: the caller continues where the event is.
+	// A resend at the former endpoint is no error. The delivery continues at its current
+	// endpoint.
 	for account, code := range map[string]string{ownAccount: "", "acc_other": domain.CodeNotFound} {
 		facts, rejection := domain.DecideResend(domain.Endpoint{ID: "ep_0"}, d, account,
 			domain.ResendEvent{EndpointID: "ep_0", EventID: "evt_1"}, false, to.nowMillis)
@@ -637,7 +633,6 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	}
 }
 
-// TestReplays: the bounds of the time range, what is included, and the limit.
 func TestReplays(t *testing.T) {
 	s := newStory()
 	var failed []domain.Delivery
@@ -669,7 +664,7 @@ func TestReplays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []domain.FactBody
-			for i, id := range c.want { // due in their order
+			for i, id := range c.want { // due in the order of their events
 				want = append(want,
 					domain.DeliveryRequeued{
 						EventID:             id,
@@ -699,7 +694,6 @@ func TestReplays(t *testing.T) {
 		result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {
 		t.Errorf("%d facts, %+v, %v", len(got), result, rejection)
 	}
-	// Exactly as many as one replay queues.
 	got, result, _ = domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many[:1000],
 		1000, s.nowMillis)
 	if len(got) != 1000 || result != (domain.ReplayResult{Queued: 1000, Matched: 1000}) {
@@ -707,8 +701,8 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// TestChosenReplays: deliveries that are still failed at the endpoint are queued in the order of
-// the choice, each once, at most 1,000. The answer says whether some were left out.
+// Deliveries that are still failed at the endpoint are queued in the order in which they were
+// chosen, each once, at most 1,000. The result shows whether some were left out.
 func TestChosenReplays(t *testing.T) {
 	s := newStory().failedRuns("evt_", 3)
 	s.given(matched("evt_waiting")).attempt("evt_waiting", domain.AttemptResult{})
@@ -774,8 +768,7 @@ func TestChosenReplays(t *testing.T) {
 	}
 }
 
-// TestTests: a test.ping is one delivery for one command, and its command is
-// answered once.
+// A test command creates one test.ping delivery and is answered once.
 func TestTests(t *testing.T) {
 	s := newStory()
 	c := s.command(domain.TestEndpoint{EndpointID: endpointID})
@@ -801,7 +794,7 @@ func TestTests(t *testing.T) {
 	deleted := s.endpoint
 	deleted.Status = domain.StatusDeleted
 	again, rejection = domain.DecideTest(deleted, queued, c, s.nowMillis)
-	expect(t, again, rejection, "") // ending the delivery answers the command, once
+	expect(t, again, rejection, "") // the end of the delivery answers the command
 	r := domain.AttemptResult{StatusCode: 500, DurationMillis: 5}
 	made := s.attempt(eventID, r)[0].(domain.AttemptMade)
 	handled, ok := domain.TestAnswered(queued, made)
@@ -830,8 +823,8 @@ func TestTests(t *testing.T) {
 	}
 }
 
-// TestASampleIsATestOfAnotherForm: only its receiver sees a payment; everything else sees a
-// test.ping. It is worth nothing and belongs to nobody.
+// Only the receiver of a sample sees a payment, and everything else sees a test.ping. The payment
+// has no value and belongs to no wallet.
 func TestASampleIsATestOfAnotherForm(t *testing.T) {
 	s := newStory()
 	c := s.command(domain.TestEndpoint{EndpointID: endpointID, Sample: domain.PaymentReceived})
@@ -858,8 +851,8 @@ func TestASampleIsATestOfAnotherForm(t *testing.T) {
 	})
 }
 
-// TestWhichAttemptIsAwaited: the next one of a delivery that is open, also if it was cancelled in
-// the meantime.
+// A delivery that has not ended awaits its next attempt, even if it was cancelled in the
+// meantime.
 func TestWhichAttemptIsAwaited(t *testing.T) {
 	open := domain.Delivery{
 		EventID: "evt_1", EndpointID: endpointID, State: domain.StateWaiting, Attempts: 2,
@@ -889,8 +882,7 @@ func TestWhichAttemptIsAwaited(t *testing.T) {
 	}
 }
 
-// TestCancelling: pending deliveries of a deleted endpoint are cancelled (G3), and a test
-// that was never sent is answered.
+// Pending deliveries of a deleted endpoint are cancelled (G3).
 func TestCancelling(t *testing.T) {
 	cancelled := domain.DeliveryCancelled{EventID: "evt_1", Reason: domain.CancelDeleted}
 	deleted := domain.EndpointDeleted{}
@@ -910,8 +902,8 @@ func TestCancelling(t *testing.T) {
 	expect(t, cancel(newStory().given(deleted)), nil, "")
 }
 
-// TestATestThatIsNotSentIsAnswered: with the reason. A test that was attempted was answered
-// with that attempt, and waits like any other delivery.
+// A test that was never sent is answered with the reason. A test that was attempted has been
+// answered with that attempt, and waits like any other delivery.
 func TestATestThatIsNotSentIsAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		then      domain.FactBody

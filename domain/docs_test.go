@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestTheDiagramIsTrue reads the transitions of a delivery from docs/state-machines.md:
-// exactly those are allowed.
+// The table in docs/state-machines.md must list exactly the transitions of a delivery that the
+// code allows.
 func TestTheDiagramIsTrue(t *testing.T) {
 	text, err := os.ReadFile("../docs/state-machines.md")
 	if err != nil {

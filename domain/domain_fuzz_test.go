@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// FuzzVerify: if Verify succeeds, the header contains a signature of the body by one of the
-// secrets, whatever else it contains; no input panics.
+// FuzzVerify checks that Verify never panics, and succeeds only if the header contains a
+// signature of the body by one of the secrets, whatever else it contains.
 func FuzzVerify(f *testing.F) {
 	const now = 1_700_000_000
 	secrets := []domain.Secret{"whsec_one", "whsec_two"}
@@ -34,8 +34,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzValues: amounts, memos, keys and ids are refused or parsed; a parsed value has one
-// spelling.
+// FuzzValues checks that amounts, memos, keys and ids are either rejected or parsed, and that a
+// parsed value has only one spelling.
 func FuzzValues(f *testing.F) {
 	for _, s := range []string{
 		"12.5", "922337203685.4775807", "0", "-1", "1e7", "order-1",

@@ -379,15 +379,15 @@ func TestVerifyAsReceiversDo(t *testing.T) {
 	if err := domain.Verify(fit, "1000", raw, nil, 1000); err != domain.ErrSignatureMismatch {
 		t.Errorf("without secrets: %v", err)
 	}
-	// The value below was made with: printf '1000.{}' | openssl dgst -sha256 -hmac whsec_test
+	// Computed with: printf '1000.{}' | openssl dgst -sha256 -hmac whsec_test
 	if got, want := domain.Sign(secret, 1000, []byte("{}")),
 		"291d03e2e8ca99ce6b2dd4a86974b888822bbc53e44c7c5718da223c4c86d444"; got != want {
 		t.Errorf("Sign = %s, openssl says %s", got, want)
 	}
 }
 
-// TestAnEmptySecretVerifiesNothing: otherwise a receiver whose secrets file is empty would accept
-// signatures with the empty key.
+// An empty secret must not verify anything. Otherwise a receiver with an empty secrets file would
+// accept signatures that anyone can create.
 func TestAnEmptySecretVerifiesNothing(t *testing.T) {
 	raw := []byte(`{"id":"evt_1"}`)
 	forged := "v1=" + domain.Sign("", 1000, raw)
@@ -397,7 +397,7 @@ func TestAnEmptySecretVerifiesNothing(t *testing.T) {
 	}
 }
 
-// TestEachMoveHasItsOwnID: none of the parts may be left out.
+// The id of a move must depend on each of its parts.
 func TestEachMoveHasItsOwnID(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, id := range []string{

@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestEndpointCommands: given facts, when a command, then facts or a rejection.
 func TestEndpointCommands(t *testing.T) {
 	const hour = 3_600_000
 	active := func() *story { return newStory() } // revision 1
@@ -199,8 +198,8 @@ func TestAnotherAccountFindsNothing(t *testing.T) {
 	expect(t, facts, rejection, domain.CodeNotFound)
 }
 
-// TestEndpointFold: the effect of each fact on an endpoint. Every change that a client can
-// configure increments the revision, and nothing else does.
+// TestEndpointFold checks the effect of each fact on an endpoint. Each change that a client can
+// make increments the revision, and nothing else does.
 func TestEndpointFold(t *testing.T) {
 	s := newStory()
 	e := s.endpoint
@@ -241,7 +240,7 @@ func TestEndpointFold(t *testing.T) {
 		e.Revision != 8 || e.Epoch != 2 || len(e.Secrets) != 0 || len(e.Headers) != 0 {
 		t.Fatalf("deleted as %+v", e)
 	}
-	// Deleted is final, whatever else a journal might contain.
+	// A deletion is final, whatever else a journal might contain.
 	s.given(domain.EndpointEnabled{},
 		domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("x")}})
 	if got := s.endpoint; !got.Deleted() || got.Version != 10 || got.Revision != 8 ||
@@ -250,8 +249,8 @@ func TestEndpointFold(t *testing.T) {
 	}
 }
 
-// TestRotations: each earlier secret signs until its own 24 hours end, however
-// often one rotates within them (specification, "Signature").
+// Each former secret signs for 24 hours after it was replaced, however often the secret is
+// rotated in that time (specification, "Signature").
 func TestRotations(t *testing.T) {
 	const hour = int64(3_600_000)
 	s := newStory()
@@ -288,8 +287,8 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-// TestHeadersDoNotFollowTheURL: a change to another origin keeps no header, for any caller.
-// Only values that the change itself brings remain.
+// If the URL changes to another origin, no header is kept, whoever makes the change. Only values
+// that are part of the change itself remain.
 func TestHeadersDoNotFollowTheURL(t *testing.T) {
 	const at = "https://a.example/hook"
 	held := []domain.Header{{Name: "A", Sealed: []byte("a")}, {Name: "B", Sealed: []byte("b")}}

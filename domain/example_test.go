@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The value of Webhook-Signature: one signature for each valid secret. The first one is from a
+// Webhook-Signature contains one signature for each valid secret. The first one here is from a
 // published vector (schemas/vectors/signature.json).
 func ExampleSignatureHeader() {
 	newest := domain.Secret("whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e")
@@ -32,12 +32,12 @@ func ExampleSignatureHeader() {
 	// v1=fd7c3f049f9f182500d657853e8ddf3ffd74f06d93f8daa1c038227b3c25071d
 }
 
-// What a receiver does with each webhook: read the raw body, verify the signature, hold the
-// header's id against the body's, check whether the event is new, answer 200, and only then do
-// the work.
+// A receiver reads the raw body of each webhook, verifies the signature, compares the id in the
+// header with the id in the body, checks whether the event is new, answers 200, and only then
+// does the work.
 func ExampleVerify() {
 	secrets := []domain.Secret{"whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e"}
-	kept := make(map[string][]byte) // a table of yours, with the id as its key
+	kept := make(map[string][]byte) // a table in your database, with the id as its key
 
 	hook := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -70,9 +70,9 @@ func ExampleVerify() {
 		fmt.Println(postSigned(server.URL, secrets, id, `{"id":"evt_1"}`, body), len(kept))
 	}
 	post("evt_1", `{"id":"evt_1"}`)
-	post("evt_1", `{"id":"evt_1"}`)  // again, because an answer was lost
+	post("evt_1", `{"id":"evt_1"}`)  // repeated because the response was lost
 	post("evt_1", `{"id":"evt_1" }`) // modified in transit
-	post("evt_2", `{"id":"evt_1"}`)  // recorded, and sent again as if it were another
+	post("evt_2", `{"id":"evt_1"}`)  // recorded, and replayed under another id
 	// Output:
 	// 200 OK 1
 	// 200 OK 1
@@ -80,7 +80,7 @@ func ExampleVerify() {
 	// 400 Bad Request 1
 }
 
-// postSigned signs one body as the service does, and sends another under an id.
+// postSigned signs one body as the service does, but sends another one.
 func postSigned(url string, secrets []domain.Secret, id, signed, sent string) string {
 	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(sent))
 	if err != nil {
@@ -98,7 +98,7 @@ func postSigned(url string, secrets []domain.Secret, id, signed, sent string) st
 	return response.Status
 }
 
-// The error distinguishes a wrong clock from a wrong secret.
+// The error tells a wrong clock from a wrong secret.
 func ExampleVerify_errors() {
 	secrets := []domain.Secret{"whsec_a"}
 	body := []byte(`{"id":"evt_1"}`)
@@ -113,8 +113,8 @@ func ExampleVerify_errors() {
 	// true no signature matches
 }
 
-// For 24 hours after a rotation both secrets sign, so that a receiver may switch from one
-// to the other at any moment. The secrets of a running service are sealed; these are not.
+// For 24 hours after a rotation, both secrets sign, so a receiver can switch from one to the
+// other at any time. A running service seals its secrets, but this example does not.
 func ExampleEndpoint_ValidSecrets() {
 	const dayMillis = 24 * 3_600_000
 	created := domain.EndpointCreated{

@@ -7,12 +7,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// story folds facts into an endpoint and its deliveries as the engine does. Its
-// clock stands still but for what a test adds to it.
+// story folds facts into an endpoint and its deliveries as the engine does. Only the test moves
+// its clock.
 type story struct {
 	endpoint   domain.Endpoint
 	deliveries map[string]domain.Delivery
-	notices    map[uint64]domain.Notice // those that are settled too
+	notices    map[uint64]domain.Notice // settled notices too
 	nowMillis  int64
 	policy     domain.Policy
 }
@@ -23,7 +23,6 @@ const (
 	startedAt  = int64(1_700_000_000_000)
 )
 
-// newStory is an active endpoint.
 func newStory() *story {
 	s := &story{
 		deliveries: make(map[string]domain.Delivery),
@@ -43,7 +42,7 @@ func newStory() *story {
 	return s
 }
 
-// given folds facts at the story's time.
+// given folds facts at the current time of the story.
 func (s *story) given(bodies ...domain.FactBody) *story { return s.causedBy("", bodies...) }
 
 func (s *story) causedBy(commandID string, bodies ...domain.FactBody) *story {
@@ -68,13 +67,10 @@ func (s *story) causedBy(commandID string, bodies ...domain.FactBody) *story {
 	return s
 }
 
-// eventOf is the event of whose delivery a fact speaks.
 func eventOf(body domain.FactBody) string { return domain.Fact{Body: body}.EventID() }
 
-// at moves the clock.
 func (s *story) at(nowMillis int64) *story { s.nowMillis = nowMillis; return s }
 
-// matched is the creation of a payment's delivery.
 func matched(eventID string) domain.DeliveryCreated {
 	return domain.DeliveryCreated{
 		AccountID:  ownAccount,
@@ -84,7 +80,6 @@ func matched(eventID string) domain.DeliveryCreated {
 	}
 }
 
-// attempt decides on and folds the next attempt of a delivery.
 func (s *story) attempt(eventID string, r domain.AttemptResult) []domain.FactBody {
 	facts := s.decideAttempt(eventID, r)
 	s.given(facts...)
@@ -96,7 +91,6 @@ func (s *story) decideAttempt(eventID string, r domain.AttemptResult) []domain.F
 	return domain.DecideAttempt(s.endpoint, d, d.Attempts+1, r, s.policy, s.nowMillis)
 }
 
-// failedRun ends a whole run of a delivery with one status.
 func (s *story) failedRun(eventID string, status int) *story {
 	for range s.policy.Schedule.Attempts() {
 		s.attempt(eventID, domain.AttemptResult{StatusCode: status})
@@ -104,7 +98,6 @@ func (s *story) failedRun(eventID string, status int) *story {
 	return s
 }
 
-// failedRuns creates deliveries and lets the run of each fail.
 func (s *story) failedRuns(prefix string, count int) *story {
 	for n := range count {
 		id := prefix + string(rune('a'+n))
@@ -117,8 +110,7 @@ func (s *story) command(body domain.CommandBody) domain.Command {
 	return domain.Command{ID: "cmd_1", AccountID: ownAccount, BodyHash: []byte("hash"), Body: body}
 }
 
-// expect holds what was decided against what should have been: facts, or the
-// code of a rejection.
+// expect compares a decision with the facts, or the code of the rejection, that the test wants.
 func expect(
 	t *testing.T, facts []domain.FactBody, rejection *domain.Rejection, code string,
 	want ...domain.FactBody,

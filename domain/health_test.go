@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// TestHealthIsSaidInAWord: each state, at its bounds.
 func TestHealthIsSaidInAWord(t *testing.T) {
 	const now = int64(1_790_000_000_000)
 	ago := func(d time.Duration) int64 { return now - d.Milliseconds() }
@@ -39,7 +38,7 @@ func TestHealthIsSaidInAWord(t *testing.T) {
 		"it works again": {last(minute, hour, some(1, 0), some(1, 40)), StatusActive, HealthHealthy},
 		"8 in 10":        {last(minute, second, some(8, 2), some(8, 2)), StatusActive, HealthFailing},
 		"9 in 10":        {last(minute, second, some(9, 1), some(9, 1)), StatusActive, HealthHealthy},
-		// The next attempt is hours away, so the last hour has no attempt.
+		// The next attempt is hours away, so the last hour has none.
 		"down since yesterday":  {last(30*hour, 6*hour, none, some(5, 9)), StatusActive, HealthDown},
 		"quiet since a success": {last(30*hour, 40*hour, none, some(5, 9)), StatusActive, HealthHealthy},
 	} {
@@ -49,7 +48,6 @@ func TestHealthIsSaidInAWord(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfTwoSpans: their sum, its rate, and the order of the states.
 func TestAttemptsOfTwoSpans(t *testing.T) {
 	sum := AttemptCounts{Delivered: 2, Failed: 1}
 	sum.Add(AttemptCounts{Delivered: 1, Failed: 4})

@@ -72,8 +72,8 @@ func TestParseMemo(t *testing.T) {
 	}
 }
 
-// A memo's text is any 28 bytes. It is shown as Horizon shows it, so that a merchant reads
-// the same here and there.
+// A text memo is any 28 bytes. Lumenhook shows it as Horizon does, so that a merchant reads the
+// same text in both.
 func TestMemoTextIsShownAsHorizonShowsIt(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                 "",

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// mail orders a notice that is due, or answers an order of one, and holds that a notice
-// that is settled stays so and that orders count by one.
+// mail orders a mail that is due, or answers an order. A settled notice must stay settled, and
+// the number of orders must grow by one.
 func (w *world) mail(t *rapid.T) {
 	if len(w.notices) == 0 {
 		return
@@ -50,7 +50,6 @@ func (w *world) mail(t *rapid.T) {
 	}
 }
 
-// tallyMails notes what came of notices.
 func (w *world) tallyMails(reached map[string]int) {
 	for _, f := range w.facts {
 		if made, is := f.Body.(domain.MailAttempted); is {
@@ -62,7 +61,6 @@ func (w *world) tallyMails(reached map[string]int) {
 	}
 }
 
-// TestWhichOutcomeAnAnswerHas: and that every outcome is listed.
 func TestWhichOutcomeAnAnswerHas(t *testing.T) {
 	const days = int64(24 * 3_600_000)
 	listed := domain.MailOutcomes()
@@ -91,8 +89,8 @@ func TestWhichOutcomeAnAnswerHas(t *testing.T) {
 	}
 }
 
-// TestANoticeIsSettledAtEachAddress: by a mail that was taken or refused for good, and only at
-// addresses that the account still has.
+// A notice is settled at an address when a mail was accepted there or permanently refused. Only
+// addresses that the account still has count.
 func TestANoticeIsSettledAtEachAddress(t *testing.T) {
 	first := domain.MailDone{}.With("a", domain.MailTaken)
 	done := first.With("b", domain.MailDeclined).With("c", domain.MailTaken)
@@ -122,7 +120,7 @@ func TestANoticeIsSettledAtEachAddress(t *testing.T) {
 	if !reflect.DeepEqual(done, want) {
 		t.Errorf("it was changed to %+v", done)
 	}
-	// Two results that begin alike share no memory.
+	// Two results with the same beginning must not share memory.
 	done.Taken, done.Refused = slices.Grow(done.Taken, 1), slices.Grow(done.Refused, 1)
 	for _, answer := range []domain.MailAnswer{domain.MailTaken, domain.MailDeclined} {
 		one, _ := done.With("x", answer), done.With("y", answer)
@@ -132,8 +130,8 @@ func TestANoticeIsSettledAtEachAddress(t *testing.T) {
 	}
 }
 
-// TestNamesOfNotices: an order and its notice have one name, which contains the endpoint. An
-// address has one tag per account, and the tag does not contain the address.
+// An order and its notice have the same name, which contains the endpoint. An address has one tag
+// per account, and the tag does not reveal the address.
 func TestNamesOfNotices(t *testing.T) {
 	n := domain.Notice{EndpointID: endpointID, Version: 18_446_744_073_709_551_615}
 	const want = "ep_1/18446744073709551615"

@@ -19,7 +19,8 @@ func paidAt(id string, closedAtMillis int64) domain.Payment {
 	}
 }
 
-// A watch takes what closed up to its end, to the millisecond, and nothing of later ledgers.
+// A watch matches payments in ledgers that close up to its expiry, to the millisecond, and none
+// in later ledgers.
 func TestAWatchExpires(t *testing.T) {
 	expiry := domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(1000))}}
 	never := domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(0))}}
@@ -43,8 +44,8 @@ func TestAWatchExpires(t *testing.T) {
 	}
 }
 
-// A watch for one payment is fulfilled by the first that is claimed by what it has now, and then
-// includes that one, however its rules are changed, and no other.
+// A watch for one payment is fulfilled by the first payment claimed under its current settings.
+// After that it matches only this payment, however its rules change.
 func TestAWatchForOnePayment(t *testing.T) {
 	w := givenWatch()
 	w.Once = true
@@ -86,8 +87,8 @@ func TestAWatchForOnePayment(t *testing.T) {
 	}
 }
 
-// A watch that is for more than one payment is not fulfilled, nor does one take what fails its
-// rules.
+// A watch for all payments can't be fulfilled, and a watch for one payment doesn't match a
+// payment that fails its rules.
 func TestWhatFulfilsNoWatch(t *testing.T) {
 	made, rejection := domain.DecideWatch(givenWatch(), domain.Command{AccountID: ownAccount,
 		Body: domain.RecordCoverage{Fulfils: domain.FulfilledBy(paidAt("1", 5)), IfRevision: 1}}, 9)

@@ -94,8 +94,8 @@ func TestWhatIsNoGrant(t *testing.T) {
 	}
 }
 
-// A grant of one endpoint is under another MAC: a node of a release that knows no such grants would
-// read only the rest of it, and give the whole account.
+// A grant for one endpoint has a different MAC. A node that runs an older release would ignore
+// the endpoint and grant access to the whole account.
 func TestAGrantOfOneEndpointIsNoGrantOfItsAccount(t *testing.T) {
 	s := domain.NewPortalSigner([32]byte{1})
 	g := grant()

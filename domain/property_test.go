@@ -12,9 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestEverySequence feeds random sequences of inputs to an endpoint with several
-// deliveries, as the engine does, and checks the guarantees of docs/architecture.md after
-// every step, against an independent model.
+// TestEverySequence feeds random sequences of inputs to an endpoint with several deliveries, as
+// the engine does. After every step it checks the guarantees in docs/architecture.md against an
+// independent model.
 func TestEverySequence(t *testing.T) {
 	reached := make(map[string]int)
 	rapid.Check(t, func(t *rapid.T) {
@@ -29,7 +29,7 @@ func TestEverySequence(t *testing.T) {
 		w.tally(reached)
 		w.tallyMails(reached)
 	})
-	if testing.Short() { // rapid tries a fifth of the sequences, which come to fewer
+	if testing.Short() { // rapid tries a fifth of the sequences, which reach fewer states
 		return
 	}
 	for _, want := range []string{
@@ -43,7 +43,7 @@ func TestEverySequence(t *testing.T) {
 	}
 }
 
-// steps are the inputs; frequent ones are listed repeatedly.
+// steps returns the inputs. Frequent inputs are listed several times.
 func (w *world) steps() []func(*rapid.T) {
 	enable := func(t *rapid.T) { w.ask(t, domain.EnableEndpoint{}) }
 	disable := func(t *rapid.T) { w.ask(t, domain.DisableEndpoint{}) }
@@ -65,7 +65,6 @@ func (w *world) steps() []func(*rapid.T) {
 	}
 }
 
-// tally counts the outcomes of a sequence.
 func (w *world) tally(reached map[string]int) {
 	reached[string(w.endpoint.Status)]++
 	for _, f := range w.facts {
@@ -90,15 +89,15 @@ func (w *world) tally(reached map[string]int) {
 	}
 }
 
-// world is the story of one endpoint, with the engine's other state.
+// world is the story of one endpoint, together with the rest of the engine's state.
 type world struct {
 	story
 	facts    []domain.Fact
 	inFlight map[string]int        // number of the attempt in flight, by event
-	made     map[string][]int      // numbers of the attempts recorded, by event
+	made     map[string][]int      // numbers of the recorded attempts, by event
 	ended    map[string]int        // attempts with an outcome, by event
 	answered map[string]int        // answers to test commands, by command
-	runs     map[string]int        // runs begun, by event
+	runs     map[string]int        // runs that have begun, by event
 	streak   int                   // counted independently
 	status   domain.EndpointStatus // likewise
 }
@@ -131,7 +130,7 @@ func newWorld() *world {
 	return w
 }
 
-// record folds facts and checks each transition of a delivery against the diagram.
+// record folds facts and checks that the state diagram allows each transition of a delivery.
 func (w *world) record(t *rapid.T, commandID string, bodies ...domain.FactBody) {
 	for _, body := range bodies {
 		id := eventOf(body)
@@ -156,7 +155,7 @@ func (w *world) record(t *rapid.T, commandID string, bodies ...domain.FactBody) 
 	}
 }
 
-// keepCount counts independently what the fold should yield.
+// keepCount counts independently of the fold.
 func (w *world) keepCount(t *rapid.T, body domain.FactBody) {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:
@@ -187,7 +186,6 @@ func (w *world) keepCount(t *rapid.T, body domain.FactBody) {
 	}
 }
 
-// check checks what must be true after every step.
 func (w *world) check(t *rapid.T) {
 	e := w.endpoint
 	switch {
@@ -214,7 +212,7 @@ func (w *world) check(t *rapid.T) {
 func (w *world) checkDelivery(t *rapid.T, id string, d domain.Delivery) {
 	switch {
 	case d.State.Pending() != (d.NextAttemptAtMillis != 0):
-		// G3: a pending delivery has a time to wake at
+		// G3: a pending delivery has a next attempt
 		t.Fatalf("G3: %s with a next attempt at %d", d.State, d.NextAttemptAtMillis)
 	case d.Attempts != len(w.made[id]), d.Attempts != w.ended[id]: // G7
 		t.Fatalf("G7: %d attempts, %d in the history, %d were made", d.Attempts, len(w.made[id]),
@@ -224,7 +222,7 @@ func (w *world) checkDelivery(t *rapid.T, id string, d domain.Delivery) {
 	case d.Run != w.runs[id]:
 		t.Fatalf("run %d of %d", d.Run, w.runs[id])
 	case d.State == domain.StateFailed && d.RunAttempts != w.policy.Schedule.Attempts():
-		// G3: not before its schedule ends
+		// G3: not before the end of its schedule
 		t.Fatalf("G3: FAILED after %d attempts", d.RunAttempts)
 	case d.State == domain.StateCancelled && w.status != domain.StatusDeleted:
 		t.Fatalf("G3: cancelled while the endpoint is %s", w.status)
@@ -248,7 +246,7 @@ func settled(d domain.Delivery) int {
 	return 1
 }
 
-// checkRefold checks that the states are a fold of the facts (G4).
+// checkRefold checks that folding the facts again yields the same states (G4).
 func (w *world) checkRefold(t *rapid.T) {
 	again := story{
 		deliveries: make(map[string]domain.Delivery),
@@ -264,8 +262,8 @@ func (w *world) checkRefold(t *rapid.T) {
 	}
 }
 
-// checkTracked checks that a delivery folds to the same of its own facts and of those that hold its
-// endpoint, and that each of them may follow those before it.
+// checkTracked checks that a delivery can be folded from its own facts and from those that change
+// whether its endpoint sends, and that the check for missing facts accepts each of them.
 func (w *world) checkTracked(t *rapid.T) {
 	for id, want := range w.deliveries {
 		var tracked domain.TrackedDelivery
@@ -319,7 +317,7 @@ func (w *world) test(t *rapid.T) {
 		Body:      domain.TestEndpoint{EndpointID: endpointID},
 	}
 	if w.answered[c.ID] > 0 {
-		return // the engine repeats its answer and decides nothing
+		return // the engine repeats its answer without deciding anything
 	}
 	delivery := w.deliveries[domain.TestEventID(c.ID)]
 	facts, rejection := domain.DecideTest(w.endpoint, delivery, c, w.nowMillis)
@@ -329,7 +327,7 @@ func (w *world) test(t *rapid.T) {
 	w.record(t, c.ID, facts...)
 }
 
-// start begins attempts that are due, as the engine may.
+// start begins the attempts that are due, as the engine may.
 func (w *world) start(t *rapid.T) {
 	if !w.endpoint.Sends() {
 		return
@@ -385,7 +383,6 @@ func (w *world) outcome(t *rapid.T) {
 	}
 }
 
-// outcomeAgain repeats the outcome of an attempt that was recorded.
 func (w *world) outcomeAgain(t *rapid.T) {
 	if id, ok := w.pick(t, w.ended); ok &&
 		len(w.end(t, id, rapid.IntRange(1, w.ended[id]).Draw(t, "number"))) > 0 {
@@ -393,7 +390,7 @@ func (w *world) outcomeAgain(t *rapid.T) {
 	}
 }
 
-// outcomeOfNone makes up outcomes of attempts that cannot have been made yet.
+// outcomeOfNone reports outcomes of attempts that cannot have started yet.
 func (w *world) outcomeOfNone(t *rapid.T) {
 	if id, ok := w.pick(t, w.runs); ok && len(w.end(t, id, w.ended[id]+2)) > 0 {
 		t.Fatal("an attempt is recorded before the one that precedes it")
@@ -445,8 +442,7 @@ func (w *world) replay(t *rapid.T) {
 	w.record(t, "", facts...)
 }
 
-// ask decides a command on the endpoint alone, with a revision that is current, stale, or
-// omitted.
+// ask decides a command about the endpoint alone.
 func (w *world) ask(t *rapid.T, body domain.CommandBody) []domain.FactBody {
 	facts, rejection := domain.DecideEndpoint(w.endpoint,
 		domain.Command{AccountID: ownAccount, Body: body}, w.nowMillis)
@@ -479,14 +475,14 @@ func (w *world) update(t *rapid.T) {
 	}
 }
 
-// delete is rare, since little happens after it.
+// delete is rare because little happens after it.
 func (w *world) delete(t *rapid.T) {
 	if rapid.IntRange(0, 19).Draw(t, "whether") == 0 {
 		w.ask(t, domain.DeleteEndpoint{})
 	}
 }
 
-// sweep cancels some pending deliveries of a deleted endpoint.
+// sweep cancels a pending delivery of a deleted endpoint.
 func (w *world) sweep(t *rapid.T) {
 	id, ok := w.pick(t, w.runs)
 	if ok && w.endpoint.Deleted() {
@@ -497,7 +493,7 @@ func (w *world) sweep(t *rapid.T) {
 	}
 }
 
-// pass advances the clock, and sometimes sets it back by hours.
+// pass advances the clock, and sometimes sets it back by up to two hours.
 func (w *world) pass(t *rapid.T) {
 	w.nowMillis += rapid.OneOf(rapid.Int64Range(0,
 		10_000), rapid.Int64Range(-7_200_000, 7_200_000)).Draw(
@@ -505,8 +501,8 @@ func (w *world) pass(t *rapid.T) {
 	)
 }
 
-// TestValidSecrets: for any rotations at any times, a secret signs exactly until 24 hours
-// after the rotation that replaced it.
+// Whatever the times of the rotations, a secret signs until exactly 24 hours after the rotation
+// that replaced it.
 func TestValidSecrets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStory()
@@ -542,8 +538,8 @@ func TestValidSecrets(t *testing.T) {
 	})
 }
 
-// TestTwoDays runs deliveries through the whole schedule with a virtual clock: ten attempts
-// each, within two days and their jitter.
+// TestTwoDays runs deliveries through the whole schedule with a virtual clock. Each must make ten
+// attempts within two days, give or take the jitter.
 func TestTwoDays(t *testing.T) {
 	const deliveries = 1000
 	s := newStory()

@@ -75,7 +75,7 @@ func TestRangesMissing(t *testing.T) {
 	}
 }
 
-// Ranges are compared with a plain set of ledgers.
+// TestRangesAreASet compares ranges with a plain set of ledgers.
 func TestRangesAreASet(t *testing.T) {
 	const last = 60
 	drawn := func(t *rapid.T) domain.Range {

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestEachCommandHasANameAndAnAggregate: the names are in topics, so renaming a type must not
-// change them. Two commands are stored under the name of another.
+// The names of commands are stored in topics, so renaming a type must not change them. Two
+// commands are stored under the name of another command.
 func TestEachCommandHasANameAndAnAggregate(t *testing.T) {
 	for _, c := range []struct {
 		body      domain.CommandBody
@@ -65,7 +65,7 @@ func TestEachCommandHasANameAndAnAggregate(t *testing.T) {
 	}
 }
 
-// TestEachFactHasAName: the names are in topics and in the history. Facts of deliveries also name
+// The names of facts are stored in topics and in the history. Facts about deliveries also name
 // their event.
 func TestEachFactHasAName(t *testing.T) {
 	for name, body := range map[string]domain.FactBody{
@@ -77,7 +77,7 @@ func TestEachFactHasAName(t *testing.T) {
 		"EndpointUpdated":   domain.EndpointUpdated{},
 		"SecretRotated":     domain.SecretRotated{},
 		"SecretsResealed":   domain.SecretsResealed{},
-		"EndpointDisabled":  domain.EndpointDisabled{EventID: "evt_1"}, // of the endpoint, all the same
+		"EndpointDisabled":  domain.EndpointDisabled{EventID: "evt_1"}, // still a fact about the endpoint
 		"EndpointEnabled":   domain.EndpointEnabled{},
 		"EndpointDeleted":   domain.EndpointDeleted{},
 		"WatchCreated":      domain.WatchCreated{},
@@ -109,8 +109,8 @@ func TestEachFactHasAName(t *testing.T) {
 	}
 }
 
-// TestACommandOfAnotherKindIsABug: it never reaches an aggregate that cannot answer it, so a Decide
-// function ends the program rather than answer that nothing changes.
+// A command never reaches an aggregate that cannot answer it. If one does, Decide panics instead
+// of answering that nothing changes.
 func TestACommandOfAnotherKindIsABug(t *testing.T) {
 	s := newStory()
 	for name, decide := range map[string]func(){
@@ -135,8 +135,8 @@ func TestACommandOfAnotherKindIsABug(t *testing.T) {
 	}
 }
 
-// TestWhichFactsTheHistoryKeeps: those of a delivery that no row of events and attempts contains,
-// without the event's body, which is not changed in the fact itself.
+// The history keeps the facts of a delivery that no row of events or attempts contains. It leaves
+// out the event's body, which must remain in the fact itself.
 func TestWhichFactsTheHistoryKeeps(t *testing.T) {
 	body := []byte("{}")
 	moved := domain.Moved{Moves: 1}
@@ -179,8 +179,7 @@ func TestWhichFactsTheHistoryKeeps(t *testing.T) {
 	}
 }
 
-// TestAnEventThatLeavesItsPartitionIsNumbered: a hand-over, and a fact that another endpoint is
-// notified of. Nothing else has a number.
+// A fact gets a number if it hands over a delivery or notifies another endpoint.
 func TestAnEventThatLeavesItsPartitionIsNumbered(t *testing.T) {
 	to, numbered := domain.Telling{EndpointID: "ep_2"}, domain.Telling{EndpointID: "ep_2", Number: 9}
 	for name, c := range map[string]struct{ body, want domain.FactBody }{

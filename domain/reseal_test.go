@@ -28,15 +28,15 @@ func reseal(pairs ...string) domain.ResealSecrets {
 	return c
 }
 
-// TestReseal: only the seal changes. What was changed between reading and deciding stays as
-// it is.
+// Resealing changes only the seals. A value that changed between reading and deciding stays as it
+// is.
 func TestReseal(t *testing.T) {
 	s := sealedStory()
 	first := string(s.endpoint.Secrets[1].Sealed)
 	for name, c := range map[string]struct {
 		values         []string
 		given          []domain.FactBody // meanwhile
-		secrets, heads []string          // none: no fact
+		secrets, heads []string          // empty: no fact
 	}{
 		"all": {
 			[]string{"second", "2", first, "1", "a", "x", "b", "y"}, nil, []string{"2", "1"},
@@ -113,8 +113,8 @@ func TestReseal(t *testing.T) {
 	expect(t, facts, rejection, domain.CodeNotFound)
 }
 
-// TestHeadersAreKeptAsTheyAre: a change that keeps a header does not contain its value,
-// which may have been resealed since the client read it.
+// A change that keeps a header does not contain the header's value, which may have been resealed
+// since the client read it.
 func TestHeadersAreKeptAsTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted []domain.Header
@@ -146,7 +146,7 @@ func TestHeadersAreKeptAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestASealIsForOnePlace: no header's value can be opened as another's, or as a secret.
+// The sealed value of a header must not open as another header's value, nor as a secret.
 func TestASealIsForOnePlace(t *testing.T) {
 	places := map[string]bool{"ep_1": true, "ep_2": true}
 	for _, id := range []string{"ep_1", "ep_2"} {

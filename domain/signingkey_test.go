@@ -7,8 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestASigningKeyRotates: the former key signs for 24 hours, and the repeat of a rotation has no
-// effect.
+// After a rotation the former key signs for 24 hours. Repeating the rotation has no effect.
 func TestASigningKeyRotates(t *testing.T) {
 	const id, at = "ep_1", startedAt
 	e, _ := domain.EvolveEndpoint(domain.Endpoint{}, domain.Delivery{}, domain.Fact{

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// standardVector is the one that all Standard Webhooks libraries are tested with.
+// standardVector is the vector that all Standard Webhooks libraries are tested with.
 var standardVector = domain.Attempt{
 	EventID:    "msg_p5jXN8AQM9LWM0D4loKWxJek",
 	Body:       []byte(`{"test": 2432232314}`),
@@ -28,9 +28,9 @@ func TestTheVectorOfStandardWebhooks(t *testing.T) {
 	}
 }
 
-// TestOneHeaderServesBothKindsOfReceivers: whatever is asked for, receivers by the
-// specification find the signatures of all secrets, and no entry confuses the other kind, each
-// of whose entries is a version and a signature with one comma between them.
+// Whichever signatures an endpoint has, receivers that follow our specification find the
+// signatures of all secrets, and no entry confuses a Standard Webhooks library, which expects a
+// version and a signature with one comma in between.
 func TestOneHeaderServesBothKindsOfReceivers(t *testing.T) {
 	var seed [ed25519.SeedSize]byte
 	newer := ed25519.NewKeyFromSeed(seed[:])
@@ -77,7 +77,7 @@ func TestOneHeaderServesBothKindsOfReceivers(t *testing.T) {
 	}
 }
 
-// verifyEd25519 checks the v1a entries of the event in their order.
+// verifyEd25519 checks that the v1a entries are signatures by the keys, in order.
 func verifyEd25519(t *testing.T, header string, keys ...ed25519.PrivateKey) {
 	t.Helper()
 	for entry := range strings.SplitSeq(header, " ") {
@@ -97,7 +97,7 @@ func verifyEd25519(t *testing.T, header string, keys ...ed25519.PrivateKey) {
 	}
 }
 
-// TestEverySecretIsAStandardKey: what is drawn is 52 characters of base64, whatever they are.
+// Every secret must be valid base64, because Standard Webhooks libraries decode it.
 func TestEverySecretIsAStandardKey(t *testing.T) {
 	for n := range 256 {
 		var entropy [32]byte
@@ -152,7 +152,7 @@ func BenchmarkSignatureHeader(b *testing.B) {
 	}
 }
 
-// TestASecretThatIsNotBase64IsARawKey: as libraries of Standard Webhooks take it.
+// Standard Webhooks libraries use a secret that is not base64 as a raw key.
 func TestASecretThatIsNotBase64IsARawKey(t *testing.T) {
 	a := standardVector
 	for secret, key := range map[domain.Secret]string{
@@ -168,7 +168,7 @@ func TestASecretThatIsNotBase64IsARawKey(t *testing.T) {
 	}
 }
 
-// TestAKeyIsNamedByItsThumbprint: the example of RFC 8037, appendix A.3.
+// The key and its thumbprint are the example in RFC 8037, appendix A.3.
 func TestAKeyIsNamedByItsThumbprint(t *testing.T) {
 	public, err := base64.RawURLEncoding.DecodeString("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
 	if err != nil {

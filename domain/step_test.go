@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// A fold of kept facts is the endpoint without what is sealed.
+// Folding the kept facts yields the endpoint without its sealed values.
 func TestKeptFactsFoldToTheSameEndpoint(t *testing.T) {
 	secret := domain.SealedSecret{Sealed: []byte("sealed"), CreatedAtMillis: 5}
 	headers := []domain.Header{{Name: "Authorization", Sealed: []byte("sealed")}}

@@ -18,18 +18,18 @@ import (
 var record = flag.Bool("record", false,
 	"write the transcripts of the stories anew, to be read before they are committed")
 
-// TestStories tells the stories of the specification's "States and transitions".
-// A line that begins with > is an input; the lines after it are the results.
-// Times are since the story began.
+// TestStories plays the stories of the specification's "States and transitions".
+// A line that begins with > is an input, and the lines after it are the results. Times are
+// relative to the beginning of the story. The inputs are:
 //
 //	match E | test           an event, or an event called test.ping
 //	attempt E STATUS [ERROR] the next attempt of E, when it is due
-//	run E STATUS [ERROR]     attempts until E is settled; only the last is shown
-//	runs N E STATUS          the same for N events of their own
+//	run E STATUS [ERROR]     attempts until E settles; shows only the last
+//	runs N E STATUS          the same for N separate events
 //	outcome E STATUS         the outcome of an attempt that was in flight
 //	order N                  the mail about the Nth disabling, when it is due
 //	answer N ANSWER [ORDER]  a mailer's answer to its latest order, or to another
-//	tries N ANSWER           orders and that answer until it is settled, or for a month
+//	tries N ANSWER           orders with that answer until it settles, or for a month
 //	enable|disable|delete|rotate S|replay [SINCE]|resend E [TO]|sweep|wait DURATION|secrets
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
@@ -64,7 +64,6 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// narrator plays a story and writes down what happens.
 type narrator struct {
 	*story
 	to *strings.Builder
@@ -170,7 +169,7 @@ func (n *narrator) replay(t *testing.T, words []string) {
 	n.say("queued %d of %d", result.Queued, result.Matched)
 }
 
-// due decides on the next attempt when it is due.
+// due decides the next attempt when it is due.
 func (n *narrator) due(eventID string, r domain.AttemptResult) []domain.FactBody {
 	d := n.deliveries[eventID]
 	if !n.endpoint.Sends() {
@@ -183,7 +182,6 @@ func (n *narrator) due(eventID string, r domain.AttemptResult) []domain.FactBody
 	return n.decideAttempt(eventID, r)
 }
 
-// notice finds the notice of the Nth disabling that was not asked for.
 func (n *narrator) notice(t *testing.T, word string) (version uint64, notice domain.Notice) {
 	t.Helper()
 	at, err := strconv.Atoi(word)
@@ -216,7 +214,7 @@ func (n *narrator) answer(t *testing.T, words []string) []domain.FactBody {
 	return domain.DecideMailAnswer(notice, c, n.nowMillis)
 }
 
-// tries tells only the last answer.
+// tries records only the last answer.
 func (n *narrator) tries(t *testing.T, words []string) {
 	t.Helper()
 	const month = 30 * 24 * 3_600_000
@@ -232,7 +230,7 @@ func (n *narrator) tries(t *testing.T, words []string) {
 	}
 }
 
-// run folds all attempts of a run but the last, on which it decides.
+// run folds all attempts of a run except the last, and returns the last one's facts.
 func (n *narrator) run(eventID string, r domain.AttemptResult) []domain.FactBody {
 	for {
 		facts := n.due(eventID, r)
@@ -243,7 +241,7 @@ func (n *narrator) run(eventID string, r domain.AttemptResult) []domain.FactBody
 	}
 }
 
-// happens folds facts and tells each, or the rejection.
+// happens folds facts and records each of them, or the rejection.
 func (n *narrator) happens(rejection *domain.Rejection, bodies ...domain.FactBody) {
 	switch {
 	case rejection != nil:
@@ -261,7 +259,7 @@ func (n *narrator) happens(rejection *domain.Rejection, bodies ...domain.FactBod
 		case domain.MailAttempted:
 			n.say("MailAttempted: order %d, %s%s", b.Number, b.Outcome, n.nextAt(b.NextAtMillis))
 			continue
-		default: // told below
+		default: // recorded below
 		}
 		if id == "" {
 			e := n.endpoint
@@ -287,7 +285,7 @@ func (n *narrator) nameOf(d domain.Delivery) string {
 	return d.EventID
 }
 
-// idOf is the event that a story calls by a name.
+// idOf returns the id of the event that a story calls by a name.
 func idOf(name string) string {
 	if name == "test.ping" {
 		return domain.TestEventID("cmd_1")

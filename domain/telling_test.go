@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// fails makes attempts at events of an endpoint, each at its time, and returns those of its facts
-// that another endpoint is told.
+// fails makes attempts at an endpoint at the given minutes, and returns the facts that notify
+// another endpoint.
 func fails(t *testing.T, e *domain.Endpoint, statuses map[int64]int, until int64) []domain.Fact {
 	t.Helper()
 	var told []domain.Fact
@@ -50,15 +50,15 @@ func tellingEndpoint() domain.Endpoint {
 	}
 }
 
-// An endpoint counts as failing after an hour and at least five failed attempts, once until it
-// succeeds. Then it may fail again, which is another event.
+// An endpoint is reported as failing once, after an hour and at least five failed attempts. If it
+// succeeds and then fails again, a second event reports that.
 func TestAnEndpointIsSaidToFailOnceATrouble(t *testing.T) {
 	e := tellingEndpoint()
 	told := fails(t, &e, map[int64]int{
-		1: 500, 2: 500, 3: 500, 4: 500, 30: 500, // five, and not yet an hour
+		1: 500, 2: 500, 3: 500, 4: 500, 30: 500, // five failures, less than an hour
 		61: 500, 62: 500, // an hour
 		70:  200,
-		100: 500, 170: 500, 171: 500, 172: 500, // an hour, and four
+		100: 500, 170: 500, 171: 500, 172: 500, // an hour, but four failures
 		173: 500, 400: 500,
 	}, 500)
 	if len(told) != 2 || told[0].AtMillis != 61*60_000 || told[1].AtMillis != 173*60_000 {
@@ -85,8 +85,8 @@ func TestAnEndpointIsSaidToFailOnceATrouble(t *testing.T) {
 	}
 }
 
-// A disabling that nobody asked for is told under one id, however often its endpoint was disabled
-// before; one that the account asked for is not.
+// If Lumenhook disables an endpoint, each disabling is reported under its own id. If the account
+// disables it, nothing is reported.
 func TestADisablingIsTold(t *testing.T) {
 	e := tellingEndpoint()
 	first := fails(t, &e, map[int64]int{1: 410}, 1)
@@ -112,7 +112,8 @@ func TestADisablingIsTold(t *testing.T) {
 	}
 }
 
-// What an endpoint does not take it cannot be told.
+// An endpoint can't receive the notices about itself, because it can't receive anything while it
+// fails.
 func TestNoEndpointIsToldOfItself(t *testing.T) {
 	c := domain.Command{ID: "cmd_1", AccountID: "acc_1", Body: domain.UpdateEndpoint{
 		EndpointID: "ep_fails",
@@ -123,8 +124,9 @@ func TestNoEndpointIsToldOfItself(t *testing.T) {
 	}
 }
 
-// An endpoint is also said to be failing when half of the runs that disable it have failed, rounded
-// down, however soon that is. Where one run disables, there is no half.
+// An endpoint is also reported as failing when half of the runs that would disable it, rounded
+// down, have failed, however soon that is. If a single run disables an endpoint, there is no
+// half.
 func TestAnEndpointIsSaidToFailAtHalfOfTheRuns(t *testing.T) {
 	for _, c := range []struct {
 		disableAfter, before int // runs that failed before
@@ -157,8 +159,8 @@ func TestAnEndpointIsSaidToFailAtHalfOfTheRuns(t *testing.T) {
 	}
 }
 
-// The event of a disabling contains the last attempt: its status if one arrived, its error if it
-// had one.
+// The event about a disabling contains the last attempt, with its status if a response arrived
+// and its error if there was one.
 func TestADisablingContainsTheLastAttempt(t *testing.T) {
 	for want, f := range map[string]domain.EndpointDisabled{
 		`{"eventId":"evt_1","statusCode":410,"error":null}`: {

@@ -6,8 +6,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// A fact that is missing shows in one after it, but for the last attempt before a delivery is
-// cancelled: of that the row of the delivery tells, which counts attempts.
+// A missing fact is noticed at a later fact. The exception is the last attempt before a
+// cancellation, which only the attempt count in the delivery's row reveals.
 func TestAMissingFactOfADeliveryShows(t *testing.T) {
 	facts := []domain.FactBody{
 		domain.EndpointCreated{EndpointID: "ep_1", AccountID: "acc_1"},
@@ -55,8 +55,8 @@ func TestAMissingFactOfADeliveryShows(t *testing.T) {
 	}
 }
 
-// What is left of a history whose beginning has expired does not pass for the whole: an engine
-// begins with a recall, and a history does not.
+// A history whose beginning has expired must not pass for complete. An engine may begin with a
+// recall, but a history may not.
 func TestARecallIsNoBeginning(t *testing.T) {
 	made := domain.Fact{
 		Aggregate: "ep_1",
@@ -99,8 +99,8 @@ func TestARecallIsNoBeginning(t *testing.T) {
 	}
 }
 
-// TestWhenATrackedDeliveryIsDue: at the time of its retry, at once when its endpoint is enabled
-// (G3), and never while that is disabled or when the delivery has ended.
+// A delivery is due at the time of its retry, or at once when its endpoint is enabled (G3). It is
+// never due while its endpoint is disabled or after it has ended.
 func TestWhenATrackedDeliveryIsDue(t *testing.T) {
 	var d domain.TrackedDelivery
 	version := uint64(0)

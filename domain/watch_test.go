@@ -37,7 +37,6 @@ func givenWatch(bodies ...domain.FactBody) domain.Watch {
 	return w
 }
 
-// TestWatchCommands: given facts, when a command, then facts or a rejection.
 func TestWatchCommands(t *testing.T) {
 	sameMemo := domain.MemoRule{
 		Kind:  domain.MemoEquals,
@@ -174,8 +173,8 @@ func TestWatchFold(t *testing.T) {
 	}
 }
 
-// TestWhichWatchesAwaitTheFollower: those with a backfill in progress, or with a part that has not
-// ended, until they are deleted.
+// A watch awaits the follower while a backfill is in progress or a part has not ended, unless the
+// watch is deleted.
 func TestWhichWatchesAwaitTheFollower(t *testing.T) {
 	part := []domain.Part{{Version: 3}}
 	running := domain.Backfill{Request: 2, Next: 5}

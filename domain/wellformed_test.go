@@ -16,7 +16,7 @@ func long(n int) string { return strings.Repeat("a", n) }
 
 func times[T any](n int, v T) []T { return slices.Repeat([]T{v}, n) }
 
-// largest is a command with every field at its limit.
+// largest returns a command whose fields outside the body are at their limits.
 func largest(body domain.CommandBody) domain.Command {
 	return domain.Command{
 		ID:        "cmd_" + long(124),
@@ -26,7 +26,7 @@ func largest(body domain.CommandBody) domain.Command {
 	}
 }
 
-// expectFault checks that an error names exactly one fault.
+// expectFault checks that an error reports exactly one fault.
 func expectFault(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -34,8 +34,8 @@ func expectFault(t *testing.T, err error, want string) {
 	}
 }
 
-// expectBounds checks that a body passes as it is, and that each change to it is refused for the
-// reason under which it is listed.
+// expectBounds checks that a body at its limits passes, and that each change is rejected with the
+// fault under which it is listed.
 func expectBounds[C domain.CommandBody](
 	t *testing.T, whole func() C, faults map[string]func(*C),
 ) {
@@ -50,7 +50,6 @@ func expectBounds[C domain.CommandBody](
 	}
 }
 
-// TestACommandNamesItsAggregate: what every command must have, and the characters of an id.
 func TestACommandNamesItsAggregate(t *testing.T) {
 	ok := domain.Command{
 		ID:        "cmd_1",
@@ -85,7 +84,7 @@ func TestACommandNamesItsAggregate(t *testing.T) {
 		change(&c)
 		expectFault(t, c.WellFormed(), want)
 	}
-	for _, body := range []domain.CommandBody{ // they contain nothing to bound
+	for _, body := range []domain.CommandBody{ // nothing in them has a bound
 		domain.RevokeKey{AccountID: "acc_1", KeyID: "unknown"},
 		domain.DisableEndpoint{EndpointID: "ep_1"},
 		domain.EnableEndpoint{EndpointID: "ep_1"},
@@ -98,7 +97,6 @@ func TestACommandNamesItsAggregate(t *testing.T) {
 	}
 }
 
-// TestBoundsOfAccountCommands: addresses and keys.
 func TestBoundsOfAccountCommands(t *testing.T) {
 	key := func() domain.Key {
 		return domain.Key{
@@ -176,7 +174,7 @@ func TestBoundsOfAccountCommands(t *testing.T) {
 	})
 }
 
-// TestBoundsOfEndpointSettings: an update may leave out each of them.
+// Each bound holds for a new endpoint and for an update, which may omit any setting.
 func TestBoundsOfEndpointSettings(t *testing.T) {
 	whole := func() domain.CreateEndpoint {
 		return domain.CreateEndpoint{
@@ -221,7 +219,7 @@ func TestBoundsOfEndpointSettings(t *testing.T) {
 		`unknown ordering "amount"`:        func(c *domain.CreateEndpoint) { c.Ordering = "amount" },
 		`"wat_1" does not begin with ep_`:  func(c *domain.CreateEndpoint) { c.NoticesTo = "wat_1" },
 	}
-	for want, change := range faults { // the same bounds hold for a change
+	for want, change := range faults { // the same bounds apply to an update
 		c := whole()
 		change(&c)
 		s := c.EndpointSettings
@@ -252,7 +250,6 @@ func TestBoundsOfEndpointSettings(t *testing.T) {
 	}
 }
 
-// TestBoundsOfEndpointCommands: secrets, tests, replays and mails.
 func TestBoundsOfEndpointCommands(t *testing.T) {
 	expectBounds(t, func() domain.RotateSecret {
 		return domain.RotateSecret{EndpointID: "ep_1", SealedSecret: make([]byte, 6144)}
@@ -358,7 +355,7 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 	}
 }
 
-// TestBoundsOfAResend: what is remembered must be the delivery that the command is about.
+// The remembered delivery must be the one that the command names.
 func TestBoundsOfAResend(t *testing.T) {
 	expectBounds(t, func() domain.ResendEvent {
 		return domain.ResendEvent{
@@ -426,7 +423,6 @@ func TestBoundsOfAResend(t *testing.T) {
 	}
 }
 
-// TestBoundsOfWatchSettings: a new watch, and a change of each of its fields.
 func TestBoundsOfWatchSettings(t *testing.T) {
 	whole := func() domain.CreateWatch {
 		return domain.CreateWatch{Watch: domain.Watch{
@@ -507,14 +503,13 @@ func TestBoundsOfWatchSettings(t *testing.T) {
 	}
 }
 
-// TestBoundsOfCoverage: the ledgers of a backfill, and of a report of what was covered.
 func TestBoundsOfCoverage(t *testing.T) {
 	expectBounds(t, func() domain.BackfillWatch {
 		return domain.BackfillWatch{WatchID: "wat_1", From: 5, To: 5}
 	}, map[string]func(*domain.BackfillWatch){
 		"ledgers 5 to 4": func(c *domain.BackfillWatch) { c.To = 4 },
 	})
-	open := domain.BackfillWatch{WatchID: "wat_1", From: 5} // to where the live ledger is followed
+	open := domain.BackfillWatch{WatchID: "wat_1", From: 5} // until live reading takes over
 	if err := largest(open).WellFormed(); err != nil {
 		t.Error(err)
 	}
@@ -534,8 +529,7 @@ func TestBoundsOfCoverage(t *testing.T) {
 	})
 }
 
-// TestBoundsOfAMatch: of a watch's payment, and of a notice about another endpoint, which has no
-// watch and never moves.
+// A notice about another endpoint has no watch and never moves.
 func TestBoundsOfAMatch(t *testing.T) {
 	payment := domain.MatchInput{
 		AccountID:     "acc_1",
@@ -587,7 +581,7 @@ func TestBoundsOfAMatch(t *testing.T) {
 	expectFault(t, moved.WellFormed(), "moves of a notice: 1 is not from 0 to 0")
 }
 
-// TestBoundsOfTheHistory: payments and balance moves that its tables can store.
+// The tables of the history cannot store values beyond these bounds.
 func TestBoundsOfTheHistory(t *testing.T) {
 	const latest = 4_291_747_199_999 // the last second of 2105
 	payment := domain.Payment{

@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestValuesInWords: amounts, assets, balances and answers as people read them.
 func TestValuesInWords(t *testing.T) {
 	usd := domain.Asset{Code: "USD", Issuer: "GISSUER"}
 	answer := func(status int, err domain.AttemptError, detail string) string {
@@ -39,7 +38,7 @@ func TestValuesInWords(t *testing.T) {
 	}
 }
 
-// TestOnlyAHistoryThatIsBehindIsTemporary: the command may be sent again.
+// Only a history that is behind is temporary, so the command can be sent again.
 func TestOnlyAHistoryThatIsBehindIsTemporary(t *testing.T) {
 	var none *domain.Rejection
 	behind := &domain.Rejection{Code: domain.CodeHistoryBehind}

@@ -56,7 +56,7 @@ func failed(atMillis int64, status int) domain.AttemptResult {
 	}
 }
 
-// analytics fills the tables with a known story, each fact twice.
+// analytics fills the tables with a known story and writes each fact twice.
 func analytics(t *testing.T) *rig {
 	r := newRigAlone(t)
 	r.world(3)
@@ -100,7 +100,7 @@ func analytics(t *testing.T) *rig {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
 	r.project(nil).finish2(r)
-	r.exec("TRUNCATE TABLE projection_progress") // a crash before any progress was recorded
+	r.exec("TRUNCATE TABLE projection_progress") // a crash before progress was recorded
 	r.project(nil).finish2(r)
 	if copies := r.count("SELECT count() FROM attempts"); copies != 2*18 {
 		t.Fatalf("there are %d rows in attempts, not each twice", copies)
@@ -108,7 +108,6 @@ func analytics(t *testing.T) *rig {
 	return r
 }
 
-// finish2 waits until everything is projected, then stops the projector.
 func (run *running) finish2(r *rig) {
 	r.t.Helper()
 	r.awaitProjected()
@@ -154,7 +153,7 @@ func TestViewsCountEachFactOnce(t *testing.T) {
 			t.Errorf("%s gives %d, not %d", query, got, want)
 		}
 	}
-	// A success of another type does not reset the count, a real one does.
+	// A successful test.ping does not reset the count, but a successful event does.
 	story := newStory(2)
 	story.version = 1000
 	ping := story.attempted(50, 1, domain.StateDelivered,
@@ -194,14 +193,13 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Errorf("question %d: %v", i+1, err)
 		}
-		// The story is about a past day, and all of it is settled.
+		// The story is about a past day, and all of its deliveries are settled.
 		if past := map[int]bool{3: true, 6: true, 14: true}; len(answer.Rows) == 0 && !past[i+1] {
 			t.Errorf("question %d has no answer:\n%s", i+1, q[1])
 		}
 	}
 }
 
-// dashboard is the part of a Grafana dashboard that the test needs.
 type dashboard struct {
 	Templating struct{ List []struct{ Query string } }
 	Panels     []struct {
@@ -214,7 +212,7 @@ type dashboard struct {
 	}
 }
 
-// Grafana's macros, as its ClickHouse plugin expands them.
+// macros expands Grafana's macros as its ClickHouse plugin does.
 var macros = []struct {
 	macro *regexp.Regexp
 	text  string
@@ -285,7 +283,6 @@ func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
 	}
 }
 
-// registeredMetrics returns the names that the program's sources register.
 func registeredMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../internal/node/*.go")

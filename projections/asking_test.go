@@ -14,7 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// patientProjector makes blocks wait for longer than a test runs.
+// patientProjector returns a projector that holds blocks back for wait while there are readers,
+// and longer than a test runs without them, and a history that asks it for records.
 func patientProjector(r *rig, wait time.Duration) (*running, *history.History) {
 	p := r.project(func(cfg *writer.ProjectorConfig) {
 		cfg.BlockWait, cfg.UnaskedWait = wait, time.Hour
@@ -36,7 +37,7 @@ func TestABlockIsWrittenAtOnceForWhoWaits(t *testing.T) {
 	for n := range 10 {
 		r.append(s.created(n))
 	}
-	// The first read may come before there are tables.
+	// The first read may come before the tables exist.
 	must(t, reader.CatchUp(t.Context()))
 	if n := r.count("SELECT count() FROM events"); n != 10 {
 		t.Errorf("%d events are written of 10 that were waited for", n)
@@ -72,11 +73,11 @@ func TestAskingEndsWithItsContextAndIgnoresOthersPartitions(t *testing.T) {
 	p, reader := patientProjector(r, time.Hour)
 	r.append(newStory(1).created(0))
 	must(t, reader.CatchUp(t.Context()))
-	p.Ask(t.Context(), map[int32]int64{testPartitions: 1}) // returns
+	p.Ask(t.Context(), map[int32]int64{testPartitions: 1}) // returns: not its partition
 	ends, err := r.journalEnds(t.Context())
 	must(t, err)
 	for partition := range ends {
-		ends[partition]++ // there is no such offset
+		ends[partition]++ // an offset that does not exist yet
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -86,7 +87,6 @@ func TestAskingEndsWithItsContextAndIgnoresOthersPartitions(t *testing.T) {
 	}
 }
 
-// fetches counts the reads of a client.
 type fetches struct{ n atomic.Int64 }
 
 func (f *fetches) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, _ kgo.BrokerE2E) {
@@ -95,8 +95,8 @@ func (f *fetches) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, _ kgo.BrokerE2E) 
 	}
 }
 
-// TestRecordsThatComeAloneAreReadTogether: without readers, a single record does not cause a fetch
-// of its own; with a reader, fetches are immediate.
+// Without readers, the projector must not fetch every single record separately. With a reader, it
+// fetches immediately.
 func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -127,7 +127,8 @@ func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	if n := r.count("SELECT count() FROM events"); n != 1+alone {
 		t.Errorf("%d events of %d are written", n, 1+alone)
 	}
-	// Two for each wait: the records that arrived during the previous response, and those after it.
+	// Two fetches per wait: one for the records that arrived during the previous response, and
+	// one for those after it.
 	most := 10 + 3*int64(time.Since(began)/(50*time.Millisecond))
 	if n := reads.n.Load() - before; n > most {
 		t.Errorf("%d records that came alone were read by %d requests, more than %d", alone, n, most)

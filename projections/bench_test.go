@@ -34,12 +34,12 @@ var (
 		"a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
 )
 
-// BenchmarkRebuild rebuilds all tables from a prefilled journal: half of its facts create
-// deliveries, half are attempts.
+// BenchmarkRebuild rebuilds all tables from a journal. Half of its facts create deliveries, and
+// half are attempts.
 func BenchmarkRebuild(b *testing.B) {
 	r := newRigAlone(b)
 	fill(r, *benchFacts)
-	// As `lumenhook rebuild` sets them.
+	// The settings of `lumenhook rebuild`.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	var rates, owns, engines []float64
@@ -48,8 +48,8 @@ func BenchmarkRebuild(b *testing.B) {
 		must(b, writer.Rebuild(b.Context(), r.refold(nil)))
 		facts := float64(*benchFacts)
 		rates = append(rates, facts/time.Since(began).Seconds())
-		// CPU time of this process, including the broker, and of ClickHouse, including merges: on a
-		// shared machine, this figure says more than elapsed time.
+		// The CPU time of this process includes the broker, and that of ClickHouse includes
+		// merges. On a shared machine, CPU time is more reliable than elapsed time.
 		owns = append(owns, float64((processCPU(b, os.Getpid())-own).Microseconds())/facts)
 		engines = append(engines, float64((processCPU(b, r.engine.PID())-engine).Microseconds())/facts)
 		if n := r.count("SELECT count() FROM events FINAL"); n != *benchFacts/2 {
@@ -74,9 +74,10 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// BenchmarkLiveProjector measures a projector in a separate process, and its ClickHouse, at a rate
-// of deliveries with two facts each: without readers, and with a reader that waits once a second
-// until a fact can be read. On a shared machine, processor time says more than elapsed time.
+// BenchmarkLiveProjector measures a projector in a separate process, and its ClickHouse, at a
+// fixed rate of deliveries with two facts each. It runs without readers, and with a reader that
+// once a second waits until a fact is readable. On a shared machine, CPU time is more reliable
+// than elapsed time.
 func BenchmarkLiveProjector(b *testing.B) {
 	b.Run("unasked", func(b *testing.B) { liveProjector(b, 0) })
 	b.Run("asked", func(b *testing.B) { liveProjector(b, 1) })
@@ -84,7 +85,7 @@ func BenchmarkLiveProjector(b *testing.B) {
 
 func liveProjector(b *testing.B, asksPerSecond int) {
 	r := newRigAlone(b)
-	k := &killed{rig: r, blocks: "200ms 50000 1s"} // as `lumenhook run` has them
+	k := &killed{rig: r, blocks: "200ms 50000 1s"} // the settings of `lumenhook run`
 	for b.Loop() {
 		k.startProjector()
 		warm := newStory(99)
@@ -110,8 +111,8 @@ func liveProjector(b *testing.B, asksPerSecond int) {
 	}
 }
 
-// paced appends at a rate, and repeatedly reads the latest event. It returns how long each read
-// took.
+// paced appends facts at a rate and repeatedly reads the latest event. It returns the duration of
+// each read.
 func (r *rig) paced(deliveriesPerSecond, seconds, asksPerSecond int) (lag []time.Duration) {
 	const each = 20 // milliseconds
 	stories := make([]*story, 40)
@@ -151,8 +152,8 @@ func (r *rig) paced(deliveriesPerSecond, seconds, asksPerSecond int) (lag []time
 	return lag
 }
 
-// BenchmarkReads reads single events and lists among many attempts, two for each
-// event, of 1,000 endpoints of 10 accounts.
+// BenchmarkReads reads single events and lists among many attempts, two per event, of 1,000
+// endpoints in 10 accounts.
 func BenchmarkReads(b *testing.B) {
 	dir := *benchReads
 	if dir == "" {
@@ -172,7 +173,7 @@ func BenchmarkReads(b *testing.B) {
 	account := generatedAccount(7)
 	b.ResetTimer()
 	for b.Loop() {
-		// The lower bound: a query that reads nothing, over the same protocol.
+		// The lower bound is a query over the same protocol that reads nothing.
 		measure(b, "select-1", 300, func(int) error {
 			var one uint8
 			return r.sql.QueryRow(b.Context(), "SELECT 1").Scan(&one)
@@ -228,12 +229,13 @@ func measure(b *testing.B, name string, times int, read func(int) error, at func
 	b.ReportMetric(float64(took[times*95/100].Microseconds())/1000, name+"-p95-ms")
 }
 
-// generatedAccount and the next functions return the names that generate's SQL creates.
+// generatedAccount, generatedEndpoint and generatedEvent return the ids that generate creates in
+// SQL.
 func generatedAccount(n int) string  { return fmt.Sprintf("acc_%026d", n) }
 func generatedEndpoint(n int) string { return fmt.Sprintf("ep_%026d", n) }
 func generatedEvent(n int) string    { return "evt_" + scrambled(n) }
 
-// scrambled spreads neighbours far apart, like real event ids.
+// scrambled spreads consecutive numbers far apart, like real event ids.
 func scrambled(n int) string {
 	v := uint64(n+1) * 0x9E3779B97F4A7C15
 	return fmt.Sprintf("%016x%010d", v, n)
@@ -241,8 +243,8 @@ func scrambled(n int) string {
 
 const generatedID = `concat('evt_', lower(leftPad(hex(toUInt64((number + 1) * 11400714819323198485)), 16, '0')), leftPad(toString(number), 10, '0'))`
 
-// generate stores one event for each millisecond; every seventh is still pending, and all have two
-// attempts.
+// generate stores one event per millisecond with two attempts each. Every seventh event is still
+// pending.
 func (r *rig) generate(events int) {
 	r.t.Helper()
 	const step = 500_000
@@ -274,7 +276,6 @@ func (r *rig) generate(events int) {
 	}
 }
 
-// slowly runs a statement that may take minutes.
 func (r *rig) slowly(statement string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute)
@@ -285,8 +286,8 @@ func (r *rig) slowly(statement string) {
 	}
 }
 
-// paidLikeReal returns the fact of an event like the follower creates it: with a body of about 900
-// bytes of which a quarter is unique, so that it compresses like real ones.
+// paidLikeReal returns the fact of an event as the follower creates it. The body has about 900
+// bytes, a quarter of them unique, so it compresses like a real one.
 func (s *story) paidLikeReal(n int) domain.Fact {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.endpointID, n))
 	wallet := "GD" + strings.ToUpper(s.endpointID[len(s.endpointID)-24:]) + strings.Repeat("W", 30)
@@ -322,7 +323,7 @@ func (s *story) paidLikeReal(n int) domain.Fact {
 	})
 }
 
-// fill appends facts of 40 endpoints to the journal, two for each event.
+// fill appends facts of 40 endpoints to the journal, two per event.
 func fill(r *rig, facts int) {
 	r.t.Helper()
 	stories := make([]*story, 40)

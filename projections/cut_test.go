@@ -15,9 +15,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A projector whose topic is truncated stops and reports how to repair it, because later records do
-// not continue the history. The leader of each topic moves, and the new leaders report that the
-// previous epoch ended earlier.
+// A projector must stop if its topic is truncated, because later records would not continue the
+// history. The error explains how to repair it. The test moves the leader of each topic, and the
+// new leaders report that the previous epoch ended earlier.
 func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2))
 	must(t, err)
@@ -45,7 +45,7 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 }
 
 // A projector that needs an operator is restarted and fails again. In between, it briefly has no
-// partitions. It must not count as working during that time: an event that is not found would be
+// partitions. It must not count as working during that time, because a missing event would be
 // reported as one that does not exist.
 func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 	r := newRig(t)
@@ -80,7 +80,8 @@ func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 	}
 }
 
-// TestAProjectorThatCannotCreateItsTablesIsStuck: from the start, before it has partitions.
+// A projector that cannot create its tables must be stuck from the start, even before it has
+// partitions.
 func TestAProjectorThatCannotCreateItsTablesIsStuck(t *testing.T) {
 	r := newRig(t)
 	engine := clickhousetest.StartWith(t, clickhouse.Config{

@@ -12,14 +12,14 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// path is a proxy between a client and a server. A deadened connection stays open and delivers no
-// more answers, as if the host behind it had disappeared.
+// path is a proxy between a client and a server. A dead connection stays open but delivers no
+// more responses, as if the host behind it had disappeared.
 type path struct {
 	mu    sync.Mutex
 	dead  map[net.Conn]bool
-	given []net.Conn // to clients
+	given []net.Conn // connections to clients
 	to    string
-	reset int // connections that are reset instead of being forwarded
+	reset int // number of connections to reset instead of forwarding them
 }
 
 func newPath(t *testing.T, to string) (p *path, addr string) {
@@ -52,7 +52,6 @@ func newPath(t *testing.T, to string) (p *path, addr string) {
 	return p, listener.Addr().String()
 }
 
-// join forwards between client and server.
 func (p *path) join(client net.Conn) {
 	defer client.Close()
 	p.mu.Lock()
@@ -74,7 +73,7 @@ func (p *path) join(client net.Conn) {
 	_, _ = io.Copy(answers{client, p}, server)
 }
 
-// answers drops what goes to a client over a dead connection.
+// answers drops data that is sent to a client over a dead connection.
 type answers struct {
 	client net.Conn
 	path   *path
@@ -90,7 +89,7 @@ func (a answers) Write(b []byte) (int, error) {
 	return a.client.Write(b)
 }
 
-// deaden deadens all connections and returns their number.
+// deaden makes all connections dead and returns their number.
 func (p *path) deaden() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +99,7 @@ func (p *path) deaden() int {
 	return len(p.given)
 }
 
-// TestALookUpThatIsCutOffIsMadeAgain: a dead connection delays a lookup, but does not make it fail.
+// A dead connection may delay a lookup, but must not make it fail.
 func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -134,8 +133,8 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAServerThatResetsItsFirstConnections: ClickHouse may reopen its ports soon after its start.
-// Waiting connections are reset, and queries are retried.
+// ClickHouse may reopen its ports soon after its start. This resets waiting connections, so
+// queries must be retried.
 func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	r := newRig(t)
 	u, err := url.Parse(r.dsn)

@@ -24,19 +24,19 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// damaged is a rig whose engine can be stopped, and its folder damaged.
+// damaged is a rig whose engine can be stopped and whose data folder can be damaged.
 type damaged struct {
 	*rig
 	cfg   clickhouse.Config
 	story *story
 	stop  func() error
 
-	folders map[string]string // of tables' parts
+	folders map[string]string // of the tables' parts
 }
 
 const damagedEvents = 40
 
-// newDamaged returns a history of some events in several parts of each table.
+// newDamaged returns a history with several parts in each table.
 func newDamaged(t *testing.T) *damaged {
 	t.Helper()
 	d := &damaged{story: newStory(1), cfg: clickhouse.Config{
@@ -51,7 +51,7 @@ func newDamaged(t *testing.T) *damaged {
 	d.rig = newRigOf(t, engine)
 	d.logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	must(t, writer.Migrate(t.Context(), d.db))
-	d.exec("SYSTEM STOP MERGES") // a part that was already merged is not a loss
+	d.exec("SYSTEM STOP MERGES") // losing a part that was already merged is no loss
 	run := d.project(func(c *writer.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
 	guard := d.guard(true)
 	for first := 0; first < damagedEvents; first += 10 {
@@ -63,7 +63,8 @@ func newDamaged(t *testing.T) *damaged {
 		d.awaitProjected()
 	}
 	run.finish(t)
-	// Enough small parts that ClickHouse merges them as soon as it has loaded them.
+	// There must be enough small parts for ClickHouse to merge them as soon as it has loaded
+	// them.
 	for range 16 {
 		for _, table := range []string{"events", "deliveries", "attempts"} {
 			d.exec("INSERT INTO " + table + " SELECT * FROM " + table + " LIMIT 1")
@@ -85,7 +86,7 @@ func (d *damaged) start(t *testing.T) *clickhouse.Engine {
 	return e
 }
 
-// restart damages the folder of the stopped engine, and starts it.
+// restart stops the engine, damages its folder, and starts it again.
 func (d *damaged) restart(tear func(store string)) {
 	d.t.Helper()
 	must(d.t, d.stop())
@@ -100,7 +101,6 @@ func (d *damaged) restart(tear func(store string)) {
 	d.t.Cleanup(func() { _ = d.sql.Close() })
 }
 
-// guard runs a guard until the returned function is called.
 func (r *rig) guard(heal bool) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -113,7 +113,6 @@ func (r *rig) guard(heal bool) (end func()) {
 	return end
 }
 
-// definition returns the file with the definition of a table.
 func (d *damaged) definition(data, table string) string {
 	d.t.Helper()
 	found, err := filepath.Glob(filepath.Join(data, "store", "*", "*", table+".sql"))
@@ -124,7 +123,6 @@ func (d *damaged) definition(data, table string) string {
 	return found[0]
 }
 
-// readFolders reads the folders of the tables' parts.
 func (d *damaged) readFolders() error {
 	rows, err := d.sql.Query(d.t.Context(),
 		"SELECT name, toString(uuid) FROM system.tables WHERE database = 'history'")
@@ -143,13 +141,12 @@ func (d *damaged) readFolders() error {
 	return rows.Err()
 }
 
-// listed returns the number of events in a list.
 func (d *damaged) listed(h *history.History) (int, error) {
 	page, _, err := h.Events(d.t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 250)
 	return len(page), err
 }
 
-// isWhole fails unless the history shows every event with its attempt.
+// isWhole returns an error unless the history shows every event with its attempt.
 func (d *damaged) isWhole(h *history.History) error {
 	if n, err := d.listed(h); err != nil || n != damagedEvents {
 		return fmt.Errorf("%d of %d events are listed: %w", n, damagedEvents, err)
@@ -163,7 +160,6 @@ func (d *damaged) isWhole(h *history.History) error {
 	return nil
 }
 
-// flip changes a bit in the middle of a file.
 func flip(t testing.TB, path string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -172,7 +168,7 @@ func flip(t testing.TB, path string) {
 	must(t, os.WriteFile(path, b, 0o600))
 }
 
-// eachPart damages the parts of a table, in name order.
+// eachPart calls tear for each part of a table, in name order.
 func (d *damaged) eachPart(table string, tear func(i int, part string)) {
 	d.t.Helper()
 	parts, err := filepath.Glob(filepath.Join(d.folders[table], "*_*_*"))
@@ -186,10 +182,10 @@ func (d *damaged) eachPart(table string, tear func(i int, part string)) {
 	}
 }
 
-// tears are kinds of damage to the data of a stopped engine, and the tables that they affect.
+// tears are kinds of damage to the data of a stopped engine.
 var tears = map[string]struct {
 	tear func(t *testing.T, d *damaged, data string)
-	lost []string // detected before a check of all files
+	lost []string // tables whose damage is detected without checking all files
 }{
 	"a third of all data": {
 		func(t *testing.T, d *damaged, data string) {
@@ -213,7 +209,7 @@ var tears = map[string]struct {
 				"schema_versions": func(p string) error { return os.Remove(filepath.Join(p, "count.txt")) },
 			} {
 				d.eachPart(table, func(i int, part string) {
-					if i == 0 || table == "schema_versions" { // its parts are already merged
+					if i == 0 || table == "schema_versions" { // the parts of schema_versions are already merged
 						must(t, tear(part))
 					}
 				})
@@ -269,9 +265,8 @@ var tears = map[string]struct {
 	},
 }
 
-// TestTornTablesAreNoticedAndRebuilt: regardless of what is damaged in the folder of a stopped
-// engine, no list is incomplete without saying so, no event is missing, and eventually the history
-// is complete again.
+// Whatever is damaged in the folder of a stopped engine, no list may be incomplete without
+// reporting it, no event may be missing, and eventually the history must be complete again.
 func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	for name, of := range tears {
 		t.Run(name, func(t *testing.T) {
@@ -317,8 +312,8 @@ func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	}
 }
 
-// TestDamageIsReportedWhereNobodyHeals: a guard without permission to repair does not change the
-// tables. The command that it reports repairs them.
+// A guard without permission to repair must not change the tables. The command that it reports
+// repairs them.
 func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -328,7 +323,7 @@ func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 	d.project(nil)
 	d.guard(false)
 	d.append(d.story.created(damagedEvents), d.story.delivered(damagedEvents, 1))
-	d.awaitProjected() // a new part has the number of a lost one
+	d.awaitProjected() // a new part gets the number of a lost one
 	lost, err := d.db.Damage(t.Context())
 	must(t, err)
 	if len(lost) != 1 || lost.Command() != "`lumenhook rebuild --table attempts`" {
@@ -343,8 +338,8 @@ func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 	}
 }
 
-// TestPartsThatWereNotRecordedAreWrittenAgain: a power failure may lose all parts that ClickHouse
-// wrote since the parts were recorded.
+// A power failure may lose all parts that ClickHouse has written since the parts were last
+// recorded. The projector writes them again.
 func TestPartsThatWereNotRecordedAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -376,7 +371,8 @@ func TestPartsThatWereNotRecordedAreWrittenAgain(t *testing.T) {
 	}
 }
 
-// TestAPartThatBreaksWhileTheHistoryIsRead: the engine is killed and restarted in the same process.
+// A part breaks while the history is read. Then the engine is killed and restarts in the same
+// process.
 func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -405,8 +401,8 @@ func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 	})
 }
 
-// TestATableThatIsReplacedLostNothing: tables are exchanged while their parts are recorded and
-// checked, as in a rebuild. The parts of one table are not mistaken for those of another.
+// While parts are recorded and checked, tables are exchanged, as in a rebuild. The guard must not
+// mistake the parts of one table for those of another.
 func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
@@ -435,7 +431,7 @@ func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	}
 }
 
-// claimsNoMore fails if a result is incomplete and does not say so.
+// claimsNoMore fails the test if a result is incomplete and does not report it.
 func (d *damaged) claimsNoMore(h *history.History) {
 	d.t.Helper()
 	for n := range damagedEvents {
@@ -449,7 +445,7 @@ func (d *damaged) claimsNoMore(h *history.History) {
 	}
 }
 
-// unknown reports whether an error says that the history may have more.
+// unknown reports whether an error means that the history may contain more.
 func unknown(err error) bool {
 	return strings.Contains(err.Error(), readmodel.ErrBehind.Error()) ||
 		strings.Contains(err.Error(), readmodel.ErrUnavailable.Error())

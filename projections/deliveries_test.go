@@ -10,7 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// also creates a delivery of another endpoint's event at this one, with another body or the same.
+// also creates a delivery at this endpoint for an event of another endpoint. With laterMillis,
+// the body and the time differ.
 func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 	body := first.Body.(domain.DeliveryCreated)
 	s.sequence++
@@ -22,8 +23,7 @@ func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 	return s.fact(body)
 }
 
-// attempt is the only attempt for an event, which may have been created at another
-// endpoint.
+// attempt returns the only attempt of an event, which may have been created at another endpoint.
 func (s *story) attempt(eventID string, state domain.DeliveryState, status int) domain.Fact {
 	return s.fact(domain.AttemptMade{
 		EventID:   eventID,
@@ -35,11 +35,11 @@ func (s *story) attempt(eventID string, state domain.DeliveryState, status int) 
 	})
 }
 
-// TestEventOfTwoDeliveries: an event with deliveries at two endpoints is listed once, always with
-// the same one of them, regardless of the filter. Reading it by its id shows that one, and the
-// attempts of both. After a handover, both bodies are equal and one delivery is cancelled. In data
-// from before an event was limited to one delivery, bodies and times may differ and both may be
-// delivered, which is reported.
+// An event with deliveries at two endpoints must be listed once, always with the same delivery,
+// whatever the filter. Reading the event by its id shows that delivery and the attempts of both.
+// After a hand-over, both bodies are equal and one delivery is cancelled. In data from before an
+// event was limited to one delivery, bodies and times may differ and both deliveries may have
+// succeeded, which is reported.
 func TestEventOfTwoDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -63,7 +63,7 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 			r.append(created, one.attempt(id, domain.StateDelivered, 200))
 			r.append(two.also(created, 2), two.attempt(id, domain.StateDelivered, 200))
 			doubled = append(doubled, id)
-		case 2: // created at both, and one of these endpoints was deleted
+		case 2: // created at both, and one endpoint was deleted
 			r.append(created, one.attempt(id, domain.StateDelivered, 200))
 			r.append(two.also(created, 0), two.fact(domain.DeliveryCancelled{EventID: id}))
 			present[id] = one.endpointID
@@ -100,7 +100,6 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 	holds("rebuilt")
 }
 
-// listsEachOnce reads every kind of list, in pages of many sizes.
 func (r *rig) listsEachOnce(when string, ids []string, present map[string]string) {
 	r.t.Helper()
 	for _, limit := range []int{1, 7, 250} {
@@ -134,7 +133,6 @@ func (r *rig) listsEachOnce(when string, ids []string, present map[string]string
 	}
 }
 
-// showsBothDeliveries reads each event by its id.
 func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]string) {
 	r.t.Helper()
 	for _, id := range ids {
@@ -163,7 +161,7 @@ func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]
 	}
 }
 
-// TestTheLatestHandOverIsPresent: regardless of the deliveries' states.
+// The latest delivery after a hand-over is shown, whatever the states of the deliveries.
 func TestTheLatestHandOverIsPresent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

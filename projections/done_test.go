@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// positions returns the committed positions of the groups.
 func (r *rig) positions() map[string]kafka.Offsets {
 	r.t.Helper()
 	d, err := r.cluster.NewDeleter()
@@ -22,8 +21,7 @@ func (r *rig) positions() map[string]kafka.Offsets {
 	return groups
 }
 
-// TestTheGroupIsWhereTheHistoryIs: a projector that stops has committed the position of the tables,
-// for every topic.
+// A projector that stops must have committed the position of its tables for every topic.
 func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -51,7 +49,7 @@ func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 	}
 }
 
-// TestARebuildHoldsWhatItReads: records are held until the rebuild ends, but no longer.
+// A rebuild holds the records that it reads until it ends, but no longer.
 func TestARebuildHoldsWhatItReads(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

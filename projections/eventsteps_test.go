@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// endpointMade returns the fact that creates a story's endpoint.
 func (s *story) endpointMade() domain.Fact {
 	return s.fact(domain.EndpointCreated{
 		EndpointID:       s.endpointID,
@@ -20,7 +19,7 @@ func (s *story) endpointMade() domain.Fact {
 	})
 }
 
-// queued returns the creation of an event's delivery, dated by the event.
+// queued returns the fact that creates an event's delivery, at the time of the event.
 func (s *story) queued(eventID string, moved domain.Moved) domain.Fact {
 	f := s.fact(domain.DeliveryCreated{
 		AccountID:     testAccount,
@@ -44,7 +43,7 @@ func (s *story) queued(eventID string, moved domain.Moved) domain.Fact {
 	return f
 }
 
-// tried returns an attempt, which takes 5 ms.
+// tried returns an attempt that takes 5 ms.
 func (s *story) tried(
 	eventID string, number, run, statusCode int, state domain.DeliveryState,
 ) domain.Fact {
@@ -71,8 +70,8 @@ func (s *story) tried(
 	return f
 }
 
-// anEvent returns the facts of an event, including those of its endpoints: it is held, delivered,
-// sent again, cancelled with its endpoint, handed over, and FAILED and replayed there.
+// anEvent returns the facts of an event and of its two endpoints. The event is held, delivered,
+// resent, cancelled with its endpoint and handed over, and then fails and is replayed.
 func anEvent(n int) (id string, facts []domain.Fact) {
 	from, to := newStory(10*n), newStory(10*n+1)
 	id = domain.DeriveID(domain.EventPrefix, "steps", fmt.Sprint(n))
@@ -92,7 +91,7 @@ func anEvent(n int) (id string, facts []domain.Fact) {
 		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
 		from.fact(domain.EndpointEnabled{}),
 		from.queued(id, domain.Moved{}),
-		from.created(1), // another event's
+		from.created(1), // another event
 		from.tried(id, 1, 1, 503, domain.StateWaiting),
 		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
 		from.fact(domain.EndpointUpdated{}),
@@ -122,8 +121,8 @@ func anEvent(n int) (id string, facts []domain.Fact) {
 	return id, facts
 }
 
-// shownSteps returns the steps that a page should have for an event's facts, newest first: without
-// those of other events, and without endpoint facts that do not affect the delivery.
+// shownSteps returns the steps that a page should show for an event's facts, newest first. It
+// leaves out other events, and endpoint facts that do not affect the delivery.
 func shownSteps(id string, facts []domain.Fact) (steps []domain.Step[domain.TrackedDelivery]) {
 	var state domain.TrackedDelivery
 	for _, f := range facts {
@@ -149,14 +148,14 @@ func shownSteps(id string, facts []domain.Fact) (steps []domain.Step[domain.Trac
 	return steps
 }
 
-// An event's steps are the fold of its facts, page by page, live and rebuilt.
+// The steps of an event are the fold of its facts, on pages of any size, live and rebuilt.
 func TestAnEventHasItsSteps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.project(nil)
 	id, facts := anEvent(0)
 	r.append(facts...)
-	r.append(facts[3:6]...) // once more, as after a crash
+	r.append(facts[3:6]...) // repeated, as after a crash
 	want := shownSteps(id, facts)
 	var names []string
 	for _, s := range want {
@@ -193,7 +192,6 @@ func TestAnEventHasItsSteps(t *testing.T) {
 	}
 }
 
-// eventSteps reads all steps by pages.
 func eventSteps(
 	t *testing.T, h *history.History, id string, limit int,
 ) (all []domain.Step[domain.TrackedDelivery]) {
@@ -212,8 +210,8 @@ func eventSteps(
 	return all
 }
 
-// If the tables lack the first facts of an event, the result says so until the tables are rebuilt,
-// regardless of which facts are missing.
+// If the tables lack the first facts of an event, reads return an error until the tables are
+// rebuilt, whichever facts are missing.
 func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -236,7 +234,7 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 			readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
 		isFault(t, err, readmodel.ErrFactsMissing)
 	}
-	// An event that was only attempted has no row in the table.
+	// An event with attempts only has no row in the table.
 	want := shownSteps(plain, plainFacts[:10])
 	if got := eventSteps(t, h, plain, 250); !reflect.DeepEqual(got, want) {
 		t.Errorf("without such facts it has %+v", got)
@@ -249,14 +247,14 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 			t.Errorf("once rebuilt, it has %+v", got)
 		}
 	}
-	r.exec("TRUNCATE TABLE facts") // without its endpoint's facts, the holds are unknown
+	r.exec("TRUNCATE TABLE facts") // without its endpoint's facts, nobody knows when it was held
 	_, err := h.EventSteps(t.Context(),
 		readmodel.StepFilter{AccountID: testAccount, ID: plain, Limit: 10})
 	isFault(t, err, readmodel.ErrFactsMissing)
 }
 
-// After a move to other topics, whose offsets begin again, events from before keep their steps, and
-// the last of them has the later facts of its endpoint.
+// After a move to other topics, whose offsets begin again, earlier events must keep their steps.
+// An event that is still held also gets the later facts of its endpoint.
 func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -284,7 +282,7 @@ func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 	other := r.restart()
 	other.world(3)
 	other.project(nil)
-	for n := range 8 { // some of the former offsets are passed, others not yet
+	for n := range 8 { // some of the former offsets are passed, others are not yet
 		other.append(newStory(1).created(n+1), newStory(20).created(n+5))
 		other.awaitProjected()
 		for id, steps := range want {
@@ -295,8 +293,8 @@ func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 	}
 }
 
-// An event that began before the retention, and was recalled and sent again within it, says that
-// facts are missing.
+// If an event began before the retention and was recalled and resent within it, the steps report
+// missing facts.
 func TestEventStepsBeyondTheRetention(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// No query of the API scans a whole table: ClickHouse's progress packets report the number of rows
-// read.
+// No query of the API may scan a whole table. ClickHouse reports the number of rows read in its
+// progress packets.
 func TestReadsTouchFewRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -48,7 +48,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 			return err
 		}, 5_000},
 		"the newest": {list(readmodel.EventFilter{}), 40_000},
-		// About 20,000 of these are for the outcomes of the page's last attempts.
+		// About 20,000 of these rows are the outcomes of the last attempts on the page.
 		"a state":     {list(readmodel.EventFilter{State: domain.StateWaiting}), 90_000},
 		"an endpoint": {list(readmodel.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
 		"endpoint, and time": {
@@ -69,7 +69,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 			t.Errorf("%s reads %d rows, and should read at most %d", name, n, c.most)
 		}
 	}
-	// A list by a state without events reads a bounded range, not everything.
+	// A list of a state without events must read a bounded range, not everything.
 	rows.Store(0)
 	page, next, err := reader.Events(ctx,
 		readmodel.EventFilter{AccountID: account, State: domain.StateCancelled}, nil, 50)

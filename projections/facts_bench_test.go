@@ -12,22 +12,21 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// BenchmarkFacts measures the projector's cost of time travel: a rebuild of all tables, with and
-// without the tables facts and delivery_facts. For deliveries that succeed, which have no row
-// there, the cost is a check of each fact; for changes of watches, a row each.
+// BenchmarkFacts measures what time travel costs the projector: a rebuild of all tables with and
+// without the tables facts and delivery_facts. Deliveries that succeed have no row there and cost
+// one check per fact. Changes of watches cost one row each.
 func BenchmarkFacts(b *testing.B) {
 	b.Run("deliveries", func(b *testing.B) { factsCost(b, func(r *rig) { fill(r, *benchFacts) }) })
 	b.Run("watches", func(b *testing.B) { factsCost(b, func(r *rig) { fillWatches(r, *benchFacts) }) })
 }
 
-// timeTravel lists its tables.
 var timeTravel = []string{"facts", "delivery_facts"}
 
 func factsCost(b *testing.B, fill func(*rig)) {
 	r := newRigAlone(b)
 	fill(r)
 	must(b, writer.Migrate(b.Context(), r.db))
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as `lumenhook rebuild` sets it
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the setting of `lumenhook rebuild`
 	without := []string{"attempts", "attempt_log", "endpoint_changes", "events", "deliveries"}
 	costs := map[string][]float64{}
 	for b.Loop() {
@@ -56,7 +55,6 @@ func factsCost(b *testing.B, fill func(*rig)) {
 	}
 }
 
-// fillWatches appends changes of watches' labels.
 func fillWatches(r *rig, facts int) {
 	r.t.Helper()
 	var batch []domain.Fact
@@ -75,7 +73,7 @@ func fillWatches(r *rig, facts int) {
 	}
 }
 
-// BenchmarkFactsAlone measures the projector process's own part for each fact.
+// BenchmarkFactsAlone measures the cost per fact in the projector's own process.
 func BenchmarkFactsAlone(b *testing.B) {
 	s := newStory(0)
 	_, watch := aWatch(0)

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Lists are filtered exactly by payment fields. A row that was written by a version without these
-// columns is found too.
+// Lists can be filtered by the fields of a payment, and the match is exact. Rows written by a
+// version without these columns are found as well.
 func TestListsByWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -50,7 +50,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 	})
 	third := paid(3, domain.Payment{From: "GPAYER", Asset: domain.NativeAsset(), AmountStroops: 1})
 	test := s.created(4).Body.(domain.DeliveryCreated)
-	test.Event = domain.NewSampleEvent(test.Event.ID, test.Event.CreatedAtMillis) // pays nothing
+	test.Event = domain.NewSampleEvent(test.Event.ID, test.Event.CreatedAtMillis) // not a payment
 	r.append(s.fact(test))
 	r.awaitProjected()
 
@@ -108,7 +108,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 	check("by the defaults of the columns")
 }
 
-// choose returns the chosen events, in steps of a given size.
+// choose returns the chosen events, read in steps of limit.
 func (r *rig) choose(f readmodel.EventFilter, limit int) (ids []string) {
 	r.t.Helper()
 	var after *readmodel.Position

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestListsOfTablesThatAreBeingFilled: a history that was lost and is being refilled reports that
-// it is behind. No list shows only a part of the earlier rows.
+// A history that was lost and is being refilled must report that it is behind. No list may show
+// only a part of the earlier rows.
 func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -58,14 +58,14 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	for _, lost := range []string{"events", "deliveries"} {
 		r.exec("DROP TABLE " + lost + " SYNC")
 	}
-	// No projector runs, and this process may or may not know the tables.
+	// No projector runs. The first history knows the tables, and the second does not.
 	for _, h := range []*history.History{before, r.history(time.Millisecond)} {
 		if _, _, err := h.Events(t.Context(), delivered, nil, 10); !errors.Is(err,
 			readmodel.ErrBehind) {
 			t.Errorf("without tables a list ends with %v", err)
 		}
 	}
-	// While they are being filled, in small blocks.
+	// The tables are being filled in small blocks.
 	r.project(func(c *writer.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
 	patient, hasty := r.history(eventualMax), r.history(time.Millisecond)
 	for full := false; !full; {
@@ -79,12 +79,13 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A table that a rebuild exchanges is complete at once.
+	// A table exchanged by a rebuild is complete at once.
 	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	if _, err := complete(patient); err != nil {
 		t.Error(err)
 	}
-	// Without the journal's ends, completeness is unknown, which is also an error.
+	// Without the journal's ends it is unknown whether the tables are complete, which is also an
+	// error.
 	blind := history.New(history.Config{
 		DB:   r.db,
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
@@ -95,8 +96,8 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 }
 
-// TestAnEventOfTablesThatAreBeingFilledSaysSo: an event that is read before the tables are complete
-// may lack later facts, and is marked as behind. One without the mark is complete.
+// An event that is read before the tables are complete may lack later facts, so it is marked as
+// behind. An event without the mark is complete.
 func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -132,7 +133,6 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 			t.Errorf("of full tables it is %s, with %d attempts", got.State, len(got.Attempts))
 		}
 	}
-	// A table that a rebuild exchanges is complete at once.
 	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
 	if got := read(patient); got.Behind || len(got.Attempts) != 1 {
 		t.Errorf("after a rebuild %d attempts, behind: %t", len(got.Attempts), got.Behind)
@@ -143,8 +143,8 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	isFault(t, err, readmodel.ErrBehind)
 }
 
-// TestWhereAnEventWentFirstIsNotGuessed: a resend starts at the event's first endpoint. While
-// tables are refilled, a later delivery may appear before the first one.
+// A resend starts at the event's first endpoint. While tables are being refilled, a later
+// delivery may appear before the first, so the endpoint must not be guessed.
 func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -172,9 +172,9 @@ func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	}
 }
 
-// TestWhatIsRecalled: an event to be sent again is returned with each of its deliveries, including
-// its later endpoints as soon as those facts are there, and with offsets up to which nothing is
-// missing. An event without its body has expired.
+// Recall returns an event with each of its deliveries, with the later endpoints as soon as their
+// facts are projected, and with offsets up to which nothing is missing. An event without a body
+// has expired.
 func TestWhatIsRecalled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -230,7 +230,7 @@ func TestWhatIsRecalled(t *testing.T) {
 		})
 	}
 	r.exec("ALTER TABLE events DELETE WHERE event_id = '" + id + "' SETTINGS mutations_sync = 2")
-	// In about one of ten runs the engine aborts when rows of a new table were deleted, and is
+	// In about one of ten runs the engine aborts because rows of a new table were deleted, and is
 	// restarted.
 	testkit.EventuallyNil(t, "an event without a body has expired", func() error {
 		_, err := reader.Recall(t.Context(), testAccount, id)

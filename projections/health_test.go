@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// owned registers the endpoints of stories with an account.
 func (r *rig) owned(stories ...*story) {
 	r.t.Helper()
 	for _, s := range stories {
@@ -24,9 +23,9 @@ func (r *rig) owned(stories ...*story) {
 	}
 }
 
-// TestHealthCountsEachAttemptOnce: no matter how often the projector writes a fact. After a crash
-// before its progress is recorded, it writes all of them again. A sum over the same rows is
-// doubled.
+// Health must count each attempt once, however often the projector writes a fact. After a crash
+// before its progress is recorded, it writes all of them again, which doubles a plain sum over
+// the rows.
 func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -85,7 +84,7 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 		}
 	}
 	check("at first")
-	r.exec("TRUNCATE TABLE projection_progress") // a crash before any progress was recorded
+	r.exec("TRUNCATE TABLE projection_progress") // a crash before progress was recorded
 	r.project(nil).finish2(r)
 	if n := r.count("SELECT sum(n) FROM summed"); n != 14 {
 		t.Fatalf("a sum over the written rows is %d, not 14: they were not written twice", n)
@@ -107,15 +106,15 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	}
 }
 
-// TestTheOldestPendingIsPending: rows that look pending only because they are not merged do not
-// hide real ones, and a delivery that was sent again after its end is not missed.
+// Rows that only look pending because they are not merged yet must not hide deliveries that are.
+// A delivery that was resent after its end must not be missed.
 func TestTheOldestPendingIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
 	s := newStory(1)
 	r.owned(s)
 	run := r.project(nil)
-	r.exec("SYSTEM STOP MERGES") // each fact keeps a separate row
+	r.exec("SYSTEM STOP MERGES") // each fact keeps its own row
 	const ended = 40
 	for n := range ended + 2 {
 		r.append(s.created(n))

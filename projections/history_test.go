@@ -42,13 +42,14 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		}
 	}
 
-	// Something that does not exist is not found, and without the full wait.
+	// An event that does not exist is not found, without waiting for the full timeout.
 	_, err := reader.Event(t.Context(), testAccount, s.eventID(99))
 	isFault(t, err, readmodel.ErrNotFound)
 	_, err = reader.Event(t.Context(), otherAccount, s.eventID(1))
 	isFault(t, err, readmodel.ErrNotFound)
 
-	// A journal that ends with control records and an aborted fact counts as read to its end too.
+	// A journal that ends with control records and an aborted fact also counts as read to its
+	// end.
 	r.transact(kgo.TryCommit, s.created(50))
 	r.transact(kgo.TryAbort, s.created(51))
 	record, err := reader.Event(t.Context(), testAccount, s.eventID(50))
@@ -59,7 +60,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	_, err = reader.Event(t.Context(), testAccount, s.eventID(51))
 	isFault(t, err, readmodel.ErrNotFound)
 
-	// Without a projector it is unknown.
+	// Without a projector, nobody knows whether it exists.
 	run.finish(t)
 	r.append(s.created(100))
 	short := r.history(200 * time.Millisecond)
@@ -84,8 +85,8 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	isFault(t, err, readmodel.ErrUnavailable)
 }
 
-// An attempt that is in the tables before its delivery's new state is omitted, so that a record's
-// parts belong together.
+// An attempt that is in the tables before its delivery's new state is omitted, so that the parts
+// of a record belong together.
 func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -94,7 +95,7 @@ func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	r.append(s.created(1), s.refused(1, 1))
 	r.awaitProjected()
 	run.finish(t)
-	// A block that was cut short after its first table.
+	// A block that was interrupted after its first table.
 	r.exec("INSERT INTO attempts (event_id, number, run, sent_at, status_code, state, version) VALUES ('" + s.eventID(
 		1,
 	) + "', 2, 1, now64(3), 200, 'DELIVERED', 3)")
@@ -105,7 +106,6 @@ func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	}
 }
 
-// transact appends facts to the journal in one transaction.
 func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),

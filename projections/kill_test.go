@@ -32,10 +32,10 @@ var (
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the kills; 0 takes one from the clock")
 )
 
-// childVariable makes the test binary a projector: "brokers DSN group prefix wait rows unasked".
+// childVariable turns the test binary into a projector. Its value is "brokers DSN group prefix
+// wait rows unasked".
 const childVariable = "LUMENHOOK_TEST_PROJECTOR"
 
-// projectorChild projects until it is killed.
 func projectorChild() int {
 	settings := strings.Fields(os.Getenv(childVariable))
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -69,18 +69,18 @@ func projectorChild() int {
 	return 1
 }
 
-// killed is a projector in a separate process and a ClickHouse, which are killed and restarted.
+// killed has a projector in a separate process and a ClickHouse. Both are killed and restarted.
 type killed struct {
 	*rig
 	cfg       clickhouse.Config
 	projector *exec.Cmd
 	started   int
-	blocks    string // BlockWait, BlockRows, UnaskedWait of the projector; small ones when empty
+	blocks    string // BlockWait, BlockRows and UnaskedWait of the projector; small values if empty
 }
 
-// startProjector uses a new group each time: the previous one keeps its partitions for seconds
-// after its projector's death, which is too long for this test. Two projectors at once would not
-// change any answer either.
+// startProjector uses a new group each time, because the previous group keeps its partitions for
+// seconds after its projector's death, which is too long for this test. Two projectors at the
+// same time would not change any answer either.
 func (k *killed) startProjector() {
 	k.t.Helper()
 	k.started++
@@ -95,17 +95,17 @@ func (k *killed) startProjector() {
 func (k *killed) killProjector() {
 	k.t.Helper()
 	must(k.t, k.projector.Process.Kill())
-	_ = k.projector.Wait() // returns that it was killed
+	_ = k.projector.Wait() // reports that it was killed
 }
 
-// killClickHouse waits until one is running: libchdb sometimes crashes when a client's connection
-// is reset in the middle of a query, for example when the projector is killed, and is then
-// restarted by its supervisor.
+// killClickHouse waits until ClickHouse is running. libchdb sometimes crashes when a connection
+// is reset in the middle of a query, for example because the projector was killed, and its
+// supervisor then restarts it.
 func (k *killed) killClickHouse() {
 	k.t.Helper()
 	pid := 0
 	testkit.EventuallyNil(k.t, "ClickHouse is there to be killed", func() error {
-		if pid = k.engine.PID(); pid == 0 { // that would be our own process group
+		if pid = k.engine.PID(); pid == 0 { // a PID of 0 would be our own process group
 			return errors.New("it is being started")
 		}
 		return nil
@@ -113,7 +113,7 @@ func (k *killed) killClickHouse() {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		k.t.Fatal(err)
 	}
-	_ = k.engine.Stop() // returns that the child was killed
+	_ = k.engine.Stop() // reports that the child was killed
 	var err error
 	k.engine, err = clickhouse.Start(k.t.Context(), k.cfg)
 	must(k.t, err)
@@ -141,7 +141,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	t.Cleanup(func() { must(t, k.engine.Stop()) })
 	k.world(5)
 	k.startProjector()
-	// Not before everything is compared: libchdb may crash from it.
+	// Keep the projector running until everything is compared, because libchdb may crash when it
+	// stops.
 	t.Cleanup(k.killProjector)
 	stop := k.load()
 	answers, stopReading := k.readMeanwhile()
@@ -167,13 +168,13 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	stopReading()
 	t.Logf("%d events, and %d answers while they came", events, answers.Load())
 
-	// As shown by the API.
+	// The API shows every event.
 	history := k.history(0)
 	stories := []*story{newStory(0), newStory(1), newStory(2), newStory(3), newStory(4)}
 	for n := 0; n < events; n += max(1, events/200) {
 		var record readmodel.Event
 		var found error
-		// libchdb may crash once more because of the readers that have ended.
+		// libchdb may crash once more because of the readers that have stopped.
 		testkit.EventuallyNil(t, "ClickHouse answers", func() error {
 			record, found = history.Event(t.Context(), testAccount, stories[n%5].eventID(n))
 			if errors.Is(found, readmodel.ErrUnavailable) {
@@ -191,7 +192,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	if len(ids) != (events+2)/5 {
 		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
 	}
-	// As shown by the views.
+	// The views show every event.
 	for query, want := range map[string]int{
 		"SELECT count() FROM current_deliveries WHERE state = 'DELIVERED' AND attempts = 2": events,
 		"SELECT sum(attempts) FROM attempts_per_minute":                                     2 * events,
@@ -210,8 +211,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	}
 }
 
-// readMeanwhile reads events, counts the answers, and checks that the parts of each belong
-// together. The returned function stops it.
+// readMeanwhile reads events until it is stopped. It counts the answers and checks that the parts
+// of each belong together.
 func (k *killed) readMeanwhile() (answers *atomic.Int64, stop func()) {
 	ctx, cancel := context.WithCancel(k.t.Context())
 	answers = new(atomic.Int64)

@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// list reads all pages and returns the ids.
 func (r *rig) list(f readmodel.EventFilter, limit int) (ids []string) {
 	r.t.Helper()
 	var after *readmodel.Position
@@ -49,12 +48,12 @@ func TestListsNewestFirst(t *testing.T) {
 		r.append(one.created(n), one.delivered(n, 1))
 		newest = append(newest, one.eventID(n))
 		if n%50 == 7 {
-			r.append(two.created(n), two.refused(n, 1)) // in the same millisecond as one's
+			r.append(two.created(n), two.refused(n, 1)) // in the same millisecond
 		}
 	}
 	slices.Reverse(newest)
 	r.awaitProjected()
-	// Copies of rows, as after a crash.
+	// Copy rows, as after a crash.
 	for _, table := range []string{"events", "deliveries"} {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
@@ -148,8 +147,8 @@ func TestListsNewestFirst(t *testing.T) {
 	isFault(t, err, readmodel.ErrUnavailable)
 }
 
-// Enabling makes pending deliveries due at once, without a fact for each of them. Later attempts
-// follow the schedule again.
+// Enabling an endpoint makes its pending deliveries due at once, without a fact for each
+// delivery. Later attempts follow the schedule again.
 func TestEnablingIsCountedIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// nextMigration is an example for the next version of the program: a column, a view that shows it,
-// and a table.
+// nextMigration is an example of a migration in the program's next version: a column, a view that
+// shows it, and a table.
 var nextMigration = schemas.Migration{Version: 3, Name: "0003_next.sql", Statements: []string{
 	`ALTER TABLE {database:Identifier}.attempts
 ADD COLUMN IF NOT EXISTS region LowCardinality(String) DEFAULT 'eu' COMMENT 'x' AFTER error`,
@@ -24,9 +24,9 @@ AS SELECT region, count() AS attempts FROM {database:Identifier}.attempts FINAL 
 	`CREATE TABLE IF NOT EXISTS {database:Identifier}.notes (note String) ENGINE = MergeTree ORDER BY note`,
 }}
 
-// TestAHistoryIsUpgraded from this version of its schema to the next, by a migration that is
-// interrupted before it is recorded, and then repeated. Rows and progress stay, and this version
-// of the program rejects the database afterwards.
+// A migration to the next schema version that is interrupted before it is recorded can be
+// repeated. It keeps rows and progress, and afterwards this version of the program rejects the
+// database.
 func TestAHistoryIsUpgraded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -45,7 +45,7 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 		t.Fatal("the migration was not interrupted")
 	}
 	r.exec("ALTER TABLE schema_versions DROP CONSTRAINT cut")
-	for range 2 { // repeating it changes nothing
+	for range 2 { // repeating it must not change anything
 		must(t, writer.MigrateTo(t.Context(), r.db, next))
 	}
 	for query, want := range map[string]uint64{
@@ -59,7 +59,7 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 			t.Errorf("%s gives %d, not %d", query, got, want)
 		}
 	}
-	r.exec("ALTER TABLE attempts DROP COLUMN region") // the checksum is of all columns
+	r.exec("ALTER TABLE attempts DROP COLUMN region") // the checksum covers all columns
 	if got := r.checksum(); got != rows {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, rows)
 	}
@@ -73,7 +73,6 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 	}
 }
 
-// TestADatabaseOfAnUnreleasedVersionIsRefused: the error says what to do.
 func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -88,8 +87,8 @@ func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	}
 }
 
-// lacks are tables and columns that the program reads, and that a database may lack during a
-// migration.
+// lacks removes tables and columns that the program reads. A database may lack each of them
+// during a migration.
 var lacks = []string{
 	"DROP TABLE attempt_log SYNC",
 	"DROP TABLE attempt_counts SYNC",
@@ -107,8 +106,8 @@ var lacks = []string{
 	"ALTER TABLE events DROP INDEX by_memo, DROP COLUMN memo",
 }
 
-// TestReadsDuringAMigration: while tables lack a column or a table, each read reports that the
-// history is behind, and never another failure.
+// While a table or a column is missing, each read must report that the history is behind, and
+// never another failure.
 func TestReadsDuringAMigration(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -116,7 +115,7 @@ func TestReadsDuringAMigration(t *testing.T) {
 	behind := make(map[string]bool)
 	for n, change := range append(lacks, "") {
 		db := r.openOther(fmt.Sprintf("lacks_%d", n))
-		if change == "" { // not even the database is there
+		if change == "" { // without even a database
 			change = "nothing is there"
 		} else {
 			must(t, writer.Migrate(t.Context(), db))
@@ -143,7 +142,6 @@ func TestReadsDuringAMigration(t *testing.T) {
 	}
 }
 
-// readsOf returns all reads of a history.
 func readsOf(h *history.History, s *story) map[string]func(context.Context) error {
 	account := readmodel.EventFilter{AccountID: testAccount}
 	found := account

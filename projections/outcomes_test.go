@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// TestListsSayWhatTheLastAttemptMet: the number of attempts, the last status and the last error of
-// the current delivery, regardless of copies and earlier attempts.
+// Lists show the number of attempts and the last status and error of the current delivery,
+// whatever copies and earlier attempts there are.
 func TestListsSayWhatTheLastAttemptMet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -24,7 +24,7 @@ func TestListsSayWhatTheLastAttemptMet(t *testing.T) {
 		s.attempted(2, 2, domain.StateFailed, met(7, 0, domain.AttemptDNS)),
 		s.attempted(3, 1, domain.StateDelivered, met(8, 204, "")))
 	r.project(nil).finish2(r)
-	r.exec("TRUNCATE TABLE projection_progress") // all is written once more
+	r.exec("TRUNCATE TABLE projection_progress") // all rows are written again
 	r.project(nil).finish2(r)
 	for _, state := range []domain.DeliveryState{"", domain.StateWaiting} {
 		page, _, err := r.history(0).Events(t.Context(), readmodel.EventFilter{

@@ -125,7 +125,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	}
 	group.Wait()
 	must(t, writer.Migrate(t.Context(), db))
-	in := " FROM system.columns WHERE database = '" + db.Name() + "'" // of views too
+	in := " FROM system.columns WHERE database = '" + db.Name() + "'" // includes the columns of views
 	if n := r.count("SELECT count()" + in); n < 40 {
 		t.Errorf("there are only %d columns", n)
 	}
@@ -189,7 +189,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// A hung server is not a dead one: it neither refuses nor answers.
+// A hung server neither refuses connections nor answers.
 func TestClickHouseHangs(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
@@ -206,7 +206,7 @@ func TestClickHouseHangs(t *testing.T) {
 	_, err := hasty.Event(t.Context(), testAccount, s.eventID(2))
 	isFault(t, err, readmodel.ErrUnavailable)
 	run.stop()
-	<-run.ended // while ClickHouse hangs
+	<-run.ended // ClickHouse still hangs
 	must(t, run.err)
 	must(t, syscall.Kill(pid, syscall.SIGCONT))
 	r.project(nil)
@@ -216,10 +216,10 @@ func TestClickHouseHangs(t *testing.T) {
 	}
 }
 
-// allStopped returns when a signal to stop has reached every thread of a process.
+// allStopped returns nil when every thread of a process has received the stop signal.
 func allStopped(pid int) error {
 	if runtime.GOOS != "linux" {
-		return nil // it cannot be queried
+		return nil // only Linux has /proc
 	}
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -260,8 +260,8 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 	}
 	before := read()
 
-	// A crash between data and progress: the rows are there, the progress is older. Merges
-	// are stopped, so that the copies stay.
+	// After a crash between data and progress, the rows exist and the progress is older. Merges
+	// are stopped so that the copies stay.
 	for _, table := range []string{"events", "attempts", "deliveries"} {
 		r.exec("SYSTEM STOP MERGES " + table)
 	}
@@ -299,15 +299,15 @@ func TestLostTablesAreRebuilt(t *testing.T) {
 	r.awaitProjected()
 	want := r.checksum()
 
-	// Dropped while the projector runs, and noticed at the next fact.
+	// The database is dropped while the projector runs, which notices at the next fact.
 	r.exec("DROP DATABASE " + r.db.Name() + " SYNC")
 	r.append(domain.Fact{
 		Aggregate: s.endpointID,
 		Version:   1000,
 		Body:      domain.CommandHandled{CommandID: "cmd_x"},
 	})
-	// Queried through the projector: a session that begins in a database that does not
-	// exist would crash this engine.
+	// Ask the projector, because a session that begins in a database that does not exist would
+	// crash this engine.
 	testkit.EventuallyNil(t, "everything is written again", func() error {
 		if facts := run.Status().Facts; facts < 201 {
 			return fmt.Errorf("%d facts", facts)
@@ -319,8 +319,8 @@ func TestLostTablesAreRebuilt(t *testing.T) {
 		t.Errorf("the rows are %s, not %s", got, want)
 	}
 
-	// Emptied, as if another projector had recreated them: continuing at this one's position would
-	// skip all earlier rows.
+	// The tables are empty, as if another projector had recreated them. Continuing at this
+	// projector's position would skip all earlier rows.
 	for _, table := range append(writer.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)
 	}
@@ -422,7 +422,7 @@ func TestJournalThatIsNotTheHistorysStopsTheProjector(t *testing.T) {
 	}
 }
 
-// While ClickHouse is unavailable, a projector buffers nothing and stops at once.
+// While ClickHouse is unavailable, a projector buffers nothing and can stop at once.
 func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

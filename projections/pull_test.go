@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// pulled returns the numbers of a page, including those that it reports as missing.
+// pulled returns the numbers of a page, including the numbers that it reports as missing.
 func pulled(page readmodel.NumberedPage) string {
 	var list []string
 	for _, e := range page.Events {
@@ -36,8 +36,7 @@ func (r *rig) pull(h *history.History, s *story, after uint64, limit int) string
 	return pulled(page)
 }
 
-// Pages follow one another by their numbers, regardless of the account's other events and of copies
-// of rows.
+// Pages continue by number, whatever other events the account has and whatever rows are copied.
 func TestEventsByTheirNumbers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -89,8 +88,8 @@ func TestEventsByTheirNumbers(t *testing.T) {
 	}
 }
 
-// A client without a number begins with the first event that was created at or after a given time,
-// or after the last event, regardless of the order of the times.
+// A client without a number begins with the first event created at or after a given time, or
+// after the last event, even if the times are not in order.
 func TestTheNumberBeforeATime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -107,7 +106,7 @@ func TestTheNumberBeforeATime(t *testing.T) {
 		t.Fatalf("an empty history begins after %d", got)
 	}
 	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	for n, minute := range []int{0, 1, 5, 4, 9} { // the clock of a node that took over was behind
+	for n, minute := range []int{0, 1, 5, 4, 9} { // the clock of the node that took over was behind
 		f := one.created(n)
 		d := f.Body.(domain.DeliveryCreated)
 		d.Event.CreatedAtMillis = start.Add(time.Duration(minute) * time.Minute).UnixMilli()
@@ -125,9 +124,9 @@ func TestTheNumberBeforeATime(t *testing.T) {
 	}
 }
 
-// A number whose row is not written yet holds back those after it, so that a page is never followed
-// by a smaller number. A number whose row was deleted by retention holds nothing back, and is
-// reported.
+// A number whose row is not written yet holds back the numbers after it, so that a page is never
+// followed by a smaller number. A number whose row was deleted by retention holds nothing back
+// and is reported as missing.
 func TestNoNumberIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -142,8 +141,8 @@ func TestNoNumberIsPassedOver(t *testing.T) {
 	if got := r.pull(hasty, s, 0, 50); got != "1 2 3 4 5 6" {
 		t.Fatalf("there is %s", got)
 	}
-	// A fact whose row is written before that of the previous fact, as after a block of which only
-	// half was written.
+	// A fact whose row is written before the previous fact's, as after a block of which only half
+	// was written.
 	first, second := s.created(6), s.created(7)
 	r.append(first, second)
 	r.exec(rowOf(second))
@@ -176,7 +175,6 @@ func TestNoNumberIsPassedOver(t *testing.T) {
 	}
 }
 
-// rowOf writes the row of a delivery that was created.
 func rowOf(f domain.Fact) string {
 	d := f.Body.(domain.DeliveryCreated)
 	return fmt.Sprintf("INSERT INTO events (event_id, account_id, endpoint_id, created_at, body, "+
@@ -185,8 +183,8 @@ func rowOf(f domain.Fact) string {
 		f.Version)
 }
 
-// Tables that were lost show a prefix of the numbers while they are refilled, and report no number
-// as missing.
+// While lost tables are being refilled, they show a prefix of the numbers and report none as
+// missing.
 func TestNumbersOfTablesThatAreBeingFilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -218,7 +216,8 @@ func TestNumbersOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 }
 
-// A waiting reader is woken by a fact of the endpoint's partition, and ends with its context.
+// A fact in the endpoint's partition wakes a waiting reader. Waiting also ends with the reader's
+// context.
 func TestWaitingForTheNextNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -251,7 +250,6 @@ func TestWaitingForTheNextNumber(t *testing.T) {
 	}
 }
 
-// A page reads few of the rows of an account with many.
 func TestAPageReadsFewRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

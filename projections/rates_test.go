@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestRatesCountAttempts by the minute, once each, of one account and of one endpoint.
+// Rates count each attempt once, by minute, for an account or an endpoint.
 func TestRatesCountAttempts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -30,13 +30,11 @@ func (r *rig) refold(change func(*writer.RefoldConfig)) writer.RefoldConfig {
 	return cfg
 }
 
-// appendRecord appends a record to a topic.
 func (r *rig) appendRecord(topic, key string, m schemas.Message) {
 	r.t.Helper()
 	must(r.t, r.producer.Append(r.t.Context(), kafka.NewRecord(topic, key, m.Value, m.EachHeader)))
 }
 
-// world appends endpoints, watches and payments to their topics.
 func (r *rig) world(endpoints int) {
 	r.t.Helper()
 	for n := range endpoints {
@@ -79,7 +77,7 @@ func (r *rig) world(endpoints int) {
 			AmountStroops:  12_500_000 + int64(n),
 			Memo:           domain.Memo{Type: domain.MemoText, Raw: []byte("order")},
 		}
-		for again := range 2 { // a ledger that was read twice
+		for again := range 2 { // as if a ledger was read twice
 			r.appendRecord(schemas.TopicPayments, p.To,
 				schemas.EncodePaymentObserved(schemas.PaymentObserved{
 					Payment:          p,
@@ -96,8 +94,8 @@ func (r *rig) world(endpoints int) {
 	}
 }
 
-// movesOf returns the moves of the n-th ledger of the world: a fee, a payment, and shares in a
-// pool.
+// movesOf returns the balance moves in the n-th ledger of world: a fee, a payment, and shares in
+// a pool.
 func movesOf(n int) []domain.BalanceMove {
 	move := domain.BalanceMove{
 		Wallet:         "GWALLET",
@@ -118,8 +116,8 @@ func movesOf(n int) []domain.BalanceMove {
 	return []domain.BalanceMove{fee, paid, shares}
 }
 
-// Moves that chain are explained, regardless of the order in which their records arrived. A missing
-// move shows at its place, and only there.
+// Moves that form a chain are explained, whatever the order of their records. A missing move
+// shows at its place, and only there.
 func TestAMissingMoveShows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -151,8 +149,8 @@ func TestAMissingMoveShows(t *testing.T) {
 	}
 }
 
-// twinChecksum returns the checksum of a database that one undisturbed projector filled from the
-// same topics.
+// twinChecksum returns the checksum of a database that a single, undisturbed projector filled
+// from the same topics.
 func (r *rig) twinChecksum() string {
 	r.t.Helper()
 	twin := r.openOther("twin")
@@ -168,7 +166,7 @@ func (r *rig) twinChecksum() string {
 	return r.checksumOf(twin.Name())
 }
 
-// load appends the facts of events until it is stopped, and returns their number.
+// load appends the facts of events until it is stopped. stop returns the number of events.
 func (r *rig) load() (stop func() int) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan int)
@@ -204,7 +202,7 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 		return nil
 	})
 	must(t, writer.Rebuild(t.Context(), r.refold(nil)))
-	// Every table is dropped while the projector runs, and rebuilt.
+	// All tables are dropped while the projector runs, and then rebuilt.
 	for _, table := range writer.Tables() {
 		r.exec("DROP TABLE " + table + " SYNC")
 	}
@@ -233,8 +231,8 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	}
 }
 
-// TestRebuildsTakeTurns: a rebuild of the guard runs while an operator rebuilds or verifies. The
-// second waits for the first, neither fails or loses rows, and a verification finds no difference.
+// The guard may rebuild while an operator rebuilds or verifies. The second must wait for the
+// first, neither may fail or lose rows, and a verification must find no difference.
 func TestRebuildsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func(context.Context, writer.RefoldConfig) error{
@@ -295,7 +293,6 @@ func takeTurns(t *testing.T, second func(context.Context, writer.RefoldConfig) e
 	}
 }
 
-// writes is called with written text.
 type writes func(string)
 
 func (w writes) Write(line []byte) (int, error) {
@@ -303,7 +300,7 @@ func (w writes) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A rebuild does not wait for a query that reads a table. It drops the table anyway, and logs the
+// A rebuild does not wait for a query that reads a table. It drops the table anyway and logs the
 // query, which continues.
 func TestARebuildNamesTheQueriesThatReadFormerTables(t *testing.T) {
 	t.Parallel()
@@ -407,7 +404,7 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 	if got := r.checksum(); got != want {
 		t.Fatalf("an interrupted rebuild changed the live tables to\n%s", got)
 	}
-	first := int64(-1) // records that the rebuild finds done
+	first := int64(-1) // number of records that the rebuild does not need to read again
 	must(t, writer.Rebuild(t.Context(), r.refold(func(c *writer.RefoldConfig) {
 		c.Report = func(p writer.RefoldProgress) {
 			if first < 0 {
@@ -418,7 +415,7 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 	if first < done {
 		t.Errorf("the rebuild did not go on: it began at %d records, where the interrupted one had come to %d", first, done)
 	}
-	// Tables of another rebuild are dropped.
+	// The tables of another rebuild are dropped.
 	interrupt("payments", "deliveries")
 	must(t,
 		writer.Rebuild(t.Context(),
@@ -498,7 +495,7 @@ func TestRebuildOfATopicThatLostItsBeginning(t *testing.T) {
 		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
 	}
 
-	// A verification compares what the topic still has: the deliveries created after the cut.
+	// A verification compares what the topic still has: deliveries created after the cut.
 	for n := 20; n < 23; n++ {
 		r.append(s.created(n), s.delivered(n, 1))
 	}
@@ -528,7 +525,7 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	}
 	r.project(nil)
 	r.awaitProjected()
-	stop := r.load() // while all this runs
+	stop := r.load() // while all of this runs
 	found, err := writer.Verify(t.Context(), r.refold(nil))
 	must(t, err)
 	stop()
@@ -562,14 +559,15 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	}
 }
 
-// A history may have been filled by a broker that returned aborted records where its responses were
-// cut. These are reported, and a rebuild, which fetches in many pieces, does not read them again.
+// A broker that returned aborted records where its responses were cut may have filled a history
+// with them. Verification reports these records. A rebuild, which fetches in many pieces, must
+// not read them again.
 func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)
 	r.append(s.created(0))
-	cut := *s // the partition's next owner decides again, from the same version on
+	cut := *s // the partition's next owner decides again from this version on
 	r.transact(kgo.TryAbort, cut.created(7_000), cut.created(7_001))
 	for n := range 3_000 {
 		r.append(s.created(n + 1))
@@ -596,8 +594,8 @@ func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	}
 }
 
-// A projector that starts before ClickHouse has its database sets the retention once the tables are
-// created.
+// A projector that starts before ClickHouse has its database must set the retention once it has
+// created the tables.
 func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

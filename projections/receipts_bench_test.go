@@ -14,9 +14,9 @@ import (
 
 const provedLeaves = 100_000
 
-// BenchmarkProof proves attempts of a log of 100,000 leaves with the hashes in ClickHouse, as for a
-// receipt: the size of the log, the hashes, the proof and its signature. The baseline has the
-// hashes in memory.
+// BenchmarkProof proves attempts in a log of 100,000 leaves whose hashes are in ClickHouse, as
+// for a receipt: the size of the log, the hashes, the proof and its signature. The baseline has
+// the hashes in memory.
 //
 //	make bench-receipts
 func BenchmarkProof(b *testing.B) {
@@ -62,8 +62,8 @@ func BenchmarkProof(b *testing.B) {
 	})
 }
 
-// attemptsOf returns attempts of one delivery, as an engine decides and folds them, and the hashes
-// that each adds to the log.
+// attemptsOf returns the attempts of a delivery, decided and folded as by an engine, and the
+// hashes that each adds to the log.
 func attemptsOf(name receipt.Name) (made []domain.AttemptMade, hashes map[uint64][]byte) {
 	hashes = make(map[uint64][]byte, provedLeaves)
 	endpoint := domain.Endpoint{
@@ -74,7 +74,7 @@ func attemptsOf(name receipt.Name) (made []domain.AttemptMade, hashes map[uint64
 	delivery := domain.Delivery{EventID: "evt_proved", EndpointID: name.EndpointID, Version: 1, Run: 1}
 	sum := sha256.Sum256([]byte("of a body, and of a signature"))
 	for range provedLeaves {
-		delivery.State = domain.StateQueued // regardless of the schedule: another attempt is made
+		delivery.State = domain.StateQueued // always due, whatever the schedule says
 		facts := domain.DecideAttempt(endpoint, delivery, delivery.Attempts+1, domain.AttemptResult{
 			SentAtMillis:    startMillis,
 			StatusCode:      500,

@@ -15,8 +15,9 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// A history continues with other topics only if these continue what it has: if it is older or
-// newer, later facts would not fit. A copy that was interrupted after Restart is repeated.
+// A history can continue with other topics only if they continue its facts. If the history is
+// older or newer, later facts would not fit. A copy that was interrupted after Restart can be
+// repeated.
 func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -30,7 +31,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 			t.Errorf("at %v: %v, want %q", journal, err, want)
 		}
 	}
-	check("", []int64{9}, []int64{9}) // the history is empty: it begins there
+	check("", []int64{9}, []int64{9}) // an empty history can begin anywhere
 	first := newStory(1)
 	r.append(first.created(1), first.attempt(first.eventID(1), domain.StateWaiting, 500))
 	run := r.project(nil)
@@ -45,7 +46,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	}
 	for range 2 {
 		check("", at, at)
-		check("", moved(-1), at) // a transaction marker lies in between
+		check("", moved(-1), at) // a transaction marker is in between
 		check("older", moved(1), moved(1))
 		check("newer", moved(-1), moved(-1))
 		check("partitions", at[:with], at[:with])
@@ -53,8 +54,8 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	}
 }
 
-// After a move to other topics, whose offsets begin again, a rebuild keeps the rows that only the
-// tables have, and those that the new topics have.
+// After a move to other topics, whose offsets begin again, a rebuild must keep the rows that only
+// the tables have, as well as those in the new topics.
 func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -81,9 +82,9 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	}
 }
 
-// After a move to other topics, rows that only the tables have are not differences, regardless of
-// their offsets. Neither are deliveries that were created before: they are counted as not compared.
-// A row that the new topics have is compared.
+// After a move to other topics, verification must not report rows that only the tables have,
+// whatever their offsets, nor deliveries created before the move, which it counts as not
+// compared. It compares the rows that the new topics have.
 func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -97,7 +98,7 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	other := r.restart()
-	other.world(3) // the same endpoints, watches and payments again
+	other.world(3) // the same endpoints, watches and payments
 	for n := range uint32(20) {
 		other.move(2+n, 10+int64(n), 11+int64(n), nil)
 	}
@@ -127,8 +128,8 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	}
 }
 
-// A history that has more facts than its journal belongs to another one: an attempt that it knows
-// may get the same number again.
+// A history with more facts than its journal belongs to another journal. It must not recall
+// anything, because an attempt that it knows may get the same number again.
 func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -153,7 +154,6 @@ func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 	}
 }
 
-// Tables that are emptied for other topics have not lost rows.
 func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -161,7 +161,7 @@ func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	run, guard := r.project(nil), r.guard(false)
 	r.awaitProjected()
 	run.finish(t)
-	guard() // it records the parts
+	guard() // records the parts
 	must(t, writer.Restart(t.Context(), r.db, r.journalAt()))
 	damaged, err := r.db.Damage(t.Context())
 	must(t, err)
@@ -170,7 +170,6 @@ func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	}
 }
 
-// Rows that a shorter retention deletes are not lost.
 func TestAShorterRetentionIsNoDamage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -178,7 +177,7 @@ func TestAShorterRetentionIsNoDamage(t *testing.T) {
 	run, guard := r.project(nil), r.guard(false)
 	r.awaitProjected()
 	run.finish(t)
-	guard() // it records the parts
+	guard() // records the parts
 	must(t, writer.SetRetention(t.Context(), r.db, 7*24*time.Hour))
 	testkit.Eventually(t, "the rows expire", func() bool {
 		return r.count("SELECT count() FROM events") == 0

@@ -1,5 +1,5 @@
-// Package projections_test tests package writer and package history together: what one wrote, the
-// other reads. They share one ClickHouse engine.
+// Package projections_test tests package writer and package history together: history reads what
+// writer wrote. The tests share one ClickHouse engine.
 package projections_test
 
 import (
@@ -36,18 +36,17 @@ func TestMain(m *testing.M) {
 
 const (
 	testPartitions = 4
-	eventualMax    = 2 * brokertest.Patience // other packages' tests may run at the same time
-	readMax        = 15 * time.Second        // of a lookup, for the same reason
+	eventualMax    = 2 * brokertest.Patience // tests of other packages may run at the same time
+	readMax        = 15 * time.Second        // for a lookup, for the same reason
 	testAccount    = "acc_00000000000000000000000001"
 	otherAccount   = "acc_00000000000000000000000002"
 	startMillis    = 1_790_000_000_000
 )
 
-// rig is a broker with a journal and a database.
 type rig struct {
 	t        testing.TB
 	cluster  kafka.Cluster
-	engine   *clickhouse.Engine // the test's own, or nil if other tests use it too
+	engine   *clickhouse.Engine // nil if other tests share it
 	dsn      string
 	db       *writer.DB
 	sql      driver.Conn
@@ -56,14 +55,14 @@ type rig struct {
 	logger   *slog.Logger
 }
 
-// newRig returns a rig with its own database on an engine that other tests use too.
+// newRig returns a rig with its own database on the shared engine.
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	return newRigOn(t, clickhousetest.Database(t))
 }
 
-// newRigAlone returns a rig with its own engine, which the test may kill, stop, fill or read as the
-// reader, who sees only one database.
+// newRigAlone returns a rig with its own engine, for tests that kill, stop or fill it, or read as
+// the reader, who sees only one database.
 func newRigAlone(t testing.TB) *rig {
 	t.Helper()
 	return newRigOf(t, clickhousetest.Start(t))
@@ -119,21 +118,20 @@ func (r *rig) open(dsn string) *writer.DB {
 	return db
 }
 
-// openOther opens another database of the test, which does not exist yet.
+// openOther opens another database, which does not exist yet.
 func (r *rig) openOther(name string) *writer.DB {
 	r.t.Helper()
 	return r.open(r.dsn + "_" + name)
 }
 
-// running is a running projector.
 type running struct {
 	*writer.Projector
 	stop  context.CancelFunc
 	ended chan struct{}
-	err   error // read after ended
+	err   error // valid once ended is closed
 }
 
-// project starts a projector. change may modify its settings.
+// project starts a projector. change may modify its settings, and may be nil.
 func (r *rig) project(change func(*writer.ProjectorConfig)) *running {
 	r.t.Helper()
 	cfg := writer.ProjectorConfig{
@@ -162,7 +160,6 @@ func (r *rig) project(change func(*writer.ProjectorConfig)) *running {
 	return run
 }
 
-// finish stops the projector and waits for its end.
 func (run *running) finish(t testing.TB) {
 	t.Helper()
 	run.stop()
@@ -170,7 +167,8 @@ func (run *running) finish(t testing.TB) {
 	must(t, run.err)
 }
 
-// history returns a history that waits for a projection for that long, or until the test's end.
+// history returns a history whose reads wait for the projection for the given time, or for
+// eventualMax if it is 0.
 func (r *rig) history(wait time.Duration) *history.History {
 	return r.historyOf(r.db, cmp.Or(wait, eventualMax), readMax)
 }
@@ -188,7 +186,6 @@ func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicJournal)
 }
 
-// journalAt returns the journal's ends, by partition.
 func (r *rig) journalAt() []int64 {
 	r.t.Helper()
 	ends, err := r.journalEnds(r.t.Context())
@@ -200,7 +197,7 @@ func (r *rig) journalAt() []int64 {
 	return at
 }
 
-// restart moves the tables to new topics, and returns a rig of these.
+// restart moves the tables to new topics, and returns a rig with these topics.
 func (r *rig) restart() *rig {
 	r.t.Helper()
 	must(r.t, writer.Restart(r.t.Context(), r.db, r.journalAt()))
@@ -213,8 +210,8 @@ func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicPayments)
 }
 
-// rebuiltAndVerified rebuilds the tables, which does not change them, and verifies them: a table
-// has the given number of rows, and nothing differs.
+// rebuiltAndVerified checks that a rebuild does not change the tables and that a verification
+// finds no difference. The given table must have the given number of rows.
 func (r *rig) rebuiltAndVerified(table string, rows uint64) {
 	r.t.Helper()
 	live := r.checksum()
@@ -229,7 +226,6 @@ func (r *rig) rebuiltAndVerified(table string, rows uint64) {
 	}
 }
 
-// append appends facts to the journal.
 func (r *rig) append(facts ...domain.Fact) {
 	r.t.Helper()
 	records := make([]kafka.Record, len(facts))
@@ -257,7 +253,6 @@ func (r *rig) awaitProjected() {
 	})
 }
 
-// count runs a query that returns one number.
 func (r *rig) count(query string, args ...any) int {
 	r.t.Helper()
 	var n uint64
@@ -272,7 +267,7 @@ func (r *rig) exec(statement string) {
 	must(r.t, r.sql.Exec(r.t.Context(), statement))
 }
 
-// checksum covers all rows as a reader sees them, with their positions.
+// checksum covers all rows as a reader sees them, including their positions.
 func (r *rig) checksum() string { return r.checksumOf(r.db.Name()) }
 
 func (r *rig) checksumOf(database string) string {
@@ -280,7 +275,7 @@ func (r *rig) checksumOf(database string) string {
 	var sums []string
 	for _, table := range writer.Tables() {
 		columns := "*"
-		switch table { // sets have no order
+		switch table { // the order within sets is undefined
 		case "deliveries":
 			columns = "* REPLACE (arraySort(attempt_times) AS attempt_times)"
 		case "attempt_counts":
@@ -311,11 +306,11 @@ func isFault(t testing.TB, err, want error) {
 	}
 }
 
-// story creates the facts of one endpoint, incrementing its version.
+// story creates the facts of one endpoint, with consecutive versions.
 type story struct {
 	endpointID string
 	version    uint64
-	sequence   uint64 // of the delivery that was created last
+	sequence   uint64 // of the last delivery
 }
 
 func newStory(n int) *story {
@@ -332,7 +327,6 @@ func (s *story) fact(body domain.FactBody) domain.Fact {
 	}
 }
 
-// eventID returns the id of the n-th event of the endpoint.
 func (s *story) eventID(n int) string {
 	return domain.DeriveID(domain.EventPrefix, s.endpointID, fmt.Sprint(n))
 }

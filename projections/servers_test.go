@@ -38,7 +38,7 @@ func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
 	return first, second, u.String()
 }
 
-// killServer kills a running engine; its supervisor restarts it.
+// killServer kills a running engine, which its supervisor then restarts.
 func killServer(t *testing.T, e *clickhouse.Engine) {
 	t.Helper()
 	must(t, e.Ready(t.Context()))
@@ -46,7 +46,7 @@ func killServer(t *testing.T, e *clickhouse.Engine) {
 	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Fatal(err)
 	}
-	// Until the engine has noticed that its server died, it reports that it is ready.
+	// The engine reports that it is ready until it notices that its server died.
 	testkit.EventuallyNil(t, "the server has died", func() error {
 		if e.PID() == killed {
 			return fmt.Errorf("%d lives", killed)
@@ -55,7 +55,6 @@ func killServer(t *testing.T, e *clickhouse.Engine) {
 	})
 }
 
-// connect opens a server for the statements of a test.
 func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 	t.Helper()
 	opts, err := driver.ParseDSN(e.DSN())
@@ -66,8 +65,8 @@ func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 	return conn
 }
 
-// sameTables gives the second server the tables of the first, with their UUIDs, like replicas. Only
-// the projector's own checks tell them apart.
+// sameTables creates the tables of the first server on the second, with the same UUIDs, as on
+// replicas. Only the projector's own checks can tell them apart.
 func (r *rig) sameTables(second driver.Conn) {
 	r.t.Helper()
 	must(r.t, writer.Migrate(r.t.Context(), r.db))
@@ -82,9 +81,9 @@ func (r *rig) sameTables(second driver.Conn) {
 	}
 }
 
-// A projector whose DSN names two servers writes to one of them, and to the other when that one
-// dies. The progress of each is correct for its own tables: when complete, each has every row once,
-// and agrees with the topics.
+// A projector whose DSN names two servers writes to one of them, and to the other when the first
+// dies. The progress of each server must be correct for its own tables. Once complete, each must
+// have every row once and agree with the topics.
 func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)
@@ -106,7 +105,8 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	}
 	events := stop()
 
-	// No projector is stopped before everything is compared: libchdb may crash from it.
+	// Keep the projectors running until everything is compared, because libchdb may crash when
+	// they stop.
 	var sums []string
 	for _, e := range []*clickhouse.Engine{first, second} {
 		must(t, e.Ready(t.Context()))
@@ -132,8 +132,8 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	}
 }
 
-// If one of two servers that have the history dies, every query still works: for an event, for a
-// list, and users' own. Missing rows of one server are not judged by the other's progress.
+// If one of two servers with the history dies, all queries still work: for an event, for a list,
+// and users' own. Rows missing on one server must not be judged by the other's progress.
 func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)

@@ -21,8 +21,8 @@ func payment(id string, closedAtMillis int64) schemas.Message {
 	})
 }
 
-// TestTheProjectorGoesOnBehindWhatIsNoRow: the previous row stays, later records are projected, and
-// rebuild and verify-projection agree. An invalid journal record is not skipped.
+// The projector skips an invalid record. The previous row stays, later records are projected, and
+// rebuild and verify-projection agree. It does not skip an invalid record in the journal.
 func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -105,7 +105,6 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	}
 }
 
-// deadLetters returns the number of records of the topic.
 func (r *rig) deadLetters() (n int) {
 	r.t.Helper()
 	ends, err := r.ends.Of(r.t.Context(), schemas.TopicDeadLetters)
@@ -116,7 +115,7 @@ func (r *rig) deadLetters() (n int) {
 	return n
 }
 
-// TestPaymentsOfManyYearsInOneBlock: a backfill finds payments of eleven years at once.
+// A backfill may find payments from eleven years in one block.
 func TestPaymentsOfManyYearsInOneBlock(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

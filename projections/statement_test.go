@@ -16,7 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// move appends a move of the wallet in the n-th ledger, which closes n seconds after the first.
+// move appends a balance move of the wallet in the n-th ledger, which closes n seconds after the
+// first.
 func (r *rig) move(n uint32, before, after int64, change func(*domain.BalanceMove)) {
 	r.t.Helper()
 	m := domain.BalanceMove{
@@ -39,7 +40,6 @@ func (r *rig) move(n uint32, before, after int64, change func(*domain.BalanceMov
 		schemas.EncodeBalanceMoved(schemas.BalanceMoved{Move: m, ObservedAtMillis: startMillis}))
 }
 
-// statements returns a history that can answer statements.
 func (r *rig) statements() *history.History {
 	return history.New(history.Config{
 		DB:           r.db,
@@ -67,11 +67,11 @@ func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
 	pool := func(m *domain.BalanceMove) {
 		m.Asset, m.Pool, m.Place = domain.Asset{}, strings.Repeat("ef", 32), 7
 	}
-	for range 2 { // each record comes twice
+	for range 2 { // each record arrives twice
 		r.move(2, 10, 20, nil)
 		r.move(3, 20, 25, nil)
 		r.move(3, 0, 5, pool)
-		r.move(5, 30, 22, nil) // 5 more than the last one left
+		r.move(5, 30, 22, nil) // 5 more than the previous move left
 		r.move(6, 22, 0, nil)
 		r.move(9, 1, 2, func(m *domain.BalanceMove) { m.Wallet = "GOTHER" })
 	}
@@ -162,7 +162,7 @@ func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A payment names the events of the requesting account, and no other's.
+// A payment lists the events of the requesting account, and no other account's.
 func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -219,8 +219,8 @@ func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 	})
 }
 
-// A statement waits for moves that are not in the tables yet; if nothing writes them, it returns an
-// error.
+// A statement waits for moves that are not in the tables yet. If nothing writes them, it returns
+// an error.
 func TestAStatementIsNeverShort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -247,8 +247,8 @@ func TestAStatementIsNeverShort(t *testing.T) {
 	}
 }
 
-// Moves after an open statement are found: of its wallet and balance, in ledgers that closed in its
-// time and are not before it. A statement with its own end does not look for them.
+// Later moves are found if they belong to the wallet and balance of an open statement, and their
+// ledgers closed in its time. A statement with its own end does not look for later moves.
 func TestMovesBeyondAStatementAreFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -286,7 +286,7 @@ func TestMovesBeyondAStatementAreFound(t *testing.T) {
 	}
 }
 
-// Moves that retention may have deleted are not shown, and the statement says so.
+// A statement does not show moves that retention may have deleted, and reports that.
 func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

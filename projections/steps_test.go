@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// aWatch returns a watch with four facts.
 func aWatch(n int) (id string, facts []domain.Fact) {
 	s := newStory(0)
 	s.endpointID = domain.DeriveID(domain.WatchPrefix, "steps", fmt.Sprint(n))
@@ -41,14 +40,14 @@ func watchPage(
 	return page
 }
 
-// A watch's steps are the fold of its facts, page by page, live and rebuilt.
+// The steps of a watch are the fold of its facts, on pages of any size, live and rebuilt.
 func TestAWatchHasItsSteps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.project(nil)
 	id, facts := aWatch(0)
 	r.append(facts...)
-	r.append(facts[1:3]...) // once more, as after a crash
+	r.append(facts[1:3]...) // repeated, as after a crash
 	h := r.history(0)
 	var state domain.Watch
 	var want []domain.Step[domain.Watch] // newest first
@@ -86,7 +85,7 @@ func TestAWatchHasItsSteps(t *testing.T) {
 	}
 }
 
-// An endpoint's steps contain nothing of its deliveries, and nothing sealed.
+// The steps of an endpoint contain no deliveries and no sealed values.
 func TestAnEndpointHasItsSteps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -136,7 +135,7 @@ func TestAnEndpointHasItsSteps(t *testing.T) {
 	}
 }
 
-// A table that lacks the first facts of a watch says so, until it is rebuilt.
+// If the table lacks the first facts of a watch, reads return an error until it is rebuilt.
 func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -166,8 +165,8 @@ func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	}
 }
 
-// If there are more facts than a fold may have, the request is rejected, and nothing is revealed of
-// another account's object.
+// If there are more facts than a fold may have, the request is rejected. The error must not
+// reveal another account's object.
 func TestManyFactsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -187,7 +186,6 @@ func TestManyFactsAreRefused(t *testing.T) {
 	isFault(t, err, readmodel.ErrNotFound)
 }
 
-// A few large facts are rejected as well.
 func TestLargeFactsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// eventSchemas compiles the schema of each event type. Strict ones allow only fields that
-// they name.
+// eventSchemas compiles the schema of each event type. A strict schema allows only the fields
+// that it names.
 func eventSchemas(t *testing.T, strict bool) map[domain.EventType]*jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
@@ -54,8 +54,8 @@ func eventSchemas(t *testing.T, strict bool) map[domain.EventType]*jsonschema.Sc
 	return compiled
 }
 
-// closeObjects forbids unnamed fields in every object with required fields; the others are
-// conditions.
+// closeObjects forbids additional fields in every object with required fields. Objects without
+// required fields are conditions.
 func closeObjects(doc any) {
 	switch v := doc.(type) {
 	case map[string]any:
@@ -82,7 +82,6 @@ func validate(schema *jsonschema.Schema, body []byte) error {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-// drawPayment draws any payment that a ledger may contain.
 func drawPayment(t *rapid.T) domain.Payment {
 	address := func(name, prefix string) string {
 		return prefix + rapid.StringOfN(rapid.RuneFrom([]rune(alphabet)), 55, 55, -1).Draw(t, name)
@@ -124,8 +123,7 @@ func drawMemo(t *rapid.T) domain.Memo {
 	return m
 }
 
-// TestEventsKeepTheirSchema checks that the body of any payment's event, and of any test,
-// matches the schema of its type, and no other.
+// The body of every event must match the schema of its own type and no other.
 func TestEventsKeepTheirSchema(t *testing.T) {
 	strict := eventSchemas(t, true)
 	reasons := []domain.Reason{
@@ -174,14 +172,14 @@ func TestEventsKeepTheirSchema(t *testing.T) {
 	})
 }
 
-// sampleEvent is a sample as its receiver sees it.
+// sampleEvent returns a sample as its receiver sees it.
 func sampleEvent(id string, nowMillis int64) domain.Event {
 	event := domain.NewSampleEvent(domain.TestEventID(id), nowMillis)
 	event.Type = domain.PaymentReceived
 	return event
 }
 
-// TestSchemasRefuse checks that the schemas detect errors, and allow additions.
+// The schemas must detect errors but allow additions.
 func TestSchemasRefuse(t *testing.T) {
 	published := eventSchemas(t, false)
 	if len(published) != 5 {
@@ -222,9 +220,9 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 }
 
-// TestPublishedEventsUseTheSchemasInFull: the events that receivers hold their types against
-// match their schemas, and among them is every field, every value of an enumeration, and every
-// field that may be null both ways.
+// The published events, which receivers test their types with, must match their schemas. Between
+// them they must contain every field, every enumeration value, and both forms of each nullable
+// field.
 func TestPublishedEventsUseTheSchemasInFull(t *testing.T) {
 	var text []byte
 	var events []json.RawMessage
@@ -263,8 +261,7 @@ func TestPublishedEventsUseTheSchemasInFull(t *testing.T) {
 	}
 }
 
-// wordsOf returns what events are written in by their schemas: names of fields, with a colon,
-// and values of enumerations.
+// wordsOf returns the field names, with a colon, and the enumeration values in the schemas.
 func wordsOf(t *testing.T) map[string]bool {
 	t.Helper()
 	words := make(map[string]bool)

@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestDecodedFactsAreTheirOwn: DecodeFact returns the fact that was encoded, and shares no memory
-// with the record.
+// DecodeFact must return the encoded fact and share no memory with the record.
 func TestDecodedFactsAreTheirOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fact := drawHotFact(t)
@@ -23,7 +22,7 @@ func TestDecodedFactsAreTheirOwn(t *testing.T) {
 	})
 }
 
-// drawHotFact draws one of the two facts that are nearly all of the journal.
+// drawHotFact draws one of the two fact types that make up most of the journal.
 func drawHotFact(t *rapid.T) domain.Fact {
 	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringN(100, 200, -1))
 	some := rapid.Custom(func(t *rapid.T) []byte {

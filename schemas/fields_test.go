@@ -9,13 +9,13 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestNoFieldIsForgotten fills every field of every fact, command and row, and checks that
-// each survives encoding: a field that is added to the domain and not to its Protobuf form
-// would be lost at the next restore.
+// TestNoFieldIsForgotten fills every field of every fact, command and row, and checks that it
+// survives encoding. Otherwise a field that is missing from the Protobuf message would be lost at
+// the next restore.
 func TestNoFieldIsForgotten(t *testing.T) {
 	for _, body := range goldenFacts {
 		if _, nested := body.(domain.CommandHandled); nested {
-			continue // holds one of several answers: TestAnswersComeBack
+			continue // contains one of several answers, see TestAnswersComeBack
 		}
 		f := domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Body: filled(body)}
 		if got, err := schemas.DecodeFact(schemas.EncodeFact(f)); err != nil ||
@@ -42,7 +42,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 		return schemas.UnmarshalEndpoint(schemas.MarshalEndpoint(e))
 	})
 	order, notice := filled(domain.MailOrder{}), filled(domain.Notice{})
-	order.Disabled.Telling, notice.Disabled.Telling = domain.Telling{}, domain.Telling{} // of the fact
+	order.Disabled.Telling, notice.Disabled.Telling = domain.Telling{}, domain.Telling{} // of facts
 	comesBack(t, order, func(o domain.MailOrder) (domain.MailOrder, error) {
 		return schemas.DecodeMailOrder(schemas.EncodeMailOrder(o))
 	})
@@ -57,8 +57,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 	})
 }
 
-// filled returns a value like v with all fields non-zero, except those that are never
-// encoded.
+// filled returns a copy of v in which every encoded field is non-zero.
 func filled[T any](v T) T {
 	into := reflect.New(reflect.TypeOf(v)).Elem()
 	n := 0
@@ -95,8 +94,8 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-// neverEncoded reports whether a field is not encoded: fields of an attempt's result that only the
-// decision uses.
+// neverEncoded reports whether a field is not encoded: a field of an attempt's result that only
+// the decision uses.
 func neverEncoded(of reflect.Type, field string) bool {
 	return of == reflect.TypeFor[domain.AttemptResult]() && (field == "RetryAfterMillis" ||
 		field == "BodySHA256" || field == "SignatureSHA256")

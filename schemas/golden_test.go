@@ -47,7 +47,6 @@ var (
 	}
 )
 
-// goldenFacts has one fact of every type.
 var goldenFacts = []domain.FactBody{
 	domain.AccountCreated{AccountID: "acc_1", Email: "a@example.com"},
 	domain.KeyCreated{Key: goldenKey},
@@ -142,7 +141,7 @@ var goldenFacts = []domain.FactBody{
 	},
 }
 
-// goldenOrder and goldenAnswer are messages between engine and mailers.
+// goldenOrder and goldenAnswer are messages between an engine and a mailer.
 var (
 	goldenOrder = domain.MailOrder{
 		EndpointID:  "ep_1",
@@ -169,8 +168,8 @@ var (
 	}
 )
 
-// Later fields of messages that have a golden file: written once and read back,
-// they are of the same schema version.
+// These values use fields that were added after the golden file of their message was written. The
+// fields belong to the same schema version.
 var (
 	laterKey = domain.Key{
 		ID:              "key_2",
@@ -272,7 +271,7 @@ func laterWatch() domain.Watch {
 	return w
 }
 
-// laterFacts have fields that the golden file of their type was written without.
+// laterFacts use fields that are missing from the golden file of their type.
 var laterFacts = []domain.FactBody{
 	domain.AccountCreated{AccountID: "acc_1", Email: "b@example.com", Updated: true},
 	domain.AccountCreated{
@@ -379,8 +378,8 @@ func TestLaterFactsComeBack(t *testing.T) {
 	}
 }
 
-// TestGoldenFacts reads every golden file, and checks that the current encoding is the file's. A
-// fact type that changes gets a new version and file.
+// TestGoldenFacts checks that facts are read from and written as their golden files. A fact type
+// that changes gets a new version and a new file.
 func TestGoldenFacts(t *testing.T) {
 	for _, body := range goldenFacts {
 		f := domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Cause: "cmd_1", Body: body}
@@ -407,7 +406,8 @@ func TestGoldenFacts(t *testing.T) {
 	}
 }
 
-// goldenOf reads the golden file of a message, and holds that the message is written so.
+// goldenOf reads the golden file of a message and checks that the message is encoded the same
+// way.
 func goldenOf(t *testing.T, dir string, m schemas.Message) []byte {
 	t.Helper()
 	path := filepath.Join(dir, m.Type+".v"+m.Version+".hex")
@@ -430,7 +430,7 @@ func goldenOf(t *testing.T, dir string, m schemas.Message) []byte {
 	return golden
 }
 
-// TestGoldenMails checks the messages between engines and mailers of two versions.
+// Engines and mailers of different versions must understand each other's messages.
 func TestGoldenMails(t *testing.T) {
 	order := schemas.EncodeMailOrder(goldenOrder)
 	order.Value = goldenOf(t, "golden/mails", order)
@@ -470,7 +470,7 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 	}
 }
 
-// everyCommand has every type of command, updates twice.
+// everyCommand contains each type of command, and each update twice.
 var everyCommand = []domain.CommandBody{
 	domain.UpdateAccount{AccountID: "acc_1", Email: "b@example.com"},
 	domain.UpdateAccount{
@@ -652,8 +652,7 @@ func TestAnswersComeBack(t *testing.T) {
 	}
 }
 
-// TestCommandsGoToTheirAggregate holds that what concerns an endpoint or its
-// deliveries goes to the endpoint's partition, and so on.
+// A command about an endpoint or its deliveries goes to the endpoint's partition, and so on.
 func TestCommandsGoToTheirAggregate(t *testing.T) {
 	for _, body := range everyCommand {
 		want := "ep_1"
@@ -669,8 +668,8 @@ func TestCommandsGoToTheirAggregate(t *testing.T) {
 	}
 }
 
-// TestAHandOverIsAMatchOfNoLedger: the endpoint takes it like a match, and a follower that reads
-// matches back does not treat it as its own.
+// An endpoint accepts a hand-over like a match. A follower that reads its matches again must not
+// take it for its own.
 func TestAHandOverIsAMatchOfNoLedger(t *testing.T) {
 	want := domain.MatchInput{
 		AccountID:     "acc_1",

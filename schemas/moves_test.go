@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// A move is decoded as it was encoded, and a payment is not a move.
+// A move must survive encoding and decoding, and must not decode as a payment.
 func TestBalanceMovesAreReadAsWritten(t *testing.T) {
 	move := domain.BalanceMove{
 		ID:             domain.MoveID("GA", "XLM", "ab", "operation", 2, 0),

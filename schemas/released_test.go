@@ -19,9 +19,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// During an upgrade, the release before reads what this program writes. released.txt lists what
-// that release reads: one line per field of its messages, and one per fact and command that its
-// decoder accepts. It is written when a release is made, and at no other time:
+// During an upgrade, the previous release reads what this program writes. The file released.txt
+// lists what that release can read: one line per field of its messages, and one line per fact and
+// command that it decodes. Generate the file only when you make a release:
 //
 //	go test ./schemas -run ReleaseBefore -args -release
 
@@ -30,7 +30,6 @@ const releasedFile = "testdata/released.txt"
 var release = flag.Bool("release", false, "write "+releasedFile+": the forms of this program "+
 	"are those of a release")
 
-// presentFiles are the Protobuf files of this program.
 func presentFiles() *descriptorpb.FileDescriptorSet {
 	set := new(descriptorpb.FileDescriptorSet)
 	for _, name := range []string{"types.proto", "facts.proto", "commands.proto"} {
@@ -43,7 +42,7 @@ func presentFiles() *descriptorpb.FileDescriptorSet {
 	return set
 }
 
-// written are the facts and commands that this program writes, as messages.
+// written returns the messages that this program writes.
 func written() (all []schemas.Message) {
 	for _, body := range goldenFacts {
 		all = append(all,
@@ -72,16 +71,16 @@ func written() (all []schemas.Message) {
 		}))
 }
 
-// readsLine is the line of a fact, command or row that a decoder accepts.
+// readsLine returns the line for a message that a decoder accepts.
 func readsLine(m schemas.Message) string { return "reads " + m.Type + " v" + m.Version }
 
-// fieldKey names a field as the wire does.
+// fieldKey identifies a field as on the wire.
 type fieldKey struct {
 	message string
 	number  protoreflect.FieldNumber
 }
 
-// formsOf lists the fields of files, as lines of released.txt by their keys.
+// formsOf returns the lines of released.txt for the fields in set, and its messages by name.
 func formsOf(t *testing.T, set *descriptorpb.FileDescriptorSet) (
 	fields map[fieldKey]string, messages map[string]protoreflect.MessageDescriptor,
 ) {
@@ -106,7 +105,6 @@ func formsOf(t *testing.T, set *descriptorpb.FileDescriptorSet) (
 	return fields, messages
 }
 
-// lines are the lines of released.txt for this program.
 func lines(t *testing.T) (all []string) {
 	t.Helper()
 	fields, _ := formsOf(t, presentFiles())
@@ -128,9 +126,9 @@ func lines(t *testing.T) (all []string) {
 	return append(all, slices.Compact(reads)...)
 }
 
-// TestTheReleaseBeforeReadsWhatThisProgramWrites: each fact, command and row has a type and version
-// that it accepts, and each field has the same meaning on the wire. A release reads a new type or
-// version before a later one writes it (docs/decisions/upgrades.md).
+// The previous release must accept the type and the version of each fact, command and row, and
+// each field must have the same meaning on the wire. A release can read a new type or version
+// before a later release writes it (docs/decisions/upgrades.md).
 func TestTheReleaseBeforeReadsWhatThisProgramWrites(t *testing.T) {
 	if *release {
 		text := strings.Join(lines(t), "\n") + "\n"
@@ -154,8 +152,8 @@ func TestTheReleaseBeforeReadsWhatThisProgramWrites(t *testing.T) {
 	}
 }
 
-// breaks names what makes released lines and files disagree on the wire: a field of another kind
-// under its number, and a field that is gone although its number is not reserved.
+// breaks reports fields that changed their kind, and fields that were removed without reserving
+// their number.
 func breaks(t *testing.T, before []string, now *descriptorpb.FileDescriptorSet) (faults []string) {
 	t.Helper()
 	fields, messages := formsOf(t, now)
@@ -184,8 +182,8 @@ func breaks(t *testing.T, before []string, now *descriptorpb.FileDescriptorSet) 
 	return faults
 }
 
-// wire returns what must stay the same of a field: its kind, whether it repeats, the message in it,
-// and its oneof.
+// wire returns the properties of a field that must not change: kind, cardinality, message type
+// and oneof.
 func wire(f protoreflect.FieldDescriptor) string {
 	parts := []string{f.Kind().String(), f.Cardinality().String()}
 	if f.Message() != nil {
@@ -197,8 +195,8 @@ func wire(f protoreflect.FieldDescriptor) string {
 	return strings.Join(parts, " ")
 }
 
-// TestAFormThatTheReleaseBeforeCannotReadIsNamed upgrades the forms by changes that would break the
-// release before, and by one that does not.
+// breaks must report changes that the previous release can't read, but not the removal of a field
+// whose number is reserved.
 func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
 	before := lines(t)
 	for name, c := range map[string]struct {

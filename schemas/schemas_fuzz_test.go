@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// goldenMessages are the golden files as records.
 func goldenMessages(f *testing.F) []schemas.Message {
 	f.Helper()
 	paths, err := filepath.Glob(filepath.Join("golden", "*.hex"))
@@ -34,8 +33,8 @@ func goldenMessages(f *testing.F) []schemas.Message {
 	return all
 }
 
-// FuzzDecodeFact: a record of the journal is refused or decoded, without a panic; a decoded
-// fact survives being encoded and decoded again.
+// FuzzDecodeFact checks that a journal record is either rejected or decoded, without a panic, and
+// that a decoded fact survives another round trip.
 func FuzzDecodeFact(f *testing.F) {
 	for _, m := range goldenMessages(f) {
 		f.Add(m.Type, m.Version, m.Cause, m.Value)
@@ -61,7 +60,7 @@ func FuzzDecodeFact(f *testing.F) {
 	})
 }
 
-// FuzzDecodeRecords: no record of any other topic and no value of a store makes its decoder
+// FuzzDecodeRecords checks that no record of another topic and no stored value makes its decoder
 // panic.
 func FuzzDecodeRecords(f *testing.F) {
 	for _, m := range goldenMessages(f) {

@@ -16,7 +16,7 @@ import (
 
 const vectorsFile = "vectors/signature.json"
 
-// signatureVectors is the published test vector (specification, "Signature").
+// signatureVectors contains the published test vectors (specification, "Signature").
 type signatureVectors struct {
 	Vectors []struct {
 		Name      string
@@ -111,8 +111,8 @@ func TestTheSignatureVectorInOpenSSL(t *testing.T) {
 	}
 }
 
-// tool finds an independent program. It is required: a signature that only our own code has
-// checked proves nothing.
+// tool finds an independent program. The test fails without it, because a signature that only our
+// own code has checked proves nothing.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

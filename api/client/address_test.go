@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// TestTheAddressMayEndAsPeopleWriteIt: with a slash, and with the /v1 that every path begins with.
 func TestTheAddressMayEndAsPeopleWriteIt(t *testing.T) {
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

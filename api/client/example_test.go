@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// From an empty account to a payment: a receiver, an endpoint, a watch, and the webhook of
-// a payment to the wallet, with its signature checked.
+// From an empty account to a payment: a receiver, an endpoint, a watch, and the webhook for a
+// payment to the wallet, with its signature checked.
 func Example() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -32,7 +32,7 @@ func Example() {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		events <- body // the body's id tells one that is sent again: domain.Verify's example
+		events <- body // detect repeats by the body's id, as in domain.Verify's example
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -43,7 +43,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	secret = endpoint.Secret // shown only here
+	secret = endpoint.Secret // shown only once
 
 	wallet, err := newWallet(ctx)
 	if err != nil {
@@ -76,9 +76,9 @@ func Example() {
 	// payment.received 12.5000000 order-42
 }
 
-// verified reads a webhook and checks the signature of the raw body, before anything parses it.
-// The example of domain.Verify is a complete receiver, which also holds the header's id against the
-// body's.
+// verified reads a webhook and checks the signature of the raw body before anything parses it. The
+// example of domain.Verify is a complete receiver, which also compares the id in the header with
+// that in the body.
 func verified(w http.ResponseWriter, r *http.Request, secret domain.Secret) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
@@ -90,7 +90,7 @@ func verified(w http.ResponseWriter, r *http.Request, secret domain.Secret) ([]b
 	return body, domain.Verify(signature, timestamp, body, secrets, time.Now().Unix())
 }
 
-// A test.ping is sent at once, and the answer has the receiver's response.
+// A test.ping is sent at once, and the result contains the receiver's response.
 func ExampleClient_TestEndpoint() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -122,7 +122,7 @@ func ExampleClient_TestEndpoint() {
 	// the receiver answered 418
 }
 
-// For 24 hours after a rotation webhooks are signed with both secrets.
+// For 24 hours after a rotation, webhooks are signed with both secrets.
 func ExampleClient_RotateSecret() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -148,7 +148,7 @@ func ExampleClient_RotateSecret() {
 	// shown later: ""
 }
 
-// A list is read page by page, newest first.
+// Lists are read page by page, newest first.
 func ExampleClient_ListWatches() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -198,7 +198,7 @@ func ExampleClient_ListWatches() {
 	// first shop
 }
 
-// A refusal names every fault of the request at once.
+// A refusal names all faults of the request at once.
 func ExampleProblem() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)
@@ -221,8 +221,8 @@ func ExampleProblem() {
 	// /assets REQUIRED
 }
 
-// A write that is repeated with one key takes effect once, whichever program repeats it: the key is
-// the caller's own name of the write, which a restarted program knows.
+// A write that is repeated with the same key takes effect once, even if another program repeats it.
+// The key is the caller's own name for the write, which a restarted program still knows.
 func ExampleIdempotencyKey() {
 	ctx := context.Background()
 	c, err := client.New(baseURL, apiKey, nil)

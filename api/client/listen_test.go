@@ -15,7 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// history answers as the API does, with events 1 to 5 of which 3 is no longer kept, signed now.
+// history responds like the API, with the events 1 to 5, which are signed now. Event 3 is no longer
+// stored.
 type history struct{ asked []string }
 
 func (h *history) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -45,8 +46,8 @@ func (h *history) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-// A listener hands over each event once, pulls again what its function asks for, and reports what
-// is missing once.
+// A listener must hand over each event once, pull an event again if its function asks for that, and
+// report a missing event once.
 func TestAListenerPullsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &history{}
@@ -88,11 +89,11 @@ func TestAListenerPullsAgain(t *testing.T) {
 	})
 }
 
-// outages has no events: it answers after the time that it is asked to wait. It is away from the
-// 1st minute to the 10th and from the 20th to the 21st, and refuses from the 30th on.
+// outages has no events, so it responds after the requested wait. It is down from the 1st minute to
+// the 10th and from the 20th to the 21st, and refuses requests from the 30th on.
 type outages struct {
 	began time.Time
-	asked []string // when it was back: by what it was asked first
+	asked []string // the first query after each outage
 	away  bool
 }
 
@@ -106,7 +107,7 @@ func (o *outages) RoundTrip(r *http.Request) (*http.Response, error) {
 		o.asked, o.away = append(o.asked, r.URL.RawQuery), false
 	}
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("waitSeconds"))
-	<-time.After(time.Duration(seconds) * time.Second) // of the bubble
+	<-time.After(time.Duration(seconds) * time.Second) // in the bubble's time
 	out := httptest.NewRecorder()
 	if minute >= 30 {
 		out.Header().Set("Content-Type", "application/problem+json")
@@ -118,8 +119,8 @@ func (o *outages) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-// However often it asks while the service is away, that is told once, and then that it is back:
-// at once, though no event comes.
+// However often the listener tries while the service is down, it must report the outage once. It
+// must report the end of the outage at once, even if there is no event.
 func TestAListenerTellsOfEachOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outages{began: time.Now()}

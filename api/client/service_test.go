@@ -27,8 +27,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/standalone"
 )
 
-// What the examples talk to: a service, with its broker, its history and a development
-// network, which TestMain runs in this process as `lumenhook run` does.
+// The examples use a service with its broker, its history and a devnet. TestMain runs it in this
+// process, like `lumenhook run`.
 var (
 	baseURL string
 	apiKey  string
@@ -45,7 +45,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withService runs the tests while a service runs.
 func withService(run func() int) (code int, err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -72,13 +71,13 @@ func withService(run func() int) (code int, err error) {
 		return 0, err
 	}
 	baseURL, apiKey = file.APIURL, file.APIKey
-	log.SetOutput(os.Stderr) // the service redirected it: show why a test fails
+	log.SetOutput(os.Stderr) // the service redirected it, but tests must show why they fail
 	code = run()
 	stop()
 	return code, <-ended
 }
 
-// serviceFlags returns the flags of `lumenhook run`, with free ports.
+// serviceFlags returns the flags of `lumenhook run` with free ports.
 func serviceFlags() (*standalone.Flags, error) {
 	args := []string{
 		"--data-dir", dataDir, "--no-demo", "--balance-moves", "--log-format", "text",
@@ -96,7 +95,7 @@ func serviceFlags() (*standalone.Flags, error) {
 	return flags, errors.Join(flags.Check()...)
 }
 
-// said receives what the service prints when all of it is ready.
+// said gets the service's output. It closes ready once the service has printed that it is ready.
 type said struct {
 	text  bytes.Buffer
 	once  sync.Once
@@ -111,7 +110,7 @@ func (s *said) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listen serves a receiver over HTTPS, with a certificate that the service trusts.
+// listen runs an HTTPS receiver with a certificate that the service trusts.
 func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
 	secrets, certificate := filepath.Join(dataDir, "secrets"), filepath.Join(dataDir, "ca.pem")
 	ca, err := keys.LoadOrCreateCA(secrets, certificate, time.Now)
@@ -128,9 +127,9 @@ func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
 	return server, nil
 }
 
-// listed waits until lists show a watch. The answer to its creation waits for that two seconds,
-// which may be too little on a busy machine; what is asked for by its id is looked for until it is
-// there, or the answer says to ask again.
+// listed waits until lists contain a watch. Creating a watch waits two seconds for that, which may
+// not be enough on a busy machine. Getting it by its id waits until it is there, or fails with an
+// error that permits a retry.
 func listed(ctx context.Context, c *client.Client, watchID string) error {
 	for {
 		if _, err := c.GetWatch(ctx, watchID); err == nil || !client.MayPass(err) {
@@ -139,7 +138,6 @@ func listed(ctx context.Context, c *client.Client, watchID string) error {
 	}
 }
 
-// network returns a client of the development network.
 func network() (*devclient.Client, error) {
 	file, err := runfile.Read(dataDir)
 	if err != nil {
@@ -148,7 +146,6 @@ func network() (*devclient.Client, error) {
 	return devclient.New(file.Stellar.RPCURL, file.Stellar.FriendbotURL)
 }
 
-// newWallet creates a wallet on the development network.
 func newWallet(ctx context.Context) (address string, err error) {
 	network, err := network()
 	if err != nil {
@@ -161,7 +158,6 @@ func newWallet(ctx context.Context) (address string, err error) {
 	return address, network.NextLedger(ctx)
 }
 
-// pay pays a wallet.
 func pay(ctx context.Context, to, amount, memo string) error {
 	network, err := network()
 	if err != nil {

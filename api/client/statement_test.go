@@ -9,8 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A wallet's statement of a service as `lumenhook run` is: two payments, of which one is too small
-// for the watch, and nothing unexplained in ledgers that were read without a gap.
+// TestAStatementOfARun gets a wallet's statement from a service like `lumenhook run`. There are two
+// payments, one of them too small for the watch. Ledgers were read without a gap, so nothing may be
+// unexplained.
 func TestAStatementOfARun(t *testing.T) {
 	c, err := client.New(baseURL, apiKey, nil)
 	must(t, err)

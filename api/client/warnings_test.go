@@ -24,8 +24,6 @@ func TestAWarningIsExplained(t *testing.T) {
 	}
 }
 
-// TestAReasonIsExplained: every reason of the core has a meaning, and an unknown one is shown as it
-// is.
 func TestAReasonIsExplained(t *testing.T) {
 	for _, reason := range []domain.Reason{
 		domain.ReasonAssetNotAccepted, domain.ReasonAmountMismatch, domain.ReasonAmountTooLow,

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// A body is decoded by the list of its fields. All its faults are found at once.
+// A body is decoded by a list of its fields. All its faults are found at once.
 func ExampleObject() {
 	var name string
 	var rate int
@@ -32,8 +32,8 @@ func ExampleObject() {
 	// /rate OUT_OF_RANGE must be a whole number from 1 to 100
 }
 
-// Fields that a merge patch does not name stay nil; null restores a field's default. A read-only
-// field of the object may be sent back unchanged.
+// Fields that a merge patch doesn't contain stay nil, and null restores a field's default. A
+// read-only field of the object may be sent back unchanged.
 func ExamplePatch() {
 	var name, label, note *string
 	text := func(v decode.Value) string {
@@ -55,7 +55,7 @@ func ExamplePatch() {
 	// /state CANNOT_CHANGE
 }
 
-// A body that is no JSON is refused as a whole, with the position of the error.
+// A body that isn't JSON is refused as a whole, with the position of the error.
 func ExampleObject_syntax() {
 	p := problem.Of(decode.Object([]byte(`{"a":{"b":1,"b":2}}`)).Err())
 	fmt.Println(p.Status, p.Detail)

@@ -29,7 +29,7 @@ var (
 	stranger = ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
 )
 
-// log is a log as the engine and the history make it: facts that are folded, and their hashes.
+// log is a log as the engine and the history create it: folded facts and their hashes.
 type log struct {
 	endpoint domain.Endpoint
 	delivery domain.Delivery
@@ -37,7 +37,7 @@ type log struct {
 	made     []domain.AttemptMade
 }
 
-// newLog has attempts of one delivery, each decided and folded as the engine does it.
+// newLog returns a log of attempts of one delivery, decided and folded like in the engine.
 func newLog(t testing.TB, attempts int) *log {
 	t.Helper()
 	l := &log{
@@ -63,7 +63,7 @@ func newLog(t testing.TB, attempts int) *log {
 func (l *log) attempt(t testing.TB, status int) {
 	t.Helper()
 	body, signature := sha256.Sum256([]byte("body")), sha256.Sum256([]byte("v1=…"))
-	l.delivery.State = domain.StateQueued // whatever the schedule says: another is made
+	l.delivery.State = domain.StateQueued // so that another attempt is made
 	facts := domain.DecideAttempt(l.endpoint, l.delivery, l.delivery.Attempts+1, domain.AttemptResult{
 		SentAtMillis:    int64(1000 + len(l.made)),
 		StatusCode:      status,
@@ -99,7 +99,7 @@ func (l *log) prove(earlier uint64, numbers ...int) (receipt.Log, error) {
 		[]domain.Secret{domain.Secret(private)})
 }
 
-// receipt is one of some attempts, as JSON.
+// receipt returns a receipt for some attempts, as JSON.
 func (l *log) receipt(t testing.TB, earlier uint64, numbers ...int) []byte {
 	t.Helper()
 	proved, err := l.prove(earlier, numbers...)
@@ -131,7 +131,8 @@ func keysOf(t testing.TB, of ...ed25519.PrivateKey) receipt.Keys {
 	return keys
 }
 
-// TestEveryAttemptIsProved: in logs of every size up to 70, each attempt, and each earlier state.
+// TestEveryAttemptIsProved checks each attempt, and each earlier state, in logs of every size up to
+// 70.
 func TestEveryAttemptIsProved(t *testing.T) {
 	l, keys := newLog(t, 0), keysOf(t, private)
 	for size := 1; size <= 70; size++ {
@@ -148,7 +149,7 @@ func TestEveryAttemptIsProved(t *testing.T) {
 	}
 }
 
-// TestTheTreeIsTheLibrarys: the domain's tree and that of golang.org/x/mod are one.
+// The domain's tree must be the same as that of golang.org/x/mod.
 func TestTheTreeIsTheLibrarys(t *testing.T) {
 	l := newLog(t, 130)
 	var stored []tlog.Hash
@@ -175,8 +176,6 @@ func TestTheTreeIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// TestNothingOfAReceiptCanBeChanged: each value of its JSON is changed in turn, and each is
-// refused.
 func TestNothingOfAReceiptCanBeChanged(t *testing.T) {
 	l, keys := newLog(t, 11), keysOf(t, private)
 	var whole any
@@ -235,8 +234,8 @@ func TestNothingOfAReceiptCanBeChanged(t *testing.T) {
 	}
 }
 
-// TestNothingCountsTwice: valid proofs that occur twice, out of order, or below names that occur
-// twice or in other letters, would let a reader count or see what was not proved.
+// Valid proofs that occur twice or out of order, or under names that occur twice or in different
+// case, must be refused. Otherwise a reader could count or see what was not proved.
 func TestNothingCountsTwice(t *testing.T) {
 	l, keys := newLog(t, 11), keysOf(t, private)
 	text := string(l.receipt(t, 0, 3, 9))
@@ -300,8 +299,8 @@ func TestWhoseSignatureCounts(t *testing.T) {
 	}
 }
 
-// TestAHistoryThatWasChangedIsNotProved: a row that is not what was logged, and hashes that are
-// missing.
+// A row that differs from what was logged must not be proved, nor may anything be proved if hashes
+// are missing.
 func TestAHistoryThatWasChangedIsNotProved(t *testing.T) {
 	l := newLog(t, 9)
 	l.made[3].Result.StatusCode = 200
@@ -314,7 +313,7 @@ func TestAHistoryThatWasChangedIsNotProved(t *testing.T) {
 	}
 }
 
-// TestALogThatIsRewrittenShows: to anyone who has an earlier receipt.
+// Anyone who has an earlier receipt must be able to detect that the log was rewritten.
 func TestALogThatIsRewrittenShows(t *testing.T) {
 	keys := keysOf(t, private)
 	proved := func(l *log, earlier uint64) receipt.Proved {
@@ -364,7 +363,7 @@ func FuzzVerify(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// The proof covers each logged attempt once, because no other party has the key.
+		// A proof covers each logged attempt once, because no other party has the key.
 		seen := make(map[int64]bool)
 		for _, log := range p.Logs {
 			for _, a := range log.Attempts {
@@ -382,7 +381,6 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// BenchmarkProve has a log of 100,000 attempts.
 func BenchmarkProve(b *testing.B) {
 	l := newLog(b, 100_000)
 	keys := keysOf(b, private)
@@ -404,7 +402,7 @@ func BenchmarkProve(b *testing.B) {
 	})
 }
 
-// BenchmarkLog measures the extra cost of an attempt in the engine: its leaf, and the fold of it.
+// BenchmarkLog measures what the log adds to an attempt in the engine: its leaf, and folding it.
 func BenchmarkLog(b *testing.B) {
 	l := newLog(b, 100_000)
 	for b.Loop() {

@@ -26,12 +26,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// BenchmarkAPI measures the API of the real program with the broker's default writes: creations and
-// reads at several concurrencies, and one creation at a time. Each has a baseline: a bare net/http
-// server, also in a separate process, that answers the same requests with bodies of the same size.
-// The load writes prepared requests to open connections, so that it needs little of the processors.
-// The processor time of each process is reported per request. LUMENHOOK_BENCH_WATCHES=1000000 first
-// loads that many watches, through their table.
+// BenchmarkAPI measures the API of the real program with the broker's default writes: creates and
+// reads at several concurrency levels, and creates one at a time. The baseline for each is a bare
+// net/http server, also in a separate process, that answers the same requests with bodies of the
+// same size. The load generator writes prepared requests to open connections, so that it uses
+// little CPU. Each process's processor time is reported per request.
+// LUMENHOOK_BENCH_WATCHES=1000000 first loads that many watches through their topic.
 //
 //	make bench-api
 func BenchmarkAPI(b *testing.B) {
@@ -66,23 +66,20 @@ func BenchmarkAPI(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// load asks the API.
 type load struct {
 	b        *testing.B
 	s        *testService
 	address  string
-	floor    string // address of the bare server
+	floor    string // address of the baseline server
 	floorPID int
 }
 
-// request returns a request as it is written to a connection.
 func (l *load) request(method, path, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, l.address,
 		l.s.file.APIKey, len(body), body)
 }
 
-// once sends a request and returns the answer's body.
 func (l *load) once(method, path, body string) []byte {
 	c := l.dial(l.address)
 	defer c.close()
@@ -93,16 +90,15 @@ func (l *load) once(method, path, body string) []byte {
 	return answer
 }
 
-// answers are what a process did with a load.
 type answers struct {
 	perSecond    float64
 	p50, p99     time.Duration
-	server, load time.Duration // processor time of one request
+	server, load time.Duration // processor time per request
 	answerBytes  int
 }
 
-// measure makes n requests of the service, so many at once, and then of the floor, and
-// reports their rates, times, and the processor time of one request.
+// measure sends n requests to the service, at of them at a time, and then the same to the baseline.
+// It reports their rates, latencies, and processor time per request.
 func (l *load) measure(what string, at, n int, method, path, body string) {
 	l.b.Run(fmt.Sprintf("%s/%d at once", what, at), func(b *testing.B) {
 		l := *l
@@ -128,7 +124,7 @@ func (a answers) report(b *testing.B, of string) {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// drive makes n requests of a process, on so many connections.
+// drive sends n requests to a process over at connections, and measures them.
 func (l *load) drive(address string, pid, at, n int, request []byte) answers {
 	took := make([]time.Duration, n)
 	var next atomic.Int64
@@ -168,7 +164,6 @@ func (l *load) drive(address string, pid, at, n int, request []byte) answers {
 	}
 }
 
-// conn is an open connection to a server.
 type conn struct {
 	net.Conn
 	in   *bufio.Reader
@@ -186,7 +181,7 @@ func (l *load) dial(address string) *conn {
 
 func (c *conn) close() { _ = c.Close() }
 
-// ask sends a request and returns the answer's body, which is valid until the next one.
+// ask sends a request and returns the response body, which is valid until the next call.
 func (c *conn) ask(request []byte) ([]byte, error) {
 	if _, err := c.Write(request); err != nil {
 		return nil, err
@@ -221,10 +216,11 @@ func (c *conn) ask(request []byte) ([]byte, error) {
 	return c.body, nil
 }
 
-// asFloor makes the test binary a bare server, which prints its address.
+// asFloor is the environment variable that turns the test binary into the baseline server, which
+// prints its address.
 const asFloor = "LUMENHOOK_TEST_FLOOR"
 
-// serveFloor answers each request with as many bytes as it asks for.
+// serveFloor answers each request with the number of bytes that its query asks for.
 func serveFloor() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -241,7 +237,6 @@ func serveFloor() {
 	})))
 }
 
-// startFloor starts a bare server.
 func startFloor(b *testing.B) (address string, pid int) {
 	b.Helper()
 	c := exec.Command(os.Args[0])
@@ -265,8 +260,8 @@ func startFloor(b *testing.B) (address string, pid int) {
 	return strings.TrimSpace(address), c.Process.Pid
 }
 
-// loadWatches writes rows of watches, as the engine would have published them,
-// of accounts of a thousand watches each.
+// loadWatches writes n watches to their topic, as the engine publishes them, with a thousand
+// watches per account.
 func (l *load) loadWatches(n int) {
 	cluster := kafka.Cluster{
 		Brokers:  l.s.file.KafkaBrokers,
@@ -318,7 +313,8 @@ func (l *load) loadWatches(n int) {
 		residentMemory(l.s.cmd.Process.Pid))
 }
 
-// awaitDirectory waits until the node accepts a key: it accepts none before it is up to date.
+// awaitDirectory waits until the node accepts the API key, which it does only once its directory is
+// up to date.
 func (l *load) awaitDirectory() {
 	deadline := time.NewTimer(10 * time.Minute)
 	defer deadline.Stop()

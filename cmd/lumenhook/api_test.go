@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 )
 
-// cli runs a subcommand on the service and reads its JSON.
+// cli runs a subcommand against the service and decodes its JSON output.
 func (s *testService) cli(into any, args ...string) {
 	s.t.Helper()
 	out, err := s.tryCLI(append(args, "--json")...)
@@ -42,7 +42,6 @@ func (s *testService) tryCLI(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// client asks the service with a key.
 func (s *testService) client(key string) *client.Client {
 	s.t.Helper()
 	c, err := client.New(s.file.APIURL, key, nil)
@@ -52,7 +51,6 @@ func (s *testService) client(key string) *client.Client {
 	return c
 }
 
-// wantCode checks that a call was refused with a code.
 func (s *testService) wantCode(err error, code string) {
 	s.t.Helper()
 	var p *client.Problem
@@ -61,8 +59,8 @@ func (s *testService) wantCode(err error, code string) {
 	}
 }
 
-// The whole API through the real program: command line, client, engine,
-// receiver, history.
+// TestTheAPIFromEndToEnd exercises the whole API through the real program: command line, client,
+// engine, receiver, and history.
 func TestTheAPIFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -88,11 +86,11 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 		t.Errorf("%+v", test)
 	}
 	c := s.client(s.file.APIKey)
-	event, err := c.GetEvent(ctx, test.EventID) // waits: no 404
+	event, err := c.GetEvent(ctx, test.EventID) // waits instead of returning 404
 	if err != nil || event.Type != "test.ping" {
 		t.Errorf("%v %+v", err, event)
 	}
-	// a busy machine may show the event first
+	// On a busy machine, the event may appear before its attempt.
 	s.eventually("the attempt is in the history", func() bool {
 		event, err = c.GetEvent(ctx, test.EventID)
 		return err == nil && event.Delivery.State == "DELIVERED" && len(event.Attempts) == 1
@@ -171,7 +169,7 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 		!strings.Contains(out, "HEALTH") {
 		t.Errorf("%v %s", err, out)
 	}
-	// Without a data folder, by address and key; without either, a clear error.
+	// Without a data folder, the address and the key are enough. Without both, the error is clear.
 	far := program("endpoints", "list", "--json", "--data-dir", t.TempDir(),
 		"--api-url", s.file.APIURL)
 	far.Env = append(far.Env, "LUMENHOOK_API_KEY="+s.file.APIKey)
@@ -197,7 +195,6 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	s.interrupt()
 }
 
-// accountsAndKeys makes an account and keys by commands and by the API.
 func (s *testService) accountsAndKeys() {
 	t, ctx := s.t, s.t.Context()
 	var other, narrow apicli.MadeKey
@@ -225,7 +222,7 @@ func (s *testService) accountsAndKeys() {
 	}
 	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permission", "read", "--name",
 		"reader", "--allow-cidr", "127.0.0.1", "--expires-in", "1h")
-	var asked apicli.MadeKey // of the account whose key asks, and not the data folder's
+	var asked apicli.MadeKey // belongs to the account of --api-key, not to the data folder's
 	s.cli(&asked, "keys", "create", "--api-url", s.file.APIURL, "--api-key", other.Key,
 		"--permission", "read", "--expires-in", "1h")
 	if k, err := b.GetKey(ctx, asked.KeyID); err != nil || k.ExpiresAt == nil ||
@@ -274,7 +271,7 @@ func (s *testService) accountsAndKeys() {
 	}
 }
 
-// failing fails a test, which a replay leaves out and a resend does not.
+// failing sends a test that fails. A replay skips it, but a resend sends it again.
 func (s *testService) failing(c *client.Client) {
 	t, ctx := s.t, s.t.Context()
 	e, err := c.CreateEndpoint(ctx, client.EndpointCreate{URL: "https://127.0.0.1:1025/nobody"})
@@ -314,8 +311,8 @@ func (s *testService) failing(c *client.Client) {
 	}
 }
 
-// sampled fails a sample payment, which is found as a test and not as what it shows, so that no
-// replay chooses it.
+// sampled sends a sample payment that fails. Filters treat it as a test, not as the payment that it
+// shows, so no replay selects it.
 func (s *testService) sampled(c *client.Client, endpointID string, since time.Time) {
 	t, ctx := s.t, s.t.Context()
 	sample, err := c.TestEndpoint(ctx, endpointID, client.Test{Type: "payment.received"})
@@ -350,8 +347,8 @@ func (s *testService) sampled(c *client.Client, endpointID string, since time.Ti
 	}
 }
 
-// racing lets two clients change one endpoint at once, again and again: what
-// each is answered, and how it ends, some order of their requests explains.
+// racing has two clients change the same endpoint concurrently. Some order of their requests must
+// explain every response and the final state.
 func (s *testService) racing(c *client.Client, url string) {
 	t := s.t
 	for round := range 8 {
@@ -369,15 +366,13 @@ func (s *testService) racing(c *client.Client, url string) {
 	}
 }
 
-// raced is the answer to one request.
 type raced struct {
 	what     string
-	revision string // of the endpoint that was answered; empty: refused
+	revision string // of the returned endpoint; empty if the request failed
 	endpoint client.Endpoint
 	err      error
 }
 
-// race makes the requests of one client, one after another.
 func race(
 	ctx context.Context, c *client.Client, e client.Endpoint, who int, deletes bool,
 ) (all []raced) {
@@ -405,8 +400,8 @@ func race(
 	return all
 }
 
-// explain holds the answers against the revisions, which order them: each answer
-// shows what the one before it in that order left, but for its own change.
+// explain checks the responses against the revisions, which order them. Except for its own change,
+// each response must show the state that the revision before it left.
 func (s *testService) explain(c *client.Client, made client.Endpoint, answers []raced) {
 	t := s.t
 	deleted := false
@@ -430,10 +425,10 @@ func (s *testService) explain(c *client.Client, made client.Endpoint, answers []
 	for revision := revisionOf(made.ETag) + 1; revision <= revisionOf(last.ETag); revision++ {
 		at := byRevision[fmt.Sprintf(`"%d"`, revision)]
 		if len(at) == 0 {
-			continue // a version that moved no setting
+			continue // a revision that changed no setting
 		}
 		changes := 0
-		for _, a := range at { // one changed it, the others found nothing to change
+		for _, a := range at { // one request made the change; the others found nothing to change
 			if a.endpoint.Description != at[0].endpoint.Description ||
 				a.endpoint.Status != at[0].endpoint.Status {
 				t.Errorf("revision %d has two faces: %+v and %+v", revision, at[0].endpoint, a.endpoint)

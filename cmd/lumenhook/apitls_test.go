@@ -12,9 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// TestTheAPISpeaksTLS: with a certificate the API is served over TLS alone, and
-// guessed keys meet the same answer whatever is wrong with them, until there are
-// too many of them.
+// TestTheAPISpeaksTLS checks that the API is served over HTTPS with its security headers, and that
+// responses to wrong keys slow down after many of them.
 func TestTheAPISpeaksTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

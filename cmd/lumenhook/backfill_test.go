@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// Payments from before a watch was made reach the receiver by a backfill, each
-// under one event, however often it is asked for, and through a kill.
+// A backfill delivers payments from before a watch existed, each under one event, even if it is
+// requested repeatedly or the service is killed.
 func TestABackfillDeliversThePastOnce(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -45,7 +45,7 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	if status != http.StatusOK || watch.Backfill == nil {
 		t.Fatalf("the backfill was answered %d: %+v", status, watch)
 	}
-	s.kill() // before, while or after it is carried out
+	s.kill() // before, during, or after the backfill
 	s.start(flags...)
 	s.eventually("the end of the backfill", func() bool {
 		return s.call("GET", "/v1/watches/"+watch.ID, nil, &watch) == http.StatusOK && watch.Backfill.Done
@@ -57,7 +57,7 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	s.devnet(&live, "pay", "--to", wallet.Address, "--amount", "9", "--json")
 	s.eventually("a webhook of the live payment", func() bool { return h.has(live.ID) })
 
-	// The account's creation was a payment too.
+	// The account's creation counts as a payment.
 	const events = 1 + 3 + 1
 	s.eventually("five events, all delivered", func() bool {
 		var list client.List[client.Event]
@@ -98,8 +98,8 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 	s.interrupt()
 }
 
-// An event stays with the endpoint that its watch had when it was matched: a
-// backfill over it, after the watch went over to others, tells those nothing of it.
+// An event stays with the endpoint that its watch had when the payment was matched. After the watch
+// has moved, a backfill must not send the event to the new endpoint.
 func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -108,7 +108,7 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 	s.devnet(&wallet, "account", "--json")
 	var all []*hooks
 	var watch client.Watch
-	paid := make(map[string]*hooks) // by payment: who is to be told
+	paid := make(map[string]*hooks) // the only receiver that must get a payment, by payment ID
 	for n := range 4 {
 		h := startHooks(t, s.dir)
 		all = append(all, h)
@@ -132,7 +132,7 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 			}
 			s.cli(&watch, "backfill", "--watch", watch.ID, "--from", "1", "--json")
 		}
-		// What a backfill told this endpoint, if anything, lies before this payment.
+		// If the backfill sent anything to this endpoint, it arrived before this payment.
 		var live struct{ ID string }
 		s.devnet(&live, "pay", "--to", wallet.Address, "--amount", fmt.Sprint(n+1), "--json")
 		s.eventually("a webhook of the live payment", func() bool { return h.has(live.ID) })
@@ -145,7 +145,7 @@ func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
 			}
 		}
 	}
-	// The account's creation was found by the first backfill.
+	// The first backfill found the account's creation.
 	s.eventually("each event once in the list", func() bool {
 		var list client.List[client.Event]
 		status := s.call("GET", "/v1/events?state=DELIVERED&watchId="+watch.ID, nil, &list)

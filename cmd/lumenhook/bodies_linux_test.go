@@ -20,9 +20,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestLargeBodiesStayInTheirMemory: 16 accounts have 256 requests each in progress, with bodies of
-// 256 KiB whose last byte doesn't come. The service stays within a cgroup of 1 GiB, refuses what
-// has no room, and answers other requests.
+// TestLargeBodiesStayInTheirMemory keeps 256 requests in progress for each of 16 accounts, with
+// bodies of 256 KiB whose last byte never arrives. The service must stay within a cgroup of 1 GiB,
+// reject what it has no room for, and still answer other requests.
 func TestLargeBodiesStayInTheirMemory(t *testing.T) {
 	const limitBytes, accounts, each, bodyBytes = 1 << 30, 16, 256, 256 << 10
 	s := &testService{t: t, dir: t.TempDir()}
@@ -32,7 +32,7 @@ func TestLargeBodiesStayInTheirMemory(t *testing.T) {
 	} else {
 		s.group = filepath.Join(group.dir, group.procs)
 	}
-	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes*3/8)) // as run sets it in such a container
+	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes*3/8)) // as run sets it in a container of this size
 	s.start("--no-demo")
 	at, err := url.Parse(s.file.APIURL)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestLargeBodiesStayInTheirMemory(t *testing.T) {
 				go func() { _, _ = conn.Write(part) }()
 				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
-					return // cut off
+					return // the server closed the connection
 				}
 				defer response.Body.Close()
 				_, _ = io.Copy(io.Discard, response.Body)

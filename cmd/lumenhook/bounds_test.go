@@ -15,8 +15,7 @@ import (
 var boundText = regexp.MustCompile(`(?:from|at least|at most|to|than|under|above) (-?[0-9][0-9a-z.]*)` +
 	`|(-?[0-9][0-9a-z.]*) or (?:more|less)`)
 
-// TestHelpNamesEveryBound: if run or serve rejects a value as too small or too large, the flag's
-// help names the bound.
+// If run or serve rejects a value as too small or too large, the flag's help must state the bound.
 func TestHelpNamesEveryBound(t *testing.T) {
 	values := map[string][]string{
 		"duration": {"-1s", "0", "1ns", "1000000h"},
@@ -25,7 +24,7 @@ func TestHelpNamesEveryBound(t *testing.T) {
 		"int64":    {"-1", "0", "9223372036854775807"},
 		"uint32":   {"0", "4294967295"},
 		"float64":  {"-1", "0", "1000000"},
-		"string":   {"0s", "1s", "1d", "1000000d"}, // of those that are days
+		"string":   {"0s", "1s", "1d", "1000000d"}, // for flags that take days
 	}
 	found := 0
 	for command, open := range map[string]func(*pflag.FlagSet) func() error{
@@ -47,7 +46,7 @@ func TestHelpNamesEveryBound(t *testing.T) {
 				one := pflag.NewFlagSet(command, pflag.ContinueOnError)
 				check := open(one)
 				if one.Set(flag.Name, value) != nil {
-					continue // not of its type
+					continue // not a valid value of this type
 				}
 				err := check()
 				if err == nil {

@@ -24,26 +24,24 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
-// hostilePage makes the visitor's browser send what a page can have it send.
+// hostilePage sends every kind of request that a page can make its visitor's browser send.
 //
 //go:embed testdata/hostile.html
 var hostilePage []byte
 
-// attacked is one address that the page attacks.
 type attacked struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
 	Body string `json:"body"`
 }
 
-// report lists what the page could do to a target: which of its requests were sent and what it
-// read.
+// report is the result of one attack: its target, how it was made, and what the page could read.
 type report struct {
 	Name, How, Read string
 }
 
-// browser runs Chromium on a page with a profile of its own, until done is closed or
-// it ends by itself, and gives what it printed.
+// browser runs Chromium on a page with its own profile until done is closed or Chromium exits, and
+// returns its output.
 func browser(t *testing.T, done <-chan struct{}, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -59,7 +57,7 @@ func browser(t *testing.T, done <-chan struct{}, args ...string) string {
 		"--user-data-dir=" + t.TempDir(),
 		"--host-resolver-rules=MAP evil.test 127.0.0.1", "--ignore-certificate-errors",
 	}, args...)...)
-	// A group of its own, so that all of its processes are ended.
+	// A separate process group, so that all of its processes can be killed.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = 5 * time.Second
@@ -79,7 +77,6 @@ func browser(t *testing.T, done <-chan struct{}, args ...string) string {
 	return string(out)
 }
 
-// attackWith serves the hostile page and has a browser visit it by a host name.
 func attackWith(t *testing.T, host string, targets []attacked) []report {
 	t.Helper()
 	done := make(chan struct{})
@@ -109,9 +106,8 @@ func attackWith(t *testing.T, host string, targets []attacked) []report {
 	return reports
 }
 
-// TestBrowserPagesReachNoPort: pages of another port and of another site, in a real
-// browser, read nothing of any port and have nothing done there. A server without a
-// guard shows that the page's attacks arrive.
+// In a real browser, pages on another port and on another site must not read anything from any port
+// or change anything there. An unprotected server shows that the attacks do arrive.
 func TestBrowserPagesReachNoPort(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--ledger-interval", "200ms", "--demo-interval", "1h")
@@ -164,8 +160,8 @@ func TestBrowserPagesReachNoPort(t *testing.T) {
 	}
 }
 
-// TestBrowserReboundNamesReadNothing: a page whose name has come to mean 127.0.0.1
-// gets at what a port answers to its own origin: a refusal.
+// A page whose name was rebound to 127.0.0.1 has the same origin as the port, but may only read a
+// refusal.
 func TestBrowserReboundNamesReadNothing(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--ledger-interval", "200ms", "--demo-interval", "1h")

@@ -24,8 +24,8 @@ import (
 
 var writeCharts = flag.Bool("write-charts", false, "draw the pictures of docs/analytics.md anew")
 
-// charts are the pictures of docs/analytics.md: each is drawn of the answer to the question
-// above it, as a run gives it.
+// charts are the pictures of docs/analytics.md. Each is drawn from a run's answer to the question
+// above it.
 var charts = []struct {
 	file, question, title string
 	label, value, text    string // columns of the answer
@@ -39,9 +39,9 @@ var charts = []struct {
 		"url", "worst_hourly_p95_ms", "success_rate"},
 }
 
-// TestTheChartsAreOfARun: three shops are paid, of which one is slow and one fails for more than
-// half of the time. The queries of the page are run and drawn. With -write-charts the pictures of
-// the page are redrawn, from a run with more payments.
+// TestTheChartsAreOfARun pays three shops, one of which is slow and one of which fails more than
+// half of the time. It then runs the queries of the page and draws the answers. With -write-charts,
+// it redraws the page's pictures from a run with more payments.
 func TestTheChartsAreOfARun(t *testing.T) {
 	t.Parallel()
 	payers, times, dir := 2, 2, t.TempDir()
@@ -97,7 +97,6 @@ func TestTheChartsAreOfARun(t *testing.T) {
 	}
 }
 
-// questionOf is the block below a heading that begins so.
 func questionOf(t *testing.T, page pages.Page, begins string) string {
 	t.Helper()
 	for _, b := range page.Blocks {
@@ -109,14 +108,13 @@ func questionOf(t *testing.T, page pages.Page, begins string) string {
 	return ""
 }
 
-// paidShop is a shop of the charts.
 type paidShop struct {
 	name  string
-	wait  int   // for its answers, up to so many milliseconds, and a tenth of it at least
-	fails []int // what it answers, in turn; 0 breaks the connection off
+	wait  int   // random delay of an answer in ms, from a tenth of it to 1.1 times
+	fails []int // status codes, in turn; 0 aborts the connection
 }
 
-// openPaidShop starts a shop, and gives the wallet of a watch that tells it of payments.
+// openPaidShop starts a shop's receiver and returns the wallet of a watch that reports to it.
 func (s *testService) openPaidShop(shop paidShop) (wallet string) {
 	s.t.Helper()
 	ca, err := keys.LoadOrCreateCA(filepath.Join(s.dir, "secrets"), filepath.Join(s.dir, "ca.pem"),
@@ -165,7 +163,7 @@ func (s *testService) openPaidShop(shop paidShop) (wallet string) {
 	return account.Address
 }
 
-// bars draws an answer as bars, a row each, in colours for light and dark grounds.
+// bars draws an answer as an SVG bar chart that adapts to light and dark mode.
 func bars(title string, answer []map[string]any, label, value, text string) string {
 	const width, top, row, left, most = 720, 52, 34, 190, 300
 	largest := 1.0

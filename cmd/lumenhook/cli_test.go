@@ -16,7 +16,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// exitCode runs the program and returns how it ended and what it said.
 func exitCode(t *testing.T, environment []string, args ...string) (code int, output string) {
 	t.Helper()
 	c := program(args...)
@@ -67,8 +66,8 @@ func TestTheProgramSaysHowACommandLineIsWrong(t *testing.T) {
 	}
 }
 
-// TestTheMakefileNamesTheBuild: a program that `make build` makes says its commit,
-// whatever the Go command knows of version control.
+// `make build` must pass the commit to the linker, because the Go command may not find version
+// control.
 func TestTheMakefileNamesTheBuild(t *testing.T) {
 	commit, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if err != nil {
@@ -81,7 +80,8 @@ func TestTheMakefileNamesTheBuild(t *testing.T) {
 	}
 }
 
-// A user's command line, with a service that runs, with TLS, that was stopped, and that was killed.
+// TestTheCommandLineBesideAService runs a user's commands while the service is running, serves TLS,
+// has been stopped, and has been killed.
 func TestTheCommandLineBesideAService(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "data")}
@@ -139,7 +139,7 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("has been stopped: start it again with `lumenhook run --data-dir "+s.dir, "endpoints",
 		"list")
 	s.start(append(flags, "--api-tls-cert", cert+"/cert.pem", "--api-tls-key", cert+"/key.pem")...)
-	s.must("endpoints", "list") // run.json knows the authority
+	s.must("endpoints", "list") // run.json names the CA file
 	s.must("endpoints", "list", "--api-url", s.file.APIURL, "--api-key", s.file.APIKey, "--ca-file",
 		s.file.CAFile)
 	s.refused("from an unknown authority; set --ca-file", "endpoints", "list", "--api-url",
@@ -151,8 +151,8 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("has ended without being stopped", "endpoints", "list")
 }
 
-// verifies holds a signature against a secret in a file, in a variable, and on
-// standard input.
+// verifies checks a published signature with the secret in a file, on standard input, and in a
+// variable.
 func (s *testService) verifies(secret, file string) {
 	s.t.Helper()
 	text, err := os.ReadFile("../../schemas/vectors/signature.json")
@@ -203,7 +203,7 @@ func (s *testService) verifies(secret, file string) {
 	}
 }
 
-// A pager that was left does not stop the service, and its readers hear of it.
+// The service must keep running when the user quits the pager that reads its output.
 func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -216,7 +216,7 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = write.Close()
-	_ = read.Close() // nobody reads: every line that it writes fails
+	_ = read.Close() // no reader: every write to standard output fails
 	cmd, exited := s.cmd, s.exited
 	go func() { exited <- cmd.Wait() }()
 	s.eventually("run.json of this process", func() bool {
@@ -232,7 +232,7 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	s.interrupt()
 }
 
-// tellsOfATwin checks that a second watch of a wallet for the same endpoint is reported.
+// tellsOfATwin checks that creating a second watch of the same wallet and endpoint prints a note.
 func (s *testService) tellsOfATwin() {
 	s.t.Helper()
 	var e client.Endpoint

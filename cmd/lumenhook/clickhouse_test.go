@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// endTLS listens with TLS before a server that speaks none. Clients show a certificate.
+// endTLS terminates TLS in front of a plaintext server. Clients must present a certificate.
 func endTLS(
 	t *testing.T, ca *keys.CA, clients *kafkatest.ClientCA, server string,
 ) (address string) {
@@ -47,7 +47,7 @@ func endTLS(
 	return l.Addr().String()
 }
 
-// join carries bytes both ways until one side ends.
+// join copies bytes both ways until one side closes.
 func join(client net.Conn, server string) {
 	defer client.Close()
 	behind, err := net.Dial("tcp", server)
@@ -62,8 +62,8 @@ func join(client net.Conn, server string) {
 	_, _ = io.Copy(behind, client)
 }
 
-// A ClickHouse that asks for TLS, a client's certificate and a password is reached by
-// address and flags, and not without any one of them.
+// TestClickHouseByTLSAndPassword connects to a ClickHouse that requires TLS, a client certificate,
+// and a password. If any one of the settings is missing, the command must fail.
 func TestClickHouseByTLSAndPassword(t *testing.T) {
 	dir := t.TempDir()
 	engine := clickhousetest.Start(t)
@@ -121,7 +121,7 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	}
 }
 
-// What does not fit together is named, and no password is.
+// Conflicting ClickHouse flags are reported, and the error never shows a password.
 func TestFaultsOfClickHouseFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {

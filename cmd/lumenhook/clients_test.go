@@ -14,8 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// apiClients are the clients that tools generate of openapi.yaml: each with its example, which
-// the compiler of its language checks against the API.
+// apiClients are the clients that tools generate from openapi.yaml, each with an example.
 var apiClients = []kit{
 	{
 		dir:     "../../api/clients/typescript",
@@ -38,8 +37,8 @@ var apiClients = []kit{
 	},
 }
 
-// readEvents prints the type of each event of a list, and of its data, as the client of Python
-// reads them.
+// readEvents prints the type of each event and the class of its data, as the Python client decodes
+// them.
 const readEvents = `
 import json, sys
 from lumenhook_client.models import Event
@@ -50,7 +49,8 @@ for file in sys.argv[1:]:
         assert read.to_dict() == event, event["id"]
 `
 
-// TestTheGeneratedClientReadsEveryEvent, with each field and by the class of its data.
+// TestTheGeneratedClientReadsEveryEvent checks that the Python client decodes the published events
+// without losing a field, and their data into the right class.
 func TestTheGeneratedClientReadsEveryEvent(t *testing.T) {
 	python := apiClients[1]
 	if err := python.install(); err != nil {
@@ -79,8 +79,8 @@ event (evt_\w+) payment.received
 problem NOT_FOUND
 $`)
 
-// TestGeneratedClientsReachTheService: the example of each client registers an endpoint, watches a
-// wallet, finds what the wallet was paid, and reads a problem.
+// TestGeneratedClientsReachTheService runs each client's example, which creates an endpoint and a
+// watch, finds the event of a payment, and reads a problem.
 func TestGeneratedClientsReachTheService(t *testing.T) {
 	var preparing errgroup.Group
 	for _, k := range apiClients {

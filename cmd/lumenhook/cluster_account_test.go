@@ -16,12 +16,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
-// turnMax is the longest that an answer waits to be recorded: the time of a
-// transaction.
+// turnMax is the longest time before an answer is recorded, which is the duration of a transaction.
 const turnMax = 10 * time.Second
 
-// payGone pays a wallet whose endpoint is gone. The payment is reported once, and to
-// nobody who takes it.
+// payGone pays a wallet whose endpoint answers 410. The payment is posted once and never accepted.
 func (s *site) payGone(wallet string) {
 	s.t.Helper()
 	_, payer, err := s.pays.CreateAccount(s.t.Context())
@@ -36,7 +34,6 @@ func (s *site) payGone(wallet string) {
 	s.gone = append(s.gone, made.ID)
 }
 
-// attempt is one of the history.
 type attempt struct {
 	EventID string  `json:"event_id"`
 	SentAt  float64 `json:"sent"` // Unix milliseconds
@@ -44,7 +41,7 @@ type attempt struct {
 	Status  *int    `json:"status"`
 }
 
-// account holds what was received against the ledger, the topics and the history.
+// account compares what was received with the ledger, the topics, and the history.
 func (s *site) account(p *paying, blows []*blow) {
 	s.t.Helper()
 	paid := p.made()
@@ -71,7 +68,7 @@ func (s *site) account(p *paying, blows []*blow) {
 	s.announce(paid, observed, blows)
 }
 
-// observed are the times at which payments were written down, one for each.
+// observed returns the times at which payments were recorded, in order, one per payment.
 func (s *site) observed(n int) (times []time.Time) {
 	s.t.Helper()
 	seen := make(map[string]bool)
@@ -97,7 +94,7 @@ func (s *site) observed(n int) (times []time.Time) {
 	return times
 }
 
-// checkLedgers has the ledgers read again: none was skipped.
+// checkLedgers reads the ledgers again and checks that none was skipped.
 func (s *site) checkLedgers(last uint32) {
 	s.t.Helper()
 	s.as("check", "ledger", "check", "--from", "2", "--to", strconv.FormatUint(uint64(last), 10),
@@ -105,7 +102,7 @@ func (s *site) checkLedgers(last uint32) {
 		"--ledger-poll-interval", "50ms")
 }
 
-// checkHistory holds the events that the API lists against those that were received.
+// checkHistory compares the events that the API lists with those that were received.
 func (s *site) checkHistory() {
 	s.t.Helper()
 	var states, wanted map[string]string
@@ -116,8 +113,8 @@ func (s *site) checkHistory() {
 	})
 }
 
-// endings are the required final states of the events. An endpoint that is gone answered 410 once:
-// its delivery waits until the endpoint is enabled.
+// endings returns the required final states of the events. An endpoint that is gone has answered
+// 410 once, so its delivery waits until the endpoint is enabled.
 func (s *site) endings() map[string]string {
 	s.receipts.mu.Lock()
 	defer s.receipts.mu.Unlock()
@@ -131,7 +128,7 @@ func (s *site) endings() map[string]string {
 	return states
 }
 
-// unlike lists the events whose state is another than the wanted one, with their facts.
+// unlike describes the events whose state differs from the wanted one, with their facts.
 func (s *site) unlike(states, wanted map[string]string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d events are listed, and %d were received", len(states), len(wanted))
@@ -153,8 +150,8 @@ func (s *site) unlike(states, wanted map[string]string) string {
 	return text.String()
 }
 
-// listEvents are the states of all events, as the API lists them; nil when the
-// history is behind.
+// listEvents returns the states of all events as the API lists them, or nil if the history is
+// behind.
 func (s *site) listEvents() map[string]string {
 	c, states := s.api(), make(map[string]string)
 	for cursor := ""; ; {
@@ -176,9 +173,9 @@ func (s *site) listEvents() map[string]string {
 	}
 }
 
-// checkAttempts compares the attempts of the history with the received posts. Each attempt with an
-// answer is one post, with that answer. A post without an attempt was in flight, or not recorded
-// yet, when its process was killed or stopped.
+// checkAttempts compares the attempts in the history with the received posts. Each attempt with an
+// answer must match one post with that answer. A post without an attempt must have been in flight,
+// or not yet recorded, when its process was killed or stopped.
 func (s *site) checkAttempts(blows []*blow) {
 	s.t.Helper()
 	out := s.program("sql", "--clickhouse-dsn", s.history, "--format", "json", "--max-rows", "1000000",
@@ -201,7 +198,7 @@ func (s *site) checkAttempts(blows []*blow) {
 	}
 }
 
-// match finds the post of each attempt, and gives the posts of none.
+// match finds the post of each attempt and returns the posts without an attempt.
 func match(t *testing.T, id string, attempts []attempt, posts []post) (others []post) {
 	t.Helper()
 	others = slices.Clone(posts)
@@ -222,7 +219,7 @@ func match(t *testing.T, id string, attempts []attempt, posts []post) (others []
 	return others
 }
 
-// charge finds what a post that is in no history was lost by.
+// charge attributes a post that is missing from the history to the blow that lost it.
 func (s *site) charge(blows []*blow, id string, p post) {
 	s.t.Helper()
 	for _, b := range blows {
@@ -235,7 +232,7 @@ func (s *site) charge(blows []*blow, id string, p post) {
 		id, p.at.Format(time.StampMilli))
 }
 
-// announce prints what is known in the end only.
+// announce logs the figures that are known only at the end.
 func (s *site) announce(paid []payment, observed []time.Time, blows []*blow) {
 	events, posts := s.receipts.accepted()
 	s.t.Logf("%d payments observed, %d events taken, %d posts", len(observed), events, posts)
@@ -252,10 +249,10 @@ func (s *site) announce(paid []payment, observed []time.Time, blows []*blow) {
 	}
 }
 
-// settling is for what is on its way to the receiver when a process is killed.
+// settling is the time for webhooks that are already on their way when a process is killed.
 const settling = 200 * time.Millisecond
 
-// firstToEach is how long it took from a blow until each wallet had a first attempt.
+// firstToEach returns the time from a blow until every wallet had a first attempt.
 func (s *site) firstToEach(paid []payment, b *blow) (longest time.Duration) {
 	first := make(map[int]time.Duration)
 	for _, one := range paid {
@@ -271,8 +268,8 @@ func (s *site) firstToEach(paid []payment, b *blow) (longest time.Duration) {
 	return longest
 }
 
-// longestWait is the longest time between a payment's ledger and its first attempt,
-// of those that waited meanwhile.
+// longestWait returns the longest time from a payment to its first attempt, among the payments that
+// were waiting during a blow.
 func (s *site) longestWait(paid []payment, b *blow) (longest time.Duration) {
 	for _, one := range paid {
 		told, _ := s.receipts.first(one.id)
@@ -283,7 +280,7 @@ func (s *site) longestWait(paid []payment, b *blow) (longest time.Duration) {
 	return longest
 }
 
-// longestGap is the longest time in which no payment was observed.
+// longestGap returns the longest time during a blow in which no payment was observed.
 func longestGap(observed []time.Time, b *blow) (longest time.Duration) {
 	last := b.from
 	for _, at := range observed {

@@ -15,11 +15,10 @@ import (
 	"strings"
 )
 
-// established is the state of a connection in proc(5)'s tables.
+// established is the state of an open connection in the tables of proc(5).
 const established = "01"
 
-// connections counts the connections of a process to the brokers, as Linux lists
-// them.
+// connections counts a process's connections to the brokers, using proc(5).
 func (s *site) connections(r *role) int {
 	s.t.Helper()
 	ports := make(map[string]bool)
@@ -46,7 +45,6 @@ func (s *site) connections(r *role) int {
 	return s.holds(r, toBrokers)
 }
 
-// eachSocket goes through a table of sockets of proc(5).
 func (s *site) eachSocket(table string, take func(remote, state, inode string)) {
 	s.t.Helper()
 	file, err := os.Open(filepath.Join("/proc/net", table))
@@ -68,7 +66,7 @@ func (s *site) eachSocket(table string, take func(remote, state, inode string)) 
 	}
 }
 
-// holds counts the files of a process that are among some.
+// holds counts the open files of a process that are in among.
 func (s *site) holds(r *role, among map[string]bool) (n int) {
 	s.t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", r.serving())
@@ -84,7 +82,7 @@ func (s *site) holds(r *role, among map[string]bool) (n int) {
 	return n
 }
 
-// mostMemory is the most that a process had in memory since its start, in MiB.
+// mostMemory returns the peak memory of a process since its start, in MiB.
 func (s *site) mostMemory(r *role) int {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.serving()))

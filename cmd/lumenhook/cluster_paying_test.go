@@ -18,32 +18,30 @@ const (
 	slowest      = 300 * time.Millisecond // between two payments
 )
 
-// payment is one that stands in a closed ledger.
 type payment struct {
 	id     string
 	ledger uint32
 	wallet int
-	paid   time.Time // at the latest: when it was known that its ledger had closed
+	paid   time.Time // upper bound: when its ledger was known to have closed
 }
 
-// paying makes payments to one wallet after another, at a pace that others set: n at
-// least, and until all that was to happen meanwhile is over.
+// paying makes payments to the wallets in turn, at the pace that others set. It makes at least n,
+// and continues until finish is called.
 type paying struct {
 	t       *testing.T
 	client  *devclient.Client
 	n       int
 	payers  []string
 	wallets []string
-	every   atomic.Int64 // nanoseconds between two
+	every   atomic.Int64 // nanoseconds between two payments
 	tickets chan int
-	calm    atomic.Bool // nothing happens any more
+	calm    atomic.Bool // set when nothing more will happen to the site
 	over    sync.WaitGroup
 
 	mu   sync.Mutex
 	done []payment
 }
 
-// newPaying has n payments to make.
 func newPaying(t *testing.T, c *devclient.Client, wallets []string, n int) *paying {
 	t.Helper()
 	p := &paying{t: t, client: c, n: n, wallets: wallets, tickets: make(chan int)}
@@ -57,7 +55,6 @@ func newPaying(t *testing.T, c *devclient.Client, wallets []string, n int) *payi
 	return p
 }
 
-// start begins to pay.
 func (p *paying) start() {
 	p.over.Go(p.hand)
 	for range payersAtOnce {
@@ -65,7 +62,6 @@ func (p *paying) start() {
 	}
 }
 
-// hand hands out tickets, each for a payment.
 func (p *paying) hand() {
 	defer close(p.tickets)
 	for i := 0; i < p.n || !p.calm.Load(); i++ {
@@ -104,28 +100,26 @@ func (p *paying) work(ctx context.Context) {
 	}
 }
 
-// pace spreads what is left over a time. Each wallet is paid every few seconds, however
-// little is left.
+// pace spreads the remaining payments over a duration. Even if few remain, each wallet is paid
+// every few seconds.
 func (p *paying) pace(over time.Duration) {
 	left := max(1, p.n-len(p.made()))
 	p.every.Store(int64(min(over/time.Duration(left), slowest)))
 }
 
-// finish makes what is left at once, and waits for it.
+// finish makes the remaining payments at full speed and waits for them.
 func (p *paying) finish() {
 	p.every.Store(int64(time.Millisecond))
 	p.calm.Store(true)
 	p.over.Wait()
 }
 
-// made are the payments that there are.
 func (p *paying) made() []payment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.done[:len(p.done):len(p.done)]
 }
 
-// since are the payments that were made after a moment.
 func (p *paying) since(at time.Time) []payment {
 	all := p.made()
 	i := len(all)
@@ -135,7 +129,6 @@ func (p *paying) since(at time.Time) []payment {
 	return all[i:]
 }
 
-// last is the ledger of the last payment.
 func (p *paying) last() (sequence uint32) {
 	for _, one := range p.made() {
 		sequence = max(sequence, one.ledger)

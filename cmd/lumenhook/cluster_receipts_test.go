@@ -20,23 +20,20 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// post is one request that a receiver had.
 type post struct {
 	at     time.Time
 	began  time.Time // when it was signed, in whole seconds
-	status int       // that it was answered with
+	status int
 }
 
-// told is an event as its receivers had it.
 type told struct {
 	payment string
 	body    [sha256.Size]byte
 	posts   []post
 }
 
-// receipts is a receiver that knows all it was ever sent. It answers an eighth of the
-// events with 503 when they come first, so that retries are due at any time, and all
-// that is sent to gonePath with 410.
+// receipts is a receiver that records every request. It answers the first post of an eighth of the
+// events with 503, so that retries are due at any time, and every post to gonePath with 410.
 type receipts struct {
 	t       *testing.T
 	url     string
@@ -44,8 +41,8 @@ type receipts struct {
 	mu      sync.Mutex
 	secrets []domain.Secret
 	events  map[string]*told
-	of      map[string]string // events by payment
-	latest  time.Time         // when the latest post came
+	of      map[string]string // event IDs by payment ID
+	latest  time.Time
 }
 
 const (
@@ -53,7 +50,6 @@ const (
 	postMaxBytes = 1 << 20
 )
 
-// startReceipts starts the receiver, under a certificate of the authority in dir.
 func startReceipts(t *testing.T, dir string) *receipts {
 	t.Helper()
 	secrets, caFile := filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem")
@@ -82,7 +78,6 @@ func startReceipts(t *testing.T, dir string) *receipts {
 	return r
 }
 
-// knows adds the secret of an endpoint.
 func (r *receipts) knows(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +88,7 @@ func (r *receipts) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(io.LimitReader(req.Body, postMaxBytes))
 	if err != nil {
-		return // its sender is gone: nothing was received
+		return // the sender is gone; nothing was received
 	}
 	if err := r.check(body); err != nil {
 		r.t.Errorf("what was delivered departs from its schema: %v\n%s", err, body)
@@ -101,7 +96,6 @@ func (r *receipts) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(r.take(req, body, at))
 }
 
-// take records a post and decides how it is answered.
 func (r *receipts) take(req *http.Request, body []byte, at time.Time) (status int) {
 	id, signed := req.Header.Get("Webhook-Id"), req.Header.Get("Webhook-Timestamp")
 	var event struct {
@@ -118,7 +112,7 @@ func (r *receipts) take(req *http.Request, body []byte, at time.Time) (status in
 		r.t.Errorf("event %q came as %q: %v", event.ID, id, err)
 		return http.StatusBadRequest
 	}
-	seconds, _ := strconv.ParseInt(signed, 10, 64) // it was verified
+	seconds, _ := strconv.ParseInt(signed, 10, 64) // Verify has checked it
 	payment, hash := event.Data.Payment.ID, sha256.Sum256(body)
 	if first, twice := r.of[payment]; twice && first != id {
 		r.t.Errorf("payment %s came under two ids, %s and %s", payment, first, id)
@@ -137,7 +131,6 @@ func (r *receipts) take(req *http.Request, body []byte, at time.Time) (status in
 	return status
 }
 
-// answerTo is the status that a post deserves.
 func answerTo(path, event string, first bool) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(event)) // never fails
@@ -150,7 +143,6 @@ func answerTo(path, event string, first bool) int {
 	return http.StatusOK
 }
 
-// first returns when a payment was first reported, if it was.
 func (r *receipts) first(payment string) (at time.Time, came bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +153,6 @@ func (r *receipts) first(payment string) (at time.Time, came bool) {
 	return e.posts[0].at, true
 }
 
-// posts counts those of a payment.
 func (r *receipts) posts(payment string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +163,7 @@ func (r *receipts) posts(payment string) int {
 	return len(e.posts)
 }
 
-// accepted counts the events that a receiver took, and the posts.
+// accepted counts the accepted events and all posts.
 func (r *receipts) accepted() (events, posts int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +179,6 @@ func (r *receipts) accepted() (events, posts int) {
 	return events, posts
 }
 
-// posted is when the latest post came.
 func (r *receipts) posted() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,13 +36,12 @@ const (
 	ledgerEvery   = 2 * time.Second
 )
 
-// process is one of a site.
 type process struct {
 	name string
 	role node.Role
 }
 
-// processes are those of a site, in the order in which they are restarted.
+// processes returns the processes of a site in the order in which they are restarted.
 func processes() (all []process) {
 	for n := range *clusterEngines {
 		all = append(all, process{fmt.Sprint("engine-", n), node.RoleEngine})
@@ -54,23 +53,22 @@ func processes() (all []process) {
 	)
 }
 
-// site is the production form: processes of the real program, each of one role and
-// with the rights of that role alone, on three brokers that ask who.
+// site is a production deployment: processes of the real program, each with one role and only that
+// role's rights, on three brokers that require a login.
 type site struct {
 	*addresses
 	cluster  *kafkatest.Cluster
 	config   string
 	order    []*role
 	by       map[string]*role
-	key      string // of the API
+	key      string // API key
 	receipts *receipts
-	gone     []string      // payments that nobody takes
-	lacking  func() string // says more of what never came true
+	gone     []string      // payments to an endpoint that answers 410
+	lacking  func() string // if set, describes what until still waits for
 	mails    <-chan string
 	logs     string // folder
 }
 
-// newSite starts everything as docs/operate/cluster.md says.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{
@@ -93,7 +91,6 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// startBrokers starts three, which know a user for each role of the table.
 func (s *site) startBrokers() {
 	s.t.Helper()
 	var err error
@@ -141,7 +138,7 @@ func userOf(role string) string {
 	return userPrefix + role
 }
 
-// prepare does what is done once for all: rights, topics, secrets, configuration.
+// prepare does the one-time setup: rights, topics, secrets, and configuration.
 func (s *site) prepare(mailAddr string) {
 	s.t.Helper()
 	s.as(kafkatest.Admin, "topics", "acls", "--apply")
@@ -201,7 +198,7 @@ func (s *site) write(path, text string) {
 	}
 }
 
-// as runs a command with the rights of a role, to its end, and gives what it prints.
+// as runs a command with the rights of a role and returns its output.
 func (s *site) as(role string, args ...string) []byte {
 	s.t.Helper()
 	args = append(args, "--kafka-brokers", strings.Join(s.cluster.Addrs(), ","),
@@ -218,7 +215,6 @@ func (s *site) as(role string, args ...string) []byte {
 	return out
 }
 
-// startProcesses starts all of them, and waits until each is ready.
 func (s *site) startProcesses() {
 	s.t.Helper()
 	for _, p := range processes() {
@@ -238,7 +234,6 @@ func (s *site) startProcesses() {
 	}
 }
 
-// again starts a process that has ended, under its own name.
 func (s *site) again(r *role) {
 	s.t.Helper()
 	s.keep(r)
@@ -246,7 +241,6 @@ func (s *site) again(r *role) {
 	r.untilReady()
 }
 
-// keep writes what a process said to the folder of logs.
 func (s *site) keep(r *role) {
 	path := filepath.Join(s.logs, r.name+".log")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -262,7 +256,7 @@ func (s *site) keep(r *role) {
 	}
 }
 
-// open makes an account, and a watch and an endpoint for each of so many wallets.
+// open creates an account, and siteWallets wallets with a watch and an endpoint each.
 func (s *site) open() (wallets []string) {
 	s.t.Helper()
 	var made apicli.MadeKey
@@ -292,7 +286,7 @@ func (s *site) api() *client.Client {
 	return c
 }
 
-// walletAt makes a wallet whose payments are told to an address.
+// walletAt creates a wallet whose payments are reported to url.
 func (s *site) walletAt(url string) (wallet string) {
 	s.t.Helper()
 	ctx, c := s.t.Context(), s.api()
@@ -300,7 +294,7 @@ func (s *site) walletAt(url string) (wallet string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.awaitRead() // or the watch would see the wallet's first lumens, as a payment
+	s.awaitRead() // otherwise the watch would report the wallet's first lumens
 	var endpoint client.Endpoint
 	s.asking("an endpoint", func() (err error) {
 		endpoint, err = c.CreateEndpoint(ctx, client.EndpointCreate{URL: url})
@@ -318,8 +312,8 @@ func (s *site) walletAt(url string) (wallet string) {
 	return wallet
 }
 
-// asking asks the API again while it has not confirmed what it knows, for longer than
-// its client does: a machine may be busy with many partitions that move.
+// asking repeats an API call while it fails with DIRECTORY_BEHIND, for longer than the client does:
+// the machine may be busy with many partitions that move.
 func (s *site) asking(what string, ask func() error) {
 	s.t.Helper()
 	s.until("the API takes "+what, func() bool {
@@ -334,7 +328,7 @@ func (s *site) asking(what string, ask func() error) {
 	})
 }
 
-// awaitRead waits until the follower has read all ledgers that there are.
+// awaitRead waits until a follower has read every ledger closed so far.
 func (s *site) awaitRead() {
 	s.t.Helper()
 	network := rpcclient.NewClient(s.devnet.RPCURL(), http.DefaultClient)
@@ -349,7 +343,7 @@ func (s *site) awaitRead() {
 	})
 }
 
-// metric is a number of a process, of all labels together.
+// metric returns the sum of a process's metric over all labels.
 func (s *site) metric(r *role, name string) (sum float64) {
 	s.t.Helper()
 	resp, err := http.Get(r.said(saidOperations) + "/metrics")
@@ -372,8 +366,8 @@ func (s *site) metric(r *role, name string) (sum float64) {
 	return sum
 }
 
-// until waits until something holds, for as long as every process lives that was not
-// ended here, and as payments are still told of.
+// until waits until a condition holds. It fails if a process ends that was not stopped here, or if
+// no webhook has arrived for a while.
 func (s *site) until(what string, holds func() bool) {
 	s.t.Helper()
 	const patience = 3 * time.Minute
@@ -398,7 +392,7 @@ func (s *site) until(what string, holds func() bool) {
 	}
 }
 
-// states returns each process's own status.
+// states returns the readiness checks and the last output of each process.
 func (s *site) states() (text string) {
 	for _, r := range s.order {
 		status, checks := r.ready()
@@ -408,7 +402,7 @@ func (s *site) states() (text string) {
 	return text
 }
 
-// complaints counts what a process had to warn of, by what it says.
+// complaints counts a process's warnings and errors by message.
 func (s *site) complaints(r *role) map[string]int {
 	s.t.Helper()
 	counts := make(map[string]int)
@@ -421,7 +415,6 @@ func (s *site) complaints(r *role) map[string]int {
 	return counts
 }
 
-// said returns the output of a process over all its runs.
 func (s *site) said(r *role) string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.logs, r.name+".log"))

@@ -10,15 +10,13 @@ import (
 	"time"
 )
 
-// takeOver is the takeover of a partition by an engine.
 type takeOver struct {
 	partition int
 	after     time.Duration // since the blow
-	fence     time.Duration // until the former owner could write no more
-	restore   time.Duration // until its state was whole
+	fence     time.Duration // until the former owner was fenced
+	restore   time.Duration // until its state was complete
 }
 
-// takeOvers are those since a blow, in order.
 func (s *site) takeOvers(b *blow) (list []takeOver) {
 	s.t.Helper()
 	for _, r := range s.order {
@@ -47,8 +45,8 @@ func (s *site) takeOvers(b *blow) (list []takeOver) {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// waves splits take-overs where none followed for some seconds: first those of who was struck,
-// then those of a group that is levelled again.
+// waves splits takeovers wherever none followed for some seconds: first those of the failed
+// engine's partitions, then those of the group's rebalance.
 func waves(list []takeOver) (split [][]takeOver) {
 	const pause = 3 * time.Second
 	for i, one := range list {
@@ -61,7 +59,7 @@ func waves(list []takeOver) (split [][]takeOver) {
 	return split
 }
 
-// sayTakeOvers says how many partitions were taken over until when, one wave after another.
+// sayTakeOvers describes how many partitions were taken over by when, one wave after another.
 func sayTakeOvers(list []takeOver) string {
 	text := "no partition was taken over"
 	n := 0
@@ -75,8 +73,8 @@ func sayTakeOvers(list []takeOver) string {
 	return text
 }
 
-// failOverOf says of a blow to an engine how long each step took since, and what became of the
-// payments that were made until it was over.
+// failOverOf describes the failover after a blow to an engine: how long each step took, and what
+// became of the payments made until it was over.
 func (s *site) failOverOf(b *blow, paid []payment) string {
 	s.t.Helper()
 	var after, fence, restore []time.Duration
@@ -117,7 +115,7 @@ func (s *site) failOverOf(b *blow, paid []payment) string {
 		len(firsts), spread(firsts), made, told, attempts, spread(waits))
 }
 
-// spread says the least, the middle and the most of some times.
+// spread formats the minimum, the median, and the maximum of some times.
 func spread(times []time.Duration) string {
 	if len(times) == 0 {
 		return "(none)"

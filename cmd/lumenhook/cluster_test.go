@@ -26,23 +26,23 @@ var (
 		"regular expression of what happens to it; empty: all")
 )
 
-// blow is something that happens to a site under load.
+// blow is a fault or an operation that a site goes through under load.
 type blow struct {
 	name   string
 	strike func() []time.Time
-	// from is when the fault began, to when payments to every wallet were reported again.
+	// from is when the blow began; to is when payments to every wallet were reported again.
 	from, to time.Time
-	// losses are the moments at which attempts in flight were lost with their process.
+	// losses are the times at which attempts in flight were lost with their process.
 	losses []time.Time
-	// regroups: partitions may move between processes while it lasts, and attempts in flight are
-	// lost with them (G7).
+	// regroups says that partitions may move between processes during the blow, and that attempts in
+	// flight are lost with them (G7).
 	regroups bool
 	lost     int // attempts
 }
 
-// TestClusterDeliversEachPaymentOnce: processes of the real program, each with the least
-// rights, deliver every payment under one id, while each role, each broker is killed once, an
-// engine stands still and wakes, and all are restarted one after another.
+// TestClusterDeliversEachPaymentOnce runs the real program as processes with minimal rights. They
+// must deliver every payment under one id while each role and each broker is killed once, an engine
+// is paused and resumed, and every process is restarted.
 func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 	s := newSite(t)
 	wallets := s.open()
@@ -77,7 +77,8 @@ func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 	}
 }
 
-// mayLose reports whether an attempt that began at a time may be in no history for it.
+// mayLose reports whether the blow explains why an attempt that began at a time is missing from the
+// history.
 func (b *blow) mayLose(began time.Time) bool {
 	if b.regroups && began.After(b.from.Add(-turnMax)) && began.Before(b.to) {
 		return true
@@ -88,7 +89,6 @@ func (b *blow) mayLose(began time.Time) bool {
 	})
 }
 
-// blows are all that happens, in order.
 func (s *site) blows(p *paying) (list []*blow) {
 	for _, n := range s.cluster.Nodes() {
 		list = append(list, &blow{
@@ -126,7 +126,7 @@ func (s *site) blows(p *paying) (list []*blow) {
 	return slices.DeleteFunc(list, func(b *blow) bool { return !wanted.MatchString(b.name) })
 }
 
-// flowing waits until each wallet has a reported payment that was made after a moment.
+// flowing waits until each wallet has a reported payment that was made after a time.
 func (s *site) flowing(p *paying, after time.Time) {
 	s.t.Helper()
 	s.until("payments to every wallet are told of again", func() bool {
@@ -140,7 +140,7 @@ func (s *site) flowing(p *paying, after time.Time) {
 	})
 }
 
-// killBroker kills a broker, and starts it again once payments flow without it.
+// killBroker kills a broker and restarts it once payments flow without it.
 func (s *site) killBroker(p *paying, n *kafkatest.Node) {
 	s.t.Helper()
 	if err := n.Kill(); err != nil {
@@ -155,8 +155,8 @@ func (s *site) killBroker(p *paying, n *kafkatest.Node) {
 	}
 }
 
-// failOver kills a process, and starts it again once others have taken over. They did
-// not have to wait for the end of its session: its supervisor was faster.
+// failOver kills a process and restarts it once others have taken over. Its supervisor must have
+// removed it from its group, so that the others don't wait for its session to expire.
 func (s *site) failOver(p *paying, r *role) []time.Time {
 	s.t.Helper()
 	killed := time.Now()
@@ -169,7 +169,7 @@ func (s *site) failOver(p *paying, r *role) []time.Time {
 	return []time.Time{killed}
 }
 
-// activeFollower is the one that reads ledgers: a standby has read none.
+// activeFollower returns the follower that reads ledgers. A standby has read none.
 func (s *site) activeFollower() (active *role) {
 	s.t.Helper()
 	for _, name := range []string{"follower-0", "follower-1"} {
@@ -183,7 +183,6 @@ func (s *site) activeFollower() (active *role) {
 	return active
 }
 
-// killAndRestart kills a process and starts it again at once, as a supervisor does.
 func (s *site) killAndRestart(r *role) []time.Time {
 	s.t.Helper()
 	killed := time.Now()
@@ -192,15 +191,15 @@ func (s *site) killAndRestart(r *role) []time.Time {
 	return []time.Time{killed}
 }
 
-// killAPI kills the API, and has the next process answer and change something.
+// killAPI kills and restarts the API, and then changes something through it.
 func (s *site) killAPI() {
 	s.t.Helper()
 	s.killAndRestart(s.by["api-0"])
 	s.walletAt(s.receipts.url + "/never")
 }
 
-// killMailer kills the mailer and has an endpoint disabled meanwhile: the next process
-// writes to its owner.
+// killMailer kills the mailer and has an endpoint disabled in the meantime. The next process must
+// write to the owner.
 func (s *site) killMailer() {
 	s.t.Helper()
 	r := s.by["mailer-0"]
@@ -221,8 +220,7 @@ func (s *site) killMailer() {
 	}
 }
 
-// standStill has an engine stand still until others have taken over its work, and
-// wake.
+// standStill pauses an engine until others have taken over its work, and then resumes it.
 func (s *site) standStill(p *paying, r *role) []time.Time {
 	s.t.Helper()
 	stopped := time.Now()
@@ -233,7 +231,6 @@ func (s *site) standStill(p *paying, r *role) []time.Time {
 	return []time.Time{stopped}
 }
 
-// restartAll restarts one process after another, in order.
 func (s *site) restartAll() {
 	s.t.Helper()
 	for _, r := range s.order {

@@ -9,7 +9,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
-// command runs a program in a folder.
 func command(dir string, args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.SysProcAttr = dir, subprocess.Killed()

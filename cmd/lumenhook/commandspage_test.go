@@ -19,13 +19,13 @@ var writeCommands = flag.Bool("write-commands", false, "write docs/commands.md a
 
 const commandsPage = "../../docs/commands.md"
 
-// TestTheCommandsPageIsOfTheHelp: the page has every command as its help says it.
+// docs/commands.md must match the help of every command.
 func TestTheCommandsPageIsOfTheHelp(t *testing.T) {
 	root := newRoot()
 	root.SetOut(io.Discard)
 	if code := cli.Execute(t.Context(), cli.Line{
 		Root:   root,
-		Args:   []string{"version"}, // from then on each help is as people see it
+		Args:   []string{"version"}, // afterwards, each help is as users see it
 		Stderr: io.Discard,
 	}); code != 0 {
 		t.Fatalf("version ended with %d", code)
@@ -46,7 +46,6 @@ func TestTheCommandsPageIsOfTheHelp(t *testing.T) {
 	}
 }
 
-// commandsPageOf is the page of all commands, each group followed by what is in it.
 func commandsPageOf(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# The command line\n\nEvery command, as `lumenhook help` says it.\n\n")
@@ -87,7 +86,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command, level string) {
 	}
 }
 
-// asMarkdown is a text of the help: what is indented there is shown as it is.
+// asMarkdown converts a help text to Markdown. Indented text becomes a code block.
 func asMarkdown(text string) string {
 	escaped := strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`)
 	var prose, shown, all []string

@@ -16,8 +16,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A user presses TAB in a real bash, on a terminal, with a real service: the line that readline
-// completes is run. Bash has no package bash-completion here; its words are split at colons.
+// TestBashCompletesValuesAndIDs presses TAB in a real bash on a terminal, with a real service, and
+// runs the lines that readline completes. The package bash-completion is missing here, so bash
+// splits words at colons.
 func TestBashCompletesValuesAndIDs(t *testing.T) {
 	home := t.TempDir()
 	installProgram(t, filepath.Join(home, "bin"))
@@ -40,7 +41,7 @@ func TestBashCompletesValuesAndIDs(t *testing.T) {
 		}
 	}
 
-	// Nobody waits for a service that is not there, and nothing is said of it.
+	// Without a service, completion neither waits nor prints anything.
 	s.interrupt()
 	bash.types("lumenhook endpoints get ep\t; echo st''ill\n", "still")
 	if said := bash.output.String(); strings.Count(said, endpoint.ID) != 1 {
@@ -48,8 +49,8 @@ func TestBashCompletesValuesAndIDs(t *testing.T) {
 	}
 }
 
-// What a shell is offered, with words about it that have no control characters, and why it is
-// offered no files.
+// TestWhatIsCompletedIsDescribed checks which values a shell is offered, and when it may offer
+// files. Descriptions must not contain control characters.
 func TestWhatIsCompletedIsDescribed(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535")
@@ -84,14 +85,13 @@ func TestWhatIsCompletedIsDescribed(t *testing.T) {
 	s.interrupt()
 }
 
-// typist is a shell on a terminal of its own.
 type typist struct {
 	t      *testing.T
 	master *os.File
 	output *testkit.Buffer
 }
 
-// openTerminal starts a shell in a home of its own, where bin has the program.
+// openTerminal starts a shell on its own terminal, with the program in home/bin.
 func openTerminal(t *testing.T, home string, args ...string) *typist {
 	t.Helper()
 	master, slave := openPTY(t)
@@ -126,7 +126,6 @@ func openTerminal(t *testing.T, home string, args ...string) *typist {
 	return &typist{t: t, master: master, output: output}
 }
 
-// openPTY opens a terminal that is wide enough for a line.
 func openPTY(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -150,7 +149,7 @@ func openPTY(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// types presses keys, and waits until the terminal shows something it has not shown before.
+// types enters keys and waits until the terminal shows text that it has not shown before.
 func (b *typist) types(keys, shown string) {
 	b.t.Helper()
 	before := len(b.output.String())

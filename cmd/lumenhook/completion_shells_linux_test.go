@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// A user presses TAB in a real zsh, which was set up as the help of the script says. The completed
-// line is read from zsh's history.
+// TestShellsCompleteInZsh presses TAB in a real zsh that was set up as the help says. It reads the
+// completed lines from zsh's history.
 func TestShellsCompleteInZsh(t *testing.T) {
 	home, endpoint := shellsHome(t)
 	installsAsHelpSays(t, home, "zsh")
@@ -40,7 +40,8 @@ func TestShellsCompleteInZsh(t *testing.T) {
 	}
 }
 
-// Fish is asked what it offers for a line, in a new shell after what the help of the script says.
+// TestShellsCompleteInFish asks fish for the completions of a line, in a new shell that was set up
+// as the help says.
 func TestShellsCompleteInFish(t *testing.T) {
 	home, endpoint := shellsHome(t)
 	installsAsHelpSays(t, home, "fish")
@@ -65,7 +66,8 @@ func TestShellsCompleteInFish(t *testing.T) {
 	}
 }
 
-// shellsHome is a home with the program, a file called secret, and a service with an endpoint.
+// shellsHome creates a home folder with the program, a file named secret, and a service with one
+// endpoint.
 func shellsHome(t *testing.T) (home, endpoint string) {
 	t.Helper()
 	home = t.TempDir()
@@ -81,7 +83,7 @@ func shellsHome(t *testing.T) (home, endpoint string) {
 	return home, e.ID
 }
 
-// installsAsHelpSays runs the example of the help that is for a shell.
+// installsAsHelpSays runs the lines that the help shows for a shell.
 func installsAsHelpSays(t *testing.T, home, shell string) {
 	t.Helper()
 	help, err := program("completion", "--help").Output()
@@ -105,7 +107,6 @@ func installsAsHelpSays(t *testing.T, home, shell string) {
 	}
 }
 
-// inShell runs a shell in a home, and returns what it prints.
 func inShell(home string, args ...string) (string, error) {
 	shell := exec.Command(args[0], args[1:]...)
 	shell.Dir = home

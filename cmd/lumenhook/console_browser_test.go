@@ -24,35 +24,33 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// picturesVariable names a folder that keeps the pictures which the test makes of each page.
+// picturesVariable names the folder in which the test keeps pictures of each page.
 const picturesVariable = "CONSOLE_PICTURES"
 
-// hostileMemo is as long as a text memo may be, 28 bytes.
+// hostileMemo fits into a text memo, which has at most 28 bytes.
 const hostileMemo = `"><img src=x onerror=hit=1>`
 
-// watchedShop is an endpoint, and a watch that tells it of payments to a wallet.
 type watchedShop struct {
 	Endpoint string `json:"endpoint"`
 	Watch    string `json:"watch"`
 	URL      string `json:"url"`
 	Wallet   string `json:"wallet"`
 
-	// What others have written.
+	// Text that others control.
 	Label  string `json:"label"`
 	Memo   string `json:"memo"`
 	Answer string `json:"answer"`
 }
 
-// consoleRig is the environment of a user at the console.
 type consoleRig struct {
 	*testService
-	answers atomic.Int64 // the status of the shop's receiver
+	answers atomic.Int64 // status that the shop's receiver answers with
 	shops   map[string]*watchedShop
 }
 
-// TestBrowserPersonAtTheConsole: a user signs in, sees payments arrive without reloading the page,
-// resends, disables, enables and replays, in a real Chromium. Each page is checked against axe's
-// rules, and content by others is shown as text.
+// TestBrowserPersonAtTheConsole signs in, sees payments arrive without reloading the page, resends,
+// disables, enables and replays, in a real Chromium. Each page is checked against axe's rules, and
+// must show content by others as text.
 func TestBrowserPersonAtTheConsole(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -66,7 +64,7 @@ func TestBrowserPersonAtTheConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &testService{t: t, dir: t.TempDir()}
-	var screen testkit.Buffer // the sign-in link is printed on a terminal only
+	var screen testkit.Buffer // the sign-in link is printed only on a terminal
 	master, terminal := openPTY(t)
 	defer master.Close()
 	defer terminal.Close()
@@ -93,13 +91,12 @@ func TestBrowserPersonAtTheConsole(t *testing.T) {
 	r.visit(dir, map[string]any{
 		"api": s.file.APIURL, "key": s.file.APIKey, "link": link.FindString(screen.String()),
 		"chromium": chromium, "pictures": r.pictures(), "control": control.URL,
-		// another site for a browser, as 127.0.0.1 is the console's
+		// To a browser, localhost is another site than the console's 127.0.0.1.
 		"elsewhere": strings.Replace(control.URL, "127.0.0.1", "localhost", 1),
 		"shop":      r.shops["shop"], "hostile": r.shops["hostile"],
 	})
 }
 
-// visit runs the script of the person.
 func (r *consoleRig) visit(dir string, on map[string]any) {
 	r.t.Helper()
 	args, err := json.Marshal(on)
@@ -118,7 +115,6 @@ func (r *consoleRig) pictures() string {
 	return r.t.TempDir()
 }
 
-// openShop makes a receiver, an endpoint and a watch.
 func (r *consoleRig) openShop(name, description string, shop watchedShop) {
 	r.t.Helper()
 	ca, err := keys.LoadOrCreateCA(filepath.Join(r.dir, "secrets"), filepath.Join(r.dir, "ca.pem"),
@@ -164,8 +160,8 @@ func (r *consoleRig) openShop(name, description string, shop watchedShop) {
 	r.shops[name] = &shop
 }
 
-// control does what the script cannot: it pays, and changes what the receiver answers. It is
-// another site's page too.
+// control does what the script can't: it pays, sets the receiver's answers, and pauses the history.
+// It also serves a page of another site.
 func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
 	switch at := q.URL.Path; at {
 	case "/pay":
@@ -192,7 +188,6 @@ func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// signalHistory makes ClickHouse hang, or continue.
 func (r *consoleRig) signalHistory(is string) error {
 	signal, known := map[string]syscall.Signal{
 		"away": syscall.SIGSTOP, "back": syscall.SIGCONT,

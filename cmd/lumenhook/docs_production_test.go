@@ -23,7 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestProductionIsFollowed follows the tutorial unchanged, on three real brokers that require a
+// TestProductionIsFollowed follows the tutorial as written, on three real brokers that require a
 // login, with Kafka's own kafka-configs.sh. The roles start as their systemd unit says.
 func TestProductionIsFollowed(t *testing.T) {
 	p, err := pages.Read(filepath.Join("..", ".."), productionPage)
@@ -37,7 +37,7 @@ func TestProductionIsFollowed(t *testing.T) {
 	t.Logf("the page took %.0f s:\n%s", time.Since(began).Seconds(), w.sh.output)
 }
 
-// workplace is the shell of an operator, in a folder that stands for /etc/lumenhook.
+// workplace is an operator's shell in a folder that stands for /etc/lumenhook.
 type workplace struct {
 	*site
 	home, tools string
@@ -70,7 +70,6 @@ func newWorkplace(t *testing.T) *workplace {
 	return w
 }
 
-// startReceiver starts a receiver that reads its secret from the file that the page writes.
 func (w *workplace) startReceiver() {
 	w.t.Helper()
 	ca, err := keys.LoadOrCreateCA(filepath.Join(w.dir, "secrets"), filepath.Join(w.dir, "ca.pem"),
@@ -100,7 +99,7 @@ func (w *workplace) startReceiver() {
 	w.receiver = r.URL()
 }
 
-// installTools writes the programs that a page finds on the machines of its reader.
+// installTools writes stand-ins for the programs that the reader's machines have.
 func (w *workplace) installTools() {
 	w.t.Helper()
 	jars, err := kafkatest.Install(w.t.Context())
@@ -127,7 +126,8 @@ func (w *workplace) installTools() {
 		"kafka-configs.sh": fmt.Sprintf("exec java -cp '%s/*' kafka.admin.ConfigCommand \"$@\"", jars),
 		"ssh": fmt.Sprintf("exec curl -sSf --unix-socket %s -X POST "+
 			"http://cluster/nodes/${1#kafka-}/$3", socket),
-		// The tests' user has all files. The service must not own its operators' secrets in this folder.
+		// chown does nothing, because the test's user owns all files, but it fails for the operators'
+		// secrets in this folder: the service must not own them.
 		"chown":     `[[ " $* " != *" secrets "* ]]`,
 		"systemctl": w.systemctl(),
 	} {
@@ -135,7 +135,8 @@ func (w *workplace) installTools() {
 	}
 }
 
-// systemctl is a script that starts units as `systemctl enable --now` does, with the paths here.
+// systemctl returns a script that starts units as `systemctl enable --now` does, with the paths of
+// this test.
 func (w *workplace) systemctl() string {
 	w.t.Helper()
 	unit, err := os.ReadFile("../../deploy/systemd/lumenhook@.service")
@@ -170,7 +171,7 @@ case $role in
 done`, w.sh.withPorts("8080"), filepath.Join(w.dir, "ca.pem"), &env, at.Replace(command), w.logs)
 }
 
-// variables are what the page asks its reader to set.
+// variables sets what the page asks its reader to set.
 func (w *workplace) variables() string {
 	wallet, err := keypair.Random()
 	if err != nil {

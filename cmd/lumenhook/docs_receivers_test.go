@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReceiverKitsPagesAreFollowed follows the quick starts of languages as they stand there, in
-// a folder that has the repository's examples.
+// TestReceiverKitsPagesAreFollowed follows the quick start of each language as written, in a folder
+// that contains the repository's examples.
 func TestReceiverKitsPagesAreFollowed(t *testing.T) {
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {

@@ -18,21 +18,22 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// Blocks of code on the pages are tested by their language:
+// Code blocks on the pages are tested by language:
 //
 //   - sh: a page in followedFolders is followed from its first block to its last, each page in its
 //     own shell, with one service (TestPagesAreFollowed; quick starts of languages:
 //     TestReceiverKitsPagesAreFollowed, in make test-receivers; the tutorial on three brokers:
-//     TestProductionIsFollowed, in make test-kafka). A block of text after one of sh is
-//     the program's output: its lines appear in this order, and … stands for anything. Sections of
+//     TestProductionIsFollowed, in make test-kafka). A text block after an sh block is the
+//     program's output: its lines must appear in this order, and … stands for anything. Sections of
 //     other pages have their own tests (followedApart). In all of them, and in indented blocks,
-//     calls of the program use commands and flags that exist.
-//   - sql: run on the same service; those of docs/analytics.md by TestAnalyticsDocAnswers.
+//     calls of the program must use commands and flags that exist.
+//   - sql: run on the same service; those of docs/analytics.md by TestEveryQuestionHasAnAnswer.
 //   - json: parsed.
-//   - languages of receivers: a part of the file that the paragraph before links. These files are
-//     run with their own toolchains (make test-signatures, and examples_test.go of each package).
+//   - languages of receivers: must be part of a file that the paragraph before the block links.
+//     These files are run with their own toolchains (make test-signatures, and examples_test.go of
+//     each package).
 //   - mermaid: read by the site's generator.
-//   - text, http and diff: nothing to run. A fence without a language is not allowed.
+//   - text, http and diff: nothing to run. A fence must name a language.
 //
 // Blocks without any of these tests are listed in notHeld, with a reason.
 var (
@@ -41,20 +42,19 @@ var (
 	nothingToRun    = []string{"text", "http", "diff", "mermaid"}
 )
 
-// followedApart are sections whose blocks other tests follow.
+// followedApart lists the sections whose blocks other tests follow.
 var followedApart = map[string]string{
 	"README.md#A first webhook in five minutes": "TestTheREADMEsFirstWebhook",
 }
 
-// notHeld are blocks that are only read, by their page and how they begin.
+// notHeld gives the reason for each block that is not tested, by its page and its first words.
 var notHeld = map[string]string{
 	"docs/architecture.md: kcat … -C -t lumenhook.journal": "kcat and protoc are tools of others",
 	"docs/benchmarks.md: make bench":                       "minutes to hours, and figures of a machine",
 	"docs/inspecting.md: lumenhook sql":                    "TestTheDocumentedLooksInside, in part",
 }
 
-// TestEveryBlockIsHeld: each block of code on each page is run, parsed or compared, or has a
-// reason why not.
+// Each code block on each page must be run, parsed, or compared, or be listed in notHeld.
 func TestEveryBlockIsHeld(t *testing.T) {
 	unused, blocks := make(map[string]bool), 0
 	for key := range notHeld {
@@ -88,7 +88,7 @@ func reasonFor(p pages.Page, b pages.Block) string {
 	return ""
 }
 
-// held says what is wrong with a block, or that nothing holds it.
+// held returns what is wrong with a block, or that no test covers it.
 func held(p pages.Page, b pages.Block) error {
 	switch {
 	case !b.Fenced, slices.Contains(nothingToRun, b.Language):
@@ -119,8 +119,8 @@ func isFollowed(name string) bool {
 	})
 }
 
-// needsToolchain reports whether a page is the quick start of a language, which make
-// test-receivers follows: TestReceiverKitsPagesAreFollowed.
+// needsToolchain reports whether a page is the quick start of a language, which
+// TestReceiverKitsPagesAreFollowed follows in make test-receivers.
 func needsToolchain(name string) bool {
 	return strings.HasPrefix(name, "docs/start/") && name != "docs/start/curl.md"
 }
@@ -128,11 +128,11 @@ func needsToolchain(name string) bool {
 // oneMachinePage is followed by TestOneMachineIsFollowed, in make test-package.
 const oneMachinePage = "docs/operate/one-machine.md"
 
-// productionPage is followed on three real brokers.
+// productionPage is followed by TestProductionIsFollowed, in make test-kafka.
 const productionPage = "docs/tutorials/production.md"
 
-// quotes says how a block differs from the file that the paragraph before it links. A piece of
-// the file may stand further left than there.
+// quotes checks that a block is part of a file that the paragraph before it links. Indentation may
+// differ.
 func quotes(b pages.Block) error {
 	for _, name := range b.Quoting {
 		name, _, _ = strings.Cut(name, "#")
@@ -148,12 +148,10 @@ func quotes(b pages.Block) error {
 		"copy it from there", b.Quoting)
 }
 
-// leftmost is code without the blanks that its lines begin with.
 func leftmost(code string) string {
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
 }
 
-// allPages are those of the repository.
 func allPages(t *testing.T) (all []pages.Page) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -188,7 +186,7 @@ func pagesBelow(dir string) (names []string, err error) {
 		case err != nil:
 			return err
 		case d.IsDir() && slices.Contains([]string{"node_modules", "target", "build"}, d.Name()):
-			return fs.SkipDir // what a kit has installed
+			return fs.SkipDir // installed or built by a kit
 		case filepath.Ext(name) == ".md":
 			names = append(names, name)
 		}
@@ -197,20 +195,19 @@ func pagesBelow(dir string) (names []string, err error) {
 	return names, err
 }
 
-// called is a call of the program in a block, up to what ends it in a shell, an explanation, or
-// another call within it.
+// called matches a call of the program in a block, up to the end of the shell command, a comment,
+// or a nested call.
 var called = regexp.MustCompile(
 	`(?m)(?:^|[\s(])(?:\./bin/)?lumenhook ([a-z](?:[^\n|;&)#$]|\$[^(])*)`)
 
-// named is a call of the program in the text of a page.
+// named matches a call of the program in the text of a page.
 var named = regexp.MustCompile("`(lumenhook [a-z][^`]*)`")
 
-// Every call of the program on any page names a command that there is, and flags that it has.
 func TestPagesNameCommandsThatExist(t *testing.T) {
 	calls := 0
 	for _, p := range allPages(t) {
 		if p.Path == "docs/commands.md" {
-			continue // it is made of the help, whose examples a test of their own runs
+			continue // generated from the help, whose examples have their own test
 		}
 		for _, b := range p.Blocks {
 			calls += callsExist(t, fmt.Sprintf("%s:%d", p.Path, b.Line), b.Code)
@@ -228,7 +225,6 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 	}
 }
 
-// callsExist checks the calls in code, and returns how many there are.
 func callsExist(t *testing.T, at, code string) (calls int) {
 	t.Helper()
 	code = strings.ReplaceAll(code, "\\\n", " ")
@@ -266,8 +262,8 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }
 
-// TestPagesAreFollowed follows each page unchanged, with one service: the output of each block is
-// as shown, and nothing fails.
+// TestPagesAreFollowed follows each page as written, with one service. The output of each block
+// must be as shown, and nothing may fail.
 func TestPagesAreFollowed(t *testing.T) {
 	home := t.TempDir()
 	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
@@ -286,7 +282,6 @@ func TestPagesAreFollowed(t *testing.T) {
 	})
 }
 
-// followPage follows a page in a folder, with the service of a data folder.
 func followPage(t *testing.T, home, dataDir string, p pages.Page) {
 	t.Helper()
 	if err := os.Symlink(dataDir, filepath.Join(home, ".lumenhook")); err != nil {
@@ -299,7 +294,7 @@ func followPage(t *testing.T, home, dataDir string, p pages.Page) {
 	openShell(t, home, os.Getenv("PATH")).followBlocks(p, patience)
 }
 
-// followBlocks types the blocks of a page, waits for what each shows, and closes the shell.
+// followBlocks types the blocks of a page, waits for the output of each, and closes the shell.
 func (sh *shell) followBlocks(p pages.Page, patience time.Duration) {
 	sh.t.Helper()
 	sh.types("trap 'echo the shell ended with $?' EXIT\n")
@@ -328,10 +323,11 @@ func (sh *shell) followBlocks(p pages.Page, patience time.Duration) {
 	}
 }
 
-// blockMax is how long a block may take, and toolchainMax one that installs and compiles.
+// blockMax is the time limit of a block; toolchainMax is that of a block that installs and
+// compiles.
 const blockMax, toolchainMax = 40 * time.Second, 4 * time.Minute
 
-// awaits waits until the lines of a text are shown, in their order, after what was there before.
+// awaits waits until the output from position after on shows the lines of a text, in order.
 func (sh *shell) awaits(where string, after int, text string, patience time.Duration) {
 	sh.t.Helper()
 	expected := asPattern(sh.withPorts(text))
@@ -355,7 +351,7 @@ func (sh *shell) awaits(where string, after int, text string, patience time.Dura
 	}
 }
 
-// asPattern returns a pattern for the lines of a text: other lines may be in between, the number
+// asPattern returns a pattern for the lines of a text. Other lines may come in between, the number
 // of blanks may differ, and … stands for any part of a line.
 func asPattern(text string) *regexp.Regexp {
 	var lines []string

@@ -22,8 +22,7 @@ const (
 	doctorsUser   = "lumenhook-projector"
 )
 
-// doctorsCluster are three real brokers that require a login, and a process of the role
-// projector that is to work on them.
+// doctorsCluster is three real brokers that require a login, and the rights of the projector role.
 type doctorsCluster struct {
 	t       *testing.T
 	cluster *kafkatest.Cluster
@@ -31,8 +30,8 @@ type doctorsCluster struct {
 	rights  []kafka.ACL
 }
 
-// TestDoctorOfARealCluster: of a cluster that is fit it says so, and of one that is not it names
-// the topic, the setting, the right or the login that is wrong, and what to do.
+// TestDoctorOfARealCluster checks that doctor finds no problem with a good cluster. Otherwise it
+// must name the topic, the setting, the right, or the login that is wrong, and the remedy.
 func TestDoctorOfARealCluster(t *testing.T) {
 	c := startDoctorsCluster(t)
 	c.says(kafkatest.Admin, "a new cluster", "topics         PROBLEM  topic of shop.commands, ",
@@ -75,7 +74,6 @@ func (c *doctorsCluster) must(err error) {
 	}
 }
 
-// create creates the topics, and grants what the role needs.
 func (c *doctorsCluster) create() {
 	c.t.Helper()
 	c.createTopics(topology.LeastReplicas)
@@ -115,7 +113,7 @@ func (c *doctorsCluster) topicsAreWrong() {
 	c.createTopics(topology.LeastReplicas)
 }
 
-// createTopics creates those that are missing, and corrects settings of the others.
+// createTopics creates missing topics and corrects the settings of the others.
 func (c *doctorsCluster) createTopics(replicas int16) {
 	c.t.Helper()
 	shape := topology.Shape{Partitions: 1, Replicas: replicas}
@@ -124,7 +122,6 @@ func (c *doctorsCluster) createTopics(replicas int16) {
 	c.must(c.cluster.AwaitInSync(c.t.Context()))
 }
 
-// rightsAreMissing: one right, and all of them.
 func (c *doctorsCluster) rightsAreMissing() {
 	c.t.Helper()
 	at := slices.IndexFunc(c.rights, func(a kafka.ACL) bool {
@@ -140,7 +137,6 @@ func (c *doctorsCluster) rightsAreMissing() {
 		"have an administrator grant the ACLs that `lumenhook topics acls` prints")
 }
 
-// loginsAreWrong: a password, a mechanism, and no TLS.
 func (c *doctorsCluster) loginsAreWrong() {
 	c.t.Helper()
 	password := kafkatest.Password(doctorsUser)
@@ -167,8 +163,8 @@ func (c *doctorsCluster) loginsAreWrong() {
 	}
 }
 
-// says asks for a user until the answer has each of some texts: brokers learn of what was changed
-// a moment after it was acknowledged.
+// says runs doctor as a user until the output contains each text: brokers apply a change a moment
+// after they acknowledge it.
 func (c *doctorsCluster) says(user, of string, wants ...string) (out string) {
 	c.t.Helper()
 	testkit.EventuallyNil(c.t, "the doctor says what is to be said of "+of, func() error {

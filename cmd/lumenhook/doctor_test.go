@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// examined runs `lumenhook doctor` in this process.
 func examined(t *testing.T, args ...string) (code int, out, said string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -24,7 +23,7 @@ func examined(t *testing.T, args ...string) (code int, out, said string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// A service that runs is well in every respect, and what is said of it has no secret.
+// Doctor must find no problem with a running service, and print no secret.
 func TestDoctorOfARunningService(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -64,8 +63,9 @@ func TestDoctorOfARunningService(t *testing.T) {
 	s.interrupt()
 }
 
-// Of a service that was stopped, what needs no service is checked, and the rest is named: it is not
-// taken to be well, unless only the others are asked for. Nothing is made where none has run.
+// Without the service, doctor makes only the checks that don't need it and lists the others as
+// unknown. It must fail, unless none of the others was requested, and it must not create a data
+// folder.
 func TestDoctorWithoutTheService(t *testing.T) {
 	stopped, empty := t.TempDir(), filepath.Join(t.TempDir(), "none")
 	folder, err := runfile.Open(stopped)
@@ -110,8 +110,8 @@ func TestDoctorWithoutTheService(t *testing.T) {
 	}
 }
 
-// A start that failed at a wrong setting is explained by later commands on the folder. The commands
-// that check a file say which command a setting belongs to.
+// After a start failed because of a wrong setting, later commands on the folder explain it.
+// Commands that check a file say which command a setting belongs to.
 func TestAWrongSettingIsExplained(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := runfile.Open(dir)
@@ -150,7 +150,7 @@ func TestAWrongSettingIsExplained(t *testing.T) {
 	}
 }
 
-// What serve would fail with is said before a start, by its own files.
+// Given the files of serve, doctor reports what serve would fail with.
 func TestDoctorTakesTheFilesOfServe(t *testing.T) {
 	file, secrets := aFileOfServe(t, newGuardedBroker(t, "file", "right"), "wrong-password")
 	if err := os.Remove(filepath.Join(secrets, "smtp-password")); err != nil { // it needs --smtp-addr

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// A script sees by the exit status whether the receiver took a test, and has the same
-// answer to read either way.
+// A script learns from the exit status whether the receiver accepted a test. The JSON output has
+// the same form either way.
 func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -36,20 +36,19 @@ func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
 	s.interrupt()
 }
 
-// trust has the receiver accept what is signed with a secret.
 func (h *hooks) trust(secret string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.secret = secret
 }
 
-// tests sends a test and holds its exit status, what is printed, and what is said.
+// tests sends a test and checks its exit status, its JSON output, and its message.
 func (s *testService) tests(endpoint string, code, status int, says string) {
 	s.t.Helper()
 	c := program("endpoints", "test", endpoint, "--json", "--data-dir", s.dir)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
-	_ = c.Run() // its exit status says it
+	_ = c.Run() // the exit status is checked below
 	if got := c.ProcessState.ExitCode(); got != code {
 		s.t.Errorf("a test of %s ended with %d, not %d: %s", endpoint, got, code, &stderr)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// An event's history shows the engine's facts: delivered, sent again while its endpoint was
-// disabled, held, and released.
+// The history of an event consists of the engine's facts: delivered, sent again while its endpoint
+// was disabled, held, and released.
 func TestTheHistoryOfAnEvent(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// checkEvents makes a check of what receivers get, against the JSON Schema of
-// its type.
+// checkEvents returns a function that validates a webhook's body against the JSON Schema of its
+// type.
 func checkEvents(t *testing.T) func(body []byte) error {
 	t.Helper()
 	files, err := fs.Glob(schemas.Events, "events/*.json")

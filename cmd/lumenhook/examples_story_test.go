@@ -28,25 +28,26 @@ import (
 
 const clusterPassword = "not told to anybody"
 
-// theExamplesStory is the day of a user who follows the helps. Scenes are for commands that need
-// something to exist, or to be deleted, first; all others are run in the middle, at everythingElse.
+// theExamplesStory is the day of a user who follows the help. A command has its own scene if it
+// needs something to exist, or to be deleted, first. All others run in the middle, in the scene
+// without a command.
 func theExamplesStory() []scene {
 	return append(append(aFirstDay(), scene{}), aLaterDay()...)
 }
 
-// aFirstDay starts a service, and has a payment told.
 func aFirstDay() []scene {
 	const listening = "listening for the events of"
-	receiverPort := []string{"LUMENHOOK_LISTEN=127.0.0.1:8443"} // of which the port is another, too
+	receiverPort := []string{"LUMENHOOK_LISTEN=127.0.0.1:8443"} // the port is replaced by a free one
 	return []scene{
 		{command: "run", only: "a demo", ready: "  ready\n", stays: true, after: (*stage).meet,
-			// Ports of this machine may be taken; the receiver of the examples has another, too.
+			// Default ports may be in use on this machine, and the examples' receiver also has another
+			// one.
 			env: append(anyPortsAsVariables(), "LUMENHOOK_EGRESS_PORTS=1024-65535",
 				"LUMENHOOK_LEDGER_INTERVAL=200ms", "LUMENHOOK_BALANCE_MOVES=true")},
-		// No request leaves this machine: it says what it waits for, and keeps running.
+		// No request leaves this machine. The process says what it waits for and keeps running.
 		{command: "run", only: "testnet in a separate", ready: "not ready yet: follower", stays: true,
 			env: append(anyPortsAsVariables(), "LUMENHOOK_STELLAR_RPC_URL=http://127.0.0.1:1")},
-		// Before there is a second endpoint.
+		// Before a second endpoint exists.
 		{command: "listen", only: "your only endpoint", ready: listening},
 		{command: "devnet receiver", only: "with secrets", ready: "listening at", env: receiverPort},
 		{command: "devnet receiver", ready: "listening at", stays: true, env: receiverPort},
@@ -63,14 +64,13 @@ func aFirstDay() []scene {
 		{command: "events tail", ready: "as they happen"},
 		{command: "trigger", before: (*stage).hasAPlainReceiver},
 		{command: "doctor", only: "default data folder"},
-		{command: "doctor", code: 1}, // the brokers want a login, and nobody has shop.example
+		{command: "doctor", code: 1}, // the brokers require a login, and shop.example has no server
 		{command: "topics tail", ready: `"type":"`},
 		{command: "verify", before: (*stage).keepsAWebhook},
 		{command: "secrets create"},
 	}
 }
 
-// aLaterDay is of what changes much, and of clusters.
 func aLaterDay() []scene {
 	return append([]scene{
 		{command: "health", only: "this machine"},
@@ -94,10 +94,10 @@ func aLaterDay() []scene {
 		{command: "verify-receipt"},
 		{command: "secrets signing list", after: (*stage).hasOtherSigningKeys},
 		{command: "secrets signing rotate", only: "tomorrow"},
-		// There is one key at a time that does not sign yet.
+		// Only one key may be waiting to sign at a time.
 		{command: "secrets signing rotate", env: []string{"LUMENHOOK_SIGNING_KEYS_FILE=other-keys"}},
 		{command: "secrets signing drop", before: (*stage).waitsForAMonth},
-		{command: "install-clickhouse", // the stage has it: the story's service uses it
+		{command: "install-clickhouse", // already installed: the story's service uses it
 			stands: map[string]string{"/var/cache/lumenhook": engineCache()}},
 		{command: "backup", only: "this machine"},
 		{command: "restore", only: "data folder", before: (*stage).savedItsSecrets},
@@ -106,13 +106,13 @@ func aLaterDay() []scene {
 	}, onACluster()...)
 }
 
-// onACluster has the broker of the stage in place of a cluster: it is alone, and so the topics
-// have one copy, and what is lost by that is accepted.
+// onACluster uses the stage's broker as the cluster. It is the only broker, so the topics have one
+// copy, and the flags accept the loss that this risks.
 func onACluster() []scene {
-	// As many partitions as a run has, which are copied.
+	// As many partitions as the copied service has.
 	four := map[string]string{"48": "4"}
-	seven := map[string]string{"96": "7"}                   // 96 on this broker take long
-	oneUser := map[string]string{"--kafka-user backup": ""} // there is no other
+	seven := map[string]string{"96": "7"}                   // 96 partitions take long on this broker
+	oneUser := map[string]string{"--kafka-user backup": ""} // the broker has no other user
 	return []scene{
 		{command: "topics plan", env: cluster("copied."), stands: four, code: cli.ExitDiffers},
 		{command: "topics create", env: cluster("copied."), stands: four},
@@ -125,17 +125,16 @@ func onACluster() []scene {
 		{command: "serve", only: "that are set in", env: cluster("served."), ready: "the API at http://",
 			stays: true, after: (*stage).serves},
 		{command: "health"},
-		{command: "ledger sources", code: 1}, // the roles of the file have no follower
+		{command: "ledger sources", code: 1}, // no role in the file is a follower
 		{command: "serve", env: append(cluster("served."), "LUMENHOOK_DATA_DIR=engine",
 			"LUMENHOOK_METRICS_LISTEN=127.0.0.1:0"), ready: "readiness at http://",
 			before: (*stage).hasItsKey},
-		// The history of the run has continued since its topics were copied.
+		// The service's history has continued since its topics were copied.
 		{command: "repartition", env: append(cluster("copied."), "LUMENHOOK_CLICKHOUSE_DSN="),
 			stands: seven},
 	}
 }
 
-// engineCache is the folder of the engine that tests use.
 func engineCache() string {
 	if dir := os.Getenv(clickhouse.CacheDirVariable); dir != "" {
 		return dir
@@ -147,7 +146,7 @@ func engineCache() string {
 	return filepath.Join(dir, "lumenhook")
 }
 
-// cluster is the configuration of who reaches the cluster. Its logins have a user alone.
+// cluster returns the environment of commands on the cluster, which has only one user.
 func cluster(prefix string) []string {
 	return []string{
 		"LUMENHOOK_TOPIC_PREFIX=" + prefix,
@@ -158,7 +157,7 @@ func cluster(prefix string) []string {
 	}
 }
 
-// anyPortsAsVariables has a run listen at free ports.
+// anyPortsAsVariables returns variables that make run listen on free ports.
 func anyPortsAsVariables() (env []string) {
 	args := anyPorts("")
 	env = append(env, cli.Variable("log-format")+"=text")
@@ -170,7 +169,7 @@ func anyPortsAsVariables() (env []string) {
 	return env
 }
 
-// furnish starts what a reader has in addition to the service, and names it.
+// furnish starts what the reader has besides the service, and maps placeholders to it.
 func (s *stage) furnish(t *testing.T) {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -198,7 +197,8 @@ func (s *stage) furnish(t *testing.T) {
 	}
 }
 
-// meet is after the start: the service has addresses, and a file for a cluster is written.
+// meet runs after the start. It maps placeholders to the service's addresses and writes the
+// configuration file of a cluster.
 func (s *stage) meet() {
 	s.t.Helper()
 	s.eventually("the service has a history", func() bool {
@@ -228,7 +228,6 @@ data-dir: served
 	}
 }
 
-// serves waits until all parts of the process on the cluster do their work.
 func (s *stage) serves() {
 	s.t.Helper()
 	s.eventually("the process on the cluster is ready", func() bool {
@@ -241,24 +240,24 @@ func (s *stage) serves() {
 	})
 }
 
-// itsIDs is how an answer shows what was made.
+// itsIDs matches the ids of created objects in a command's output.
 var itsIDs = regexp.MustCompile(
 	`(?m)^(?:id|address|asset|key id) +((ep_|wat_|key_|G|USDC:G)\w{20,})$`)
 
-// learn has examples go on with what former ones have made.
+// learn maps the placeholders of later examples to the ids in an output.
 func (s *stage) learn(output string) {
 	for _, found := range itsIDs.FindAllStringSubmatch(output, -1) {
 		s.names[found[2]+"…"] = found[1]
 	}
 }
 
-// isTold waits until the payment has arrived, and the history has it.
+// isTold waits until the payment has been delivered and is in the history.
 func (s *stage) isTold() {
 	s.t.Helper()
 	var list client.List[client.Event]
 	s.eventually("the payment is told", func() bool {
 		status := s.call("GET", "/v1/events?memo=order-42&state=DELIVERED", nil, &list)
-		return status == http.StatusOK && len(list.Data) > 1 // a watch of all payments, and an invoice
+		return status == http.StatusOK && len(list.Data) > 1 // two watches match the payment
 	})
 	s.names["evt_…"] = list.Data[0].ID
 	var told struct {
@@ -275,7 +274,7 @@ func (s *stage) isTold() {
 		strconv.Itoa(told.Payment.Ledger+1)
 }
 
-// keepsAWebhook takes the parts of one that the receiver has kept, as they stand in a log.
+// keepsAWebhook maps placeholders to the parts of a webhook in the receiver's log.
 func (s *stage) keepsAWebhook() {
 	s.t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(s.read("hooks.jsonl"))), "\n")
@@ -288,7 +287,6 @@ func (s *stage) keepsAWebhook() {
 	s.write("body.json", received.RawBody())
 }
 
-// knowsAnOldKey names the key that the rewrap has left behind.
 func (s *stage) knowsAnOldKey() {
 	s.t.Helper()
 	s.names["1483920075"] = strconv.FormatUint(uint64(s.ring()[0].ID), 10)
@@ -306,7 +304,6 @@ func (s *stage) masterKey() []byte {
 func (s *stage) hasAMasterKey() { s.write("secrets/engine/master-key", s.masterKey()) }
 func (s *stage) hasItsKey()     { s.write("key.json", s.masterKey()) }
 
-// savedItsSecrets copies the secrets into the folder to restore.
 func (s *stage) savedItsSecrets() {
 	s.t.Helper()
 	to := filepath.Join(s.home, "restored")
@@ -319,15 +316,14 @@ func (s *stage) savedItsSecrets() {
 	}
 }
 
-// hasOtherSigningKeys copies the file, in which a key signs already.
+// hasOtherSigningKeys copies the file, in which one key already signs.
 func (s *stage) hasOtherSigningKeys() {
 	s.write("other-keys", s.read(".lumenhook/secrets/"+keys.SigningFileName))
 }
 
-// signsFrom is since when a key signs.
 var signsFrom = regexp.MustCompile(`"signsFrom": ?"[^"]*"`)
 
-// waitsForAMonth has keys be older than they are: the first is not needed any more.
+// waitsForAMonth backdates the keys, so that the first one is no longer needed.
 func (s *stage) waitsForAMonth() {
 	s.t.Helper()
 	const name = ".lumenhook/secrets/" + keys.SigningFileName
@@ -343,7 +339,7 @@ func (s *stage) waitsForAMonth() {
 	s.names["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"] = list[0].ID
 }
 
-// hasAPlainReceiver starts a receiver without TLS, which knows the secret of hook.secret.
+// hasAPlainReceiver starts a receiver without TLS that has the secret in hook.secret.
 func (s *stage) hasAPlainReceiver() {
 	s.t.Helper()
 	secrets, err := os.ReadFile(filepath.Join(s.home, "hook.secret"))

@@ -20,10 +20,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// exampleWidth is the width of a help, into which an example fits.
 const exampleWidth = 100
 
-// Every command, and every group of them, shows by examples what it is for.
 func TestEveryCommandHasExamples(t *testing.T) {
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
@@ -44,7 +42,6 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	check(newRoot())
 }
 
-// examplesIn are the examples of a command, without the margin.
 func examplesIn(c *cobra.Command) (examples []string) {
 	for example := range strings.SplitSeq(c.Example, "\n\n") {
 		if example = strings.TrimPrefix(strings.ReplaceAll(example, "\n  ", "\n"), "  "); example != "" {
@@ -70,9 +67,10 @@ func checkExample(c *cobra.Command, example string) error {
 	return nil
 }
 
-// Every example of every help is run, as it stands there, by a shell, on a real service. What
-// stands in it for something of the reader's (ep_…, kafka-1:9092, https://rpc.example) is put
-// in its place first: theExamplesStory says in which order, and what else differs.
+// TestEveryExampleDoesWhatItShows runs every example of every help text as written, in a shell,
+// with a real service. Placeholders for the reader's own values (ep_…, kafka-1:9092,
+// https://rpc.example) are replaced first. theExamplesStory gives the order and every other
+// difference.
 func TestEveryExampleDoesWhatItShows(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -87,32 +85,32 @@ func TestEveryExampleDoesWhatItShows(t *testing.T) {
 	s.curtain()
 }
 
-// scene says how the examples of a command are run: unchanged, to their end, with status 0. A field
-// of a scene is an exception, with its reason in a comment.
+// scene says how to run the examples of a command. By default, they run unchanged to their end,
+// with status 0. Each field is an exception, with its reason in a comment.
 type scene struct {
 	command string
-	only    string // of the command's examples, those with this text; "": all that are left
-	code    int    // what they end with
+	only    string // run only the examples with this text; "": all that are left
+	code    int    // exit status
 
-	// An example that does not end is interrupted when it has shown ready, and must end with 0. One
-	// that stays is interrupted at the end of the story.
+	// An example that does not end on its own is interrupted once it has shown ready, and must exit
+	// with code. If it stays, it is interrupted at the end of the story.
 	ready string
 	stays bool
 
-	// env is the reader's environment, or configuration; names are replaced.
+	// env is the reader's environment or configuration. Placeholders in it are replaced.
 	env []string
-	// stands maps texts of the example to what stands there on this stage.
+	// stands maps texts of the example to their replacements on this stage.
 	stands map[string]string
-	// before prepares files, and after waits for what has an effect later.
+	// before prepares files, and after waits for effects that come later.
 	before, after func(*stage)
 }
 
-// stage is where the story takes place: a folder, with what a reader has around.
+// stage is where the story takes place: a folder with everything that a reader has.
 type stage struct {
 	*testService
 	home  string
-	left  map[string][]string // examples that were not run yet, of each command
-	names map[string]string   // what each placeholder stands for now
+	left  map[string][]string // examples that have not run yet, by command
+	names map[string]string   // current values of the placeholders
 	stay  []*performance
 }
 
@@ -138,8 +136,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// play runs the examples of a scene, in their order. A scene without a command is of all that
-// have none of their own.
+// play runs the examples of a scene in order. A scene without a command runs those of all commands
+// that have no scene.
 func (s *stage) play(sc scene) {
 	s.t.Helper()
 	if sc.command == "" {
@@ -170,7 +168,6 @@ func hasScene(command string) bool {
 		func(sc scene) bool { return sc.command == command })
 }
 
-// take takes the examples of a scene from those that are left.
 func (s *stage) take(sc scene) (taken []string) {
 	var left []string
 	for _, example := range s.left[sc.command] {
@@ -186,17 +183,15 @@ func (s *stage) take(sc scene) (taken []string) {
 	return taken
 }
 
-// performance is a shell that runs an example.
 type performance struct {
 	sc      scene
 	script  string
 	cmd     *exec.Cmd
 	output  *testkit.Buffer
-	exited  chan struct{} // closed when it has ended
+	exited  chan struct{} // closed when it has exited
 	stopped context.CancelFunc
 }
 
-// perform runs one example, and holds how it ends against its scene.
 func (s *stage) perform(sc scene, example string) {
 	s.t.Helper()
 	p := s.begin(sc, s.set(sc, example))
@@ -215,7 +210,6 @@ func (s *stage) perform(sc scene, example string) {
 	s.ended(p)
 }
 
-// ended holds an end against what the scene says.
 func (s *stage) ended(p *performance) {
 	s.t.Helper()
 	if code := p.cmd.ProcessState.ExitCode(); code != p.sc.code {
@@ -226,7 +220,7 @@ func (s *stage) ended(p *performance) {
 	s.learn(p.output.String())
 }
 
-// curtain ends what stayed, the last first.
+// curtain interrupts the examples that stayed, the last one first.
 func (s *stage) curtain() {
 	s.t.Helper()
 	for _, p := range slices.Backward(s.stay) {
@@ -235,7 +229,6 @@ func (s *stage) curtain() {
 	}
 }
 
-// set puts what is on this stage in the place of what the example has for it.
 func (s *stage) set(sc scene, example string) string {
 	s.t.Helper()
 	script := s.replaced(sc, example)
@@ -257,10 +250,9 @@ func (s *stage) replaced(sc scene, text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// longestFirst has USDC:G… be found before G….
+// longestFirst orders names so that USDC:G… is found before G….
 func longestFirst(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 
-// begin starts a shell.
 func (s *stage) begin(sc scene, script string) *performance {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 90*time.Second)
@@ -287,9 +279,9 @@ func (s *stage) begin(sc scene, script string) *performance {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // the result is in ProcessState
 	}()
-	s.t.Cleanup(func() { // nor does what it left in the background outlive the test
+	s.t.Cleanup(func() { // background processes must not outlive the test
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		cancel()
 		<-p.exited
@@ -297,7 +289,6 @@ func (s *stage) begin(sc scene, script string) *performance {
 	return p
 }
 
-// shows waits until the example has shown something.
 func (p *performance) shows(text string) bool {
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
@@ -315,13 +306,12 @@ func (p *performance) shows(text string) bool {
 	return true
 }
 
-// interrupt is Ctrl-C, which a terminal sends to all that it runs.
+// interrupt sends SIGINT to the whole process group, as Ctrl-C on a terminal does.
 func (p *performance) interrupt() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
 	<-p.exited
 }
 
-// write writes a file of the reader's.
 func (s *stage) write(name string, text []byte) {
 	s.t.Helper()
 	path := filepath.Join(s.home, name)

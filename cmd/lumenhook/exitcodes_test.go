@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// endsWith3 are the commands that compare, and end with 3 when what they compared
-// differs, or has a gap. The help of each says so, and that of no other.
+// endsWith3 lists the commands that compare, and exit with 3 if they find a difference or a gap.
+// Their help says so, and no other help does.
 var endsWith3 = map[string]bool{
 	"topics plan": true, "topics create": true, "verify-projection": true, "ledger check": true,
 	"ledger sources": true, "coverage": true, "statement": true, "reconcile": true,
@@ -37,13 +37,13 @@ func TestTheHelpSaysWhatACommandEndsWith(t *testing.T) {
 	}
 }
 
-// What stands behind a flag is one word for its value: what is quoted in its usage would
-// be taken for it.
+// pflag takes the name of a flag's value from the back-quoted part of its usage, so only a single
+// word may be back-quoted there.
 func TestTheHelpNamesAValueByOneWord(t *testing.T) {
 	leaves := make(map[string]*cobra.Command)
 	collect(newRoot(), leaves)
 	for name, c := range leaves {
-		_ = c.InheritedFlags() // which c.Flags has from then on
+		_ = c.InheritedFlags() // adds them to c.Flags
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if value, _ := pflag.UnquoteUsage(f); strings.Contains(value, " ") {
 				t.Errorf("%s: the value of --%s is called %q", name, f.Name, value)
@@ -52,14 +52,14 @@ func TestTheHelpNamesAValueByOneWord(t *testing.T) {
 	}
 }
 
-// byPlace is a text that names flags by where they stand.
 var byPlace = regexp.MustCompile(`(files|flags|one|ones) (above|below)`)
 
-// Help that names flags by where they stand is wrong in any other order.
+// Usage that refers to flags by position would be wrong in any other order. No two flags of a
+// command may have the same usage.
 func TestTheHelpIsRightInAnyOrder(t *testing.T) {
 	leaves := make(map[string]*cobra.Command)
 	collect(newRoot(), leaves)
-	seen := make(map[string]string) // the flag of each text of a command
+	seen := make(map[string]string) // flags by usage
 	for name, c := range leaves {
 		_ = c.InheritedFlags()
 		clear(seen)
@@ -75,7 +75,7 @@ func TestTheHelpIsRightInAnyOrder(t *testing.T) {
 	}
 }
 
-// A history that differs from its topics is no failure of who compared them.
+// A history that differs from its topics is not a failure of the command that compares them.
 func TestAProjectionThatDiffersEndsWith3(t *testing.T) {
 	for name, c := range map[string]struct {
 		found writer.Verification

@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// reached is the service that a command connects to, and may fail to reach.
+// reached is the service that a command connects to.
 type reached int
 
 const (
@@ -27,15 +27,14 @@ const (
 	theAPI
 	theBrokers
 	theHistory
-	aFolder // of a service, without asking it anything, or its development network
+	aFolder // the folder of a service, without calling it, or its development network
 )
 
-// faultsOf is a command's entry of the table, in addition to its flags.
 type faultsOf struct {
 	asks   reached
-	args   []string   // a command line that is understood
-	faults [][]string // each: the message, and arguments after args that end with 2
-	// refused is the error of the running service, or of the program, for args, with code 1.
+	args   []string
+	faults [][]string // each: the message, and arguments after args that cause it, with exit code 2
+	// refused is the error of the running service, or of the program, for args, with exit code 1.
 	refused string
 }
 
@@ -402,7 +401,7 @@ var commandFaults = map[string]faultsOf{
 		{`--metrics-listen "": must be the address of a running process`, "--metrics-listen", ""},
 		{`--metrics-listen "127.0.0.1:0": must be the actual port`, "--metrics-listen", "127.0.0.1:0"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
-	// What it says of a folder without a service is in its report: TestDoctorWithoutTheService.
+	// TestDoctorWithoutTheService covers a folder without a service.
 	"doctor": {faults: [][]string{badDSN,
 		{`--only: unknown check "x" (known: configuration,`, "--only", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"},
@@ -415,12 +414,13 @@ var commandFaults = map[string]faultsOf{
 	"completion":         {args: []string{"bash"}, faults: [][]string{}},
 }
 
-// dialect matches texts that do not help a user at a terminal.
+// dialect matches text that doesn't help a user at a terminal.
 var dialect = regexp.MustCompile(`dial tcp|connect: |\bEOF\b|%!|<nil>|strconv|&\{|map\[|\[\w+ \w+|` +
 	`context (deadline|canceled)|int32|Slice|panic|goroutine|cannot connect.*cannot connect|` +
 	`\b(streams|directory|projections|engine|topology|schemas|sealing|client|kgo|kadm): `)
 
-// Every command, by every way in which it can be called wrongly, or miss its service.
+// TestEveryCommandSaysWhatToDo calls every command in every wrong way, and without its service.
+// Each error must be in plain words.
 func TestEveryCommandSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -431,7 +431,7 @@ func TestEveryCommandSaysWhatToDo(t *testing.T) {
 	if known := slices.Sorted(maps.Keys(commandFaults)); !slices.Equal(known, names) {
 		t.Fatalf("the commands are\n%v, and the table of faults has\n%v", names, known)
 	}
-	// The service takes longer to refuse each further wrong key, for as many as wait at once.
+	// The service delays the refusal of each further wrong key, so these calls run concurrently.
 	var missing errgroup.Group
 	missing.SetLimit(12)
 	for _, name := range names {
@@ -449,11 +449,11 @@ func TestEveryCommandSaysWhatToDo(t *testing.T) {
 			says(t, cli.ExitFailure, f.refused, line, inDir(leaves[name], s.dir)...)
 		}
 	}
-	_ = missing.Wait() // s.missed reports what fails
+	_ = missing.Wait() // s.missed reports failures
 	s.interrupt()
 }
 
-// collect returns the commands that do something, by their names after the program's.
+// collect adds the commands without subcommands to leaves, by name.
 func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
 	for _, sub := range c.Commands() {
 		collect(sub, leaves)
@@ -463,12 +463,12 @@ func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
 	}
 }
 
-// misunderstood calls a command with flags and words that it has no use for.
+// misunderstood calls a command with flags, arguments, and values that it doesn't accept.
 func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
 	t.Helper()
 	says(t, cli.ExitUsage, "unknown flag --no-such-flag", line, "--no-such-flag")
 	says(t, cli.ExitUsage, "argument", line, "a", "b")
-	c.InheritedFlags() // has those of its parents among its own
+	c.InheritedFlags() // adds those of its parents to c.Flags
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
 		if strings.HasPrefix(flag.Value.Type(), "string") {
 			says(t, cli.ExitUsage, "--"+flag.Name+" requires a value", line, "--"+flag.Name)
@@ -486,7 +486,7 @@ func inDir(c *cobra.Command, dir string) []string {
 	return []string{"--data-dir", dir}
 }
 
-// missed calls a command where its service is not, and with a login that is not its.
+// missed calls a command where its service is missing, and with a wrong login.
 func (s *testService) missed(f faultsOf, line []string) {
 	s.t.Helper()
 	if f.asks == nothing {
@@ -509,8 +509,7 @@ func (s *testService) missed(f faultsOf, line []string) {
 	}
 }
 
-// says runs a command line in this process, and holds what it says against what it
-// should.
+// says runs a command line in this process and checks its exit code and its error.
 func says(t testing.TB, code int, text string, line []string, more ...string) {
 	t.Helper()
 	args := slices.Concat(line, more)

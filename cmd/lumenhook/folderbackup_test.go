@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// folderView contains everything that a client can read from a service.
 type folderView struct {
 	Keys      []client.Key
 	Endpoints []client.Endpoint
@@ -27,7 +26,7 @@ func (s *testService) view(c *client.Client) (v folderView, err error) {
 		return v, err
 	}
 	for _, k := range keys.Data {
-		k.LastUsedAt = nil // this request changes it
+		k.LastUsedAt = nil // every request changes it
 		v.Keys = append(v.Keys, k)
 	}
 	endpoints, err := c.ListEndpoints(ctx, client.EndpointFilter{}, all)
@@ -44,7 +43,7 @@ func (s *testService) view(c *client.Client) (v folderView, err error) {
 	}
 	v.Watches = watches.Data
 	for _, e := range endpoints.Data {
-		e.Health, e.HealthUnavailable = nil, "" // of the last minutes
+		e.Health, e.HealthUnavailable = nil, "" // covers only the last minutes
 		v.Endpoints = append(v.Endpoints, e)
 	}
 	for _, e := range events.Data {
@@ -57,9 +56,9 @@ func (s *testService) view(c *client.Client) (v folderView, err error) {
 	return v, nil
 }
 
-// TestAFolderIsRestored: after the loss of its disk, a service continues in another folder from a
-// backup and the secrets. It has the same objects and the same history, repeats no delivery, and
-// delivers the next payment once.
+// TestAFolderIsRestored loses a service's disk, and restores it in another folder from a backup and
+// the secrets. The service must have the same objects and history, repeat no delivery, and deliver
+// the next payment once.
 func TestAFolderIsRestored(t *testing.T) {
 	t.Parallel()
 	a := newNetwork(t)
@@ -120,7 +119,8 @@ func TestAFolderIsRestored(t *testing.T) {
 	}
 	s.interrupt()
 
-	// After an older backup, the service reads payments from the ledgers again, with the same ids.
+	// After an older backup, the service reads payments from the ledgers again, with the same event
+	// ids.
 	s.dir = filepath.Join(t.TempDir(), "older")
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,6 @@ func TestAFolderIsRestored(t *testing.T) {
 	s.interrupt()
 }
 
-// sameView compares what a client reads with what it read before.
 func (s *testService) sameView(before folderView, events int) {
 	s.t.Helper()
 	was, err := json.MarshalIndent(before, "", " ")
@@ -150,7 +149,6 @@ func (s *testService) sameView(before folderView, events int) {
 	}
 }
 
-// copies does it as an operator does.
 func copies(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -158,8 +156,8 @@ func copies(t *testing.T, from, to string) {
 	}
 }
 
-// TestAColdCopyWorks: a stopped folder's copy is the same service, and so is a backup of it. The
-// start rejects a copy of a running one.
+// A copy of a stopped folder is the same service, and so is a restored backup of it. A copy of a
+// running folder must be rejected at its start.
 func TestAColdCopyWorks(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "first")}
@@ -188,9 +186,9 @@ func TestAColdCopyWorks(t *testing.T) {
 	}
 }
 
-// TestABackupIsRestoredWithOtherSecrets: a backup and secrets of different days become the same
-// service, with a new API key. Without a backup, the secrets become no new service. A backup needs
-// the master key of its time.
+// TestABackupIsRestoredWithOtherSecrets restores a backup with secrets from another day. The result
+// is the same service with a new API key. Secrets alone must not start a new service, and a backup
+// needs the master key of its time.
 func TestABackupIsRestoredWithOtherSecrets(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "first")}
@@ -245,7 +243,7 @@ func TestABackupIsRestoredWithOtherSecrets(t *testing.T) {
 	}
 }
 
-// mustNotRestoreOther damages a file of a backup, and repairs it.
+// mustNotRestoreOther damages a file of a backup, checks that it is rejected, and repairs it.
 func (s *testService) mustNotRestoreOther(backup string) {
 	s.t.Helper()
 	path := filepath.Join(backup, "broker", "topics.json")
@@ -266,7 +264,7 @@ func (s *testService) mustNotRestoreOther(backup string) {
 	}
 }
 
-// completeView waits until the history has every event and its attempt.
+// completeView waits until the history has every event with its attempt.
 func (s *testService) completeView(events int) (v folderView) {
 	s.t.Helper()
 	c := s.client(s.file.APIKey)

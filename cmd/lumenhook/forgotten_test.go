@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
-// TestAForgottenEventIsSentAgain: through the real program, with more deliveries behind it
-// than an engine remembers. The history has its body and its attempts.
+// TestAForgottenEventIsSentAgain resends an event through the real program after more deliveries
+// than an engine remembers. Its body and its attempts come from the history.
 func TestAForgottenEventIsSentAgain(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -68,7 +68,7 @@ func TestAForgottenEventIsSentAgain(t *testing.T) {
 	s.interrupt()
 }
 
-// payTimes pays a wallet from several accounts at once, from each so often.
+// payTimes pays a wallet from several accounts at once, the given number of times from each.
 func (s *testService) payTimes(wallet string, payers, times int) {
 	s.t.Helper()
 	payments, err := devclient.New(s.file.Stellar.RPCURL, s.file.Stellar.FriendbotURL)

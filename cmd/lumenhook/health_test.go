@@ -19,8 +19,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// newStarting is a process of two roles that are not started yet, as operators see it. Its
-// configuration may have more.
+// newStarting serves the operations endpoints of a process whose two roles have not started, and
+// returns their address. Tests change the configuration with more.
 func newStarting(t *testing.T, more ...func(*node.Config)) (address string) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
@@ -46,7 +46,6 @@ func newStarting(t *testing.T, more ...func(*node.Config)) (address string) {
 	return address
 }
 
-// health runs `lumenhook health` in this process.
 func health(t *testing.T, args ...string) (code int, out, said string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -57,7 +56,7 @@ func health(t *testing.T, args ...string) (code int, out, said string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// TestHealthSaysWhichPartIsNotWell: of a process that answers and does not do its work.
+// A process that responds but does not do its work must not be healthy.
 func TestHealthSaysWhichPartIsNotWell(t *testing.T) {
 	address := newStarting(t)
 	code, out, said := health(t, "--metrics-listen", address)
@@ -81,8 +80,7 @@ func TestHealthSaysWhichPartIsNotWell(t *testing.T) {
 	}
 }
 
-// TestHealthAsksWhereTheFileHasTheProcessListen: a probe of a process of `serve` uses the same
-// configuration as the process.
+// A probe of a `serve` process finds its address in the configuration of that process.
 func TestHealthAsksWhereTheFileHasTheProcessListen(t *testing.T) {
 	_, port, err := net.SplitHostPort(newStarting(t))
 	if err != nil {
@@ -104,8 +102,7 @@ func TestHealthAsksWhereTheFileHasTheProcessListen(t *testing.T) {
 	}
 }
 
-// TestHealthIsAnsweredInTimeByAProcessOfOurs, or it is not well: one that hangs, and one
-// that is something else.
+// A process that hangs and a process that is not Lumenhook must not be healthy.
 func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,7 +112,7 @@ func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 		t.Cleanup(func() { _ = l.Close() })
 		return l
 	}
-	hangs, other := listen(), listen() // the kernel accepts for the one that hangs
+	hangs, other := listen(), listen() // the kernel accepts connections for the one that hangs
 	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(other) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -127,8 +124,8 @@ func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 	}
 }
 
-// TestHealthSpeaksForItsOwnFolder: the service of another folder answers where this one's did, and
-// a stopped service is not healthy because another one is.
+// A service must not be healthy because the service of another folder responds at its address, or
+// because another one runs while it is stopped.
 func TestHealthSpeaksForItsOwnFolder(t *testing.T) {
 	other, mine := t.TempDir(), t.TempDir()
 	address := newStarting(t, func(c *node.Config) { c.RunDir = other })
@@ -147,7 +144,7 @@ func TestHealthSpeaksForItsOwnFolder(t *testing.T) {
 	for _, args := range [][]string{nil, {"--alive"}} {
 		says(t, cli.ExitFailure, "is answered by the service of "+other, []string{"health"}, args...)
 	}
-	// The address was named: the answer counts, of whichever folder.
+	// If the address is given, a service of any folder counts.
 	if code, _, said := health(t, "--metrics-listen", address, "--alive"); code != 0 {
 		t.Errorf("%d: %s", code, said)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// The commands with the most flags show the ten that matter, and all of them with --help-all.
+// The commands with the most flags show only the ten most important ones, unless --help-all is
+// given.
 func TestABriefHelpHasTenFlags(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^ +--[a-z-]+`)
 	for _, command := range []string{"run", "serve"} {
@@ -33,7 +34,6 @@ func TestABriefHelpHasTenFlags(t *testing.T) {
 	}
 }
 
-// TestEachSectionIsTheHelpOfACommand finds sections of help.txt that no command shows.
 func TestEachSectionIsTheHelpOfACommand(t *testing.T) {
 	shown := make(map[string]bool)
 	var collect func(c *cobra.Command)

@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A download that hangs delays nothing: payments are delivered, reads of the history return the
-// reason why it is missing, and it is attached when the engine has been fetched.
+// A download of the engine that hangs must not delay anything. Payments are delivered, reads of the
+// history explain why it is missing, and the history starts once the engine has been fetched.
 func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	home := t.TempDir()
 	gate := hangingNPM(t, home)
@@ -60,7 +60,7 @@ func TestAHangingNPMHoldsNothingUp(t *testing.T) {
 	s.interrupt()
 }
 
-// Without npm and without the engine, the service is ready, and everything that lacks the history
+// Without npm and without the engine, the service is ready. Every error about the missing history
 // names the command that installs the engine into the service's folder.
 func TestAMissingEngineNamesItsInstallation(t *testing.T) {
 	cache := t.TempDir()
@@ -83,8 +83,7 @@ func TestAMissingEngineNamesItsInstallation(t *testing.T) {
 	s.interrupt()
 }
 
-// hangingNPM puts an npm before the real one, which fetches the engine once the file is
-// there that it returns.
+// hangingNPM puts an npm on PATH that installs the engine only once the file gate exists.
 func hangingNPM(t *testing.T, home string) (gate string) {
 	t.Helper()
 	library, err := clickhouse.Locate(clickhouse.Options{})
@@ -105,8 +104,8 @@ func hangingNPM(t *testing.T, home string) (gate string) {
 	return gate
 }
 
-// While a history that was lost is filled again, each answer is marked: an event that
-// is there already says that it may be of an earlier time, all else is 503.
+// While a lost history is rebuilt, an event that is already there is marked as possibly out of
+// date, and all other reads return 503.
 func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()
@@ -163,8 +162,8 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 	}
 }
 
-// TestATornHistoryIsNoticedAndRebuilt: a third of ClickHouse's files is cut, as a power failure
-// does. No list is short, and the history is whole again without a command.
+// TestATornHistoryIsNoticedAndRebuilt truncates a third of ClickHouse's data files, as a power
+// failure may. No list may be short, and the history must become complete without a command.
 func TestATornHistoryIsNoticedAndRebuilt(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()

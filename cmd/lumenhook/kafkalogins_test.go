@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// Who misses a login, or TLS, is told which flags are for it, and no line of a log stands
-// before that.
+// A user who forgets the login or TLS gets an error that names the flags, without any log line
+// before it.
 func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	ca, err := keys.LoadOrCreateCA(t.TempDir(), caFile, time.Now)

@@ -10,8 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestGivenPermissionsReplaceTheDefaultOnes: a key that was asked to read alone can
-// neither write nor operate.
+// A key that was created with --permission read must not get the default permissions as well.
 func TestGivenPermissionsReplaceTheDefaultOnes(t *testing.T) {
 	for _, line := range [][]string{{"accounts", "create"}, {"keys", "create"}} {
 		c, _, err := newRoot().Find(line)
@@ -28,9 +27,9 @@ func TestGivenPermissionsReplaceTheDefaultOnes(t *testing.T) {
 	}
 }
 
-// TestTheFoldersKeyRotates: after a roll, commands on the folder and the next start use the new
-// key. Another key text opens no second account: the start ends and says what to do, and without
-// the file it creates a key of the same account.
+// TestTheFoldersKeyRotates checks that after a roll, commands on the folder and the next start use
+// the new key. A start with any other key must not create a second account: it fails with advice.
+// Without the key file, it creates a key of the same account.
 func TestTheFoldersKeyRotates(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo")

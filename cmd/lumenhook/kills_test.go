@@ -29,9 +29,9 @@ var (
 	killsSeed = flag.Uint64("kills.seed", 0, "what the moments of the kills come from; 0: the clock")
 )
 
-// Payments come all the time, and the service dies at any moment of its life,
-// while it is starting too. In the end each payment on the ledger was observed
-// once, has one event, and that event was delivered under its one id.
+// TestKillsAtAnyMomentLoseNothing kills the service at random moments, also during startup, while
+// payments arrive. In the end, each payment on the ledger was observed once, has one event, and was
+// delivered under that event's id.
 func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
 		<-time.After(time.Duration(moments.IntN(1500)) * time.Millisecond)
 		s.kill()
 		stop()
-		if moments.IntN(4) == 0 { // at its start
+		if moments.IntN(4) == 0 { // also during startup
 			s.launch(flags...)
 			<-time.After(time.Duration(moments.IntN(700)) * time.Millisecond)
 			s.kill()
@@ -71,9 +71,9 @@ func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
 	s.interrupt()
 }
 
-// A ledger's matches are committed, and the service dies before it is written that the
-// ledger was read: it is read again, with a watch that has moved meanwhile. The match
-// that stands keeps its endpoint and its body, and nothing else comes of the payment.
+// The service dies after a ledger's matches are committed, but before the ledger is recorded as
+// read. It reads the ledger again after the watch has moved. The existing match must keep its
+// endpoint and body, and the payment must cause nothing else.
 func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()
@@ -86,8 +86,8 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 	toFirst, toSecond := s.endpointAt(first), s.endpointAt(second)
 	wallet := s.watchedWalletOf(toFirst)
 
-	// The webhook is delivered before the ledger is noted as read, so that one post is
-	// all that may ever come of it; the watch moves as soon as the service is back.
+	// The webhook is delivered before the ledger is recorded as read, so there may only ever be one
+	// post. The watch moves as soon as the service is back.
 	one := s.payUpToTheCursor(holds, wallet, "1m")
 	s.eventually("the first event in the history", func() bool { return s.delivered(1) })
 	killed := time.Now()
@@ -96,7 +96,7 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 	s.moveWatch(toSecond)
 	s.wasReadAgain(one, killed)
 
-	// The watch moves before the service dies: every reading after it sees it moved.
+	// The watch moves before the service dies, so every later read sees it moved.
 	two := s.payUpToTheCursor(holds, wallet, "1m")
 	s.moveWatch(toFirst)
 	killed = time.Now()
@@ -111,7 +111,7 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 		t.Errorf("the first endpoint got %d posts, and should get those of the first and the "+
 			"third payment: %v", first.count(), slices.Collect(maps.Keys(first.events())))
 	}
-	for _, w := range second.posts() { // the kill may have cut the first post short
+	for _, w := range second.posts() { // the kill may have interrupted the first post
 		if again := second.posts()[0]; w.ID != again.ID || !bytes.Equal(w.Body, again.Body) {
 			t.Errorf("two events, or two bodies:\n%s\n%s", again.Body, w.Body)
 		}
@@ -122,11 +122,11 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 	s.interrupt()
 }
 
-// payUpToTheCursor pays a wallet, and returns when the matches of its ledger are
-// committed and the record that it was read is held up at the broker, for a while.
+// payUpToTheCursor pays a wallet, and returns once the matches of the ledger are committed and the
+// broker holds back the record that the ledger was read.
 func (s *testService) payUpToTheCursor(holds, wallet, length string) (paid devclient.Payment) {
 	s.t.Helper()
-	s.order(holds, "append matches 5s") // time to order the other: every ledger has a cursor
+	s.order(holds, "append matches 5s") // time for the next order: every ledger writes a cursor
 	s.devnet(&paid, "pay", "--to", wallet, "--amount", "1", "--json")
 	s.taken(holds)
 	s.order(holds, "append ledgers "+length)
@@ -134,7 +134,7 @@ func (s *testService) payUpToTheCursor(holds, wallet, length string) (paid devcl
 	return paid
 }
 
-// order has the broker hold its next request of a kind.
+// order has the broker hold the next request of a kind.
 func (s *testService) order(holds, line string) {
 	s.t.Helper()
 	draft := holds + ".new"
@@ -146,7 +146,7 @@ func (s *testService) order(holds, line string) {
 	}
 }
 
-// taken waits until the ordered request is held.
+// taken waits until the broker holds the request.
 func (s *testService) taken(holds string) {
 	s.t.Helper()
 	s.eventually("a request is held", func() bool {
@@ -168,8 +168,8 @@ func (s *testService) moveWatch(endpointID string) {
 	}
 }
 
-// wasReadAgain waits until a payment's ledger is noted as read, which must be after
-// the service was killed, and finds the one match of before.
+// wasReadAgain waits until a payment's ledger is recorded as read, which must be after the kill,
+// and checks that the only match is from before it.
 func (s *testService) wasReadAgain(p devclient.Payment, killed time.Time) {
 	s.t.Helper()
 	type record struct {
@@ -203,7 +203,7 @@ func (s *testService) wasReadAgain(p devclient.Payment, killed time.Time) {
 	}
 }
 
-// delivered reports whether the history has so many events, all of them delivered.
+// delivered reports whether the history has exactly n events, all of them delivered.
 func (s *testService) delivered(n int) bool {
 	states := slices.Collect(maps.Values(s.eventStates()))
 	return len(states) == n && !slices.ContainsFunc(states, func(state string) bool {
@@ -217,7 +217,6 @@ func (h *hooks) posts() []receiver.Webhook {
 	return slices.Clone(h.got)
 }
 
-// endpointAt makes an endpoint at a receiver.
 func (s *testService) endpointAt(h *hooks) (id string) {
 	s.t.Helper()
 	var endpoint struct{ ID, Secret string }
@@ -231,13 +230,13 @@ func (s *testService) endpointAt(h *hooks) (id string) {
 	return endpoint.ID
 }
 
-// watchedWallet makes an endpoint at the receiver and a wallet whose payments it receives.
+// watchedWallet creates an endpoint at the receiver and a wallet whose payments are reported to it.
 func (s *testService) watchedWallet(h *hooks) string {
 	s.t.Helper()
 	return s.watchedWalletOf(s.endpointAt(h))
 }
 
-// watchedWalletOf makes a wallet whose payments an endpoint receives.
+// watchedWalletOf creates a wallet whose payments are reported to an endpoint.
 func (s *testService) watchedWalletOf(endpointID string) string {
 	s.t.Helper()
 	var wallet struct{ Address string }
@@ -251,8 +250,8 @@ func (s *testService) watchedWalletOf(endpointID string) string {
 	return wallet.Address
 }
 
-// payAllTheTime pays a wallet from several accounts until the returned function
-// is called. Payments that the kill cuts short may be on the ledger or not.
+// payAllTheTime pays a wallet from several accounts until stop is called. A payment that a kill
+// interrupts may or may not be on the ledger.
 func (s *testService) payAllTheTime(payers []string, wallet string) (stop func()) {
 	s.t.Helper()
 	client, err := devclient.New(s.file.Stellar.RPCURL, s.file.Stellar.FriendbotURL)
@@ -280,8 +279,7 @@ func (s *testService) payAllTheTime(payers []string, wallet string) (stop func()
 	}
 }
 
-// account holds what is on the ledger against the facts, the history and what
-// the receiver got.
+// account compares the ledger with the facts, the history, and what the receiver got.
 func (s *testService) account(h *hooks, last uint32) {
 	s.t.Helper()
 	check, err := program("ledger", "check", "--data-dir", s.dir, "--from", "2", "--to",
@@ -291,7 +289,7 @@ func (s *testService) account(h *hooks, last uint32) {
 	}
 	var observed map[string]bool
 	s.eventually("every event of the history is delivered", func() bool {
-		observed = s.observedPayments() // the last payments may still be observed
+		observed = s.observedPayments() // the last payments may not be there yet
 		states := s.eventStates()
 		return len(states) == len(observed) &&
 			!slices.ContainsFunc(slices.Collect(maps.Values(states)),
@@ -323,7 +321,6 @@ func (s *testService) account(h *hooks, last uint32) {
 	s.t.Logf("%s%d payments, %d posts", check, len(observed), h.count())
 }
 
-// observedPayments are the ids in the payments topic.
 func (s *testService) observedPayments() map[string]bool {
 	s.t.Helper()
 	out, err := program("topics", "cat", "payments", "--data-dir", s.dir).Output()
@@ -343,7 +340,8 @@ func (s *testService) observedPayments() map[string]bool {
 	return ids
 }
 
-// eventStates are the states of the deliveries as the API lists them.
+// eventStates returns the states of the deliveries as the API lists them, or nil if the history is
+// behind.
 func (s *testService) eventStates() map[string]string {
 	s.t.Helper()
 	states := make(map[string]string)
@@ -356,7 +354,7 @@ func (s *testService) eventStates() map[string]string {
 			NextCursor *string
 		}
 		if status := s.call("GET", "/v1/events?limit=100"+cursor, nil, &page); status != http.StatusOK {
-			return nil // the history is behind; it is asked again
+			return nil // the history is behind; the caller retries
 		}
 		for _, e := range page.Data {
 			if states[e.ID] != "" {

@@ -25,8 +25,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// checkRig is a broker and a network whose payments can be written down rightly
-// or wrongly.
 type checkRig struct {
 	t        *testing.T
 	brokers  string
@@ -121,7 +119,7 @@ func (r *checkRig) observed(p domain.Payment) {
 		schemas.EncodePaymentObserved(schemas.PaymentObserved{Payment: p, ObservedAtMillis: 1}))
 }
 
-// forgetJournal makes the journal begin late, as a restore and a repartition do.
+// forgetJournal makes the journal begin late, as a restore or a repartition does.
 func (r *checkRig) forgetJournal() {
 	r.t.Helper()
 	r.append(schemas.TopicJournal, "wat_1", schemas.Message{})
@@ -173,7 +171,7 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	}
 	at := []string{"--from", "2", "--to", "4"}
 	r.observed(found[0])
-	r.observed(found[0]) // seen twice, as after a crash
+	r.observed(found[0]) // observed twice, as after a crash
 	if out, err := r.check(at...); err != nil ||
 		!strings.Contains(out, "1 payments were observed in them, 0 differences") {
 		t.Errorf("nothing differs: %v\n%s", err, out)
@@ -208,8 +206,9 @@ func TestLedgerCheckNamesEveryDifference(t *testing.T) {
 	}
 }
 
-// TestLedgerCheckOfTopicsThatBeginLate: topics that a restore filled, or whose beginning retention
-// deleted, lack older payments. These are counted, and are not differences.
+// TestLedgerCheckOfTopicsThatBeginLate checks topics that lack older payments, because a restore
+// filled them or retention deleted their beginning. These payments are counted, and are not
+// differences.
 func TestLedgerCheckOfTopicsThatBeginLate(t *testing.T) {
 	r := newCheckRig(t)
 	var found []domain.Payment
@@ -240,7 +239,7 @@ func TestLedgerCheckOfTopicsThatBeginLate(t *testing.T) {
 	}
 }
 
-// TestLedgerCheckLeavesOutWhatDoesNotCount, as all who read these topics do.
+// Like every reader of these topics, ledger check skips and counts records that it can't decode.
 func TestLedgerCheckLeavesOutWhatDoesNotCount(t *testing.T) {
 	r := newCheckRig(t)
 	noise := schemas.Message{Type: "PaymentObserved", Version: "1", Value: []byte("\xff")}

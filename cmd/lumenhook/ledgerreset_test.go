@@ -20,7 +20,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// aChain is a development network that can be paid on.
 type aChain struct {
 	*devnet.Network
 	client *devclient.Client
@@ -59,7 +58,6 @@ func (c *aChain) pay(t *testing.T, wallet string) devclient.Payment {
 	return paid
 }
 
-// open creates an account of an address.
 func (c *aChain) open(t *testing.T, address string) {
 	t.Helper()
 	resp, err := http.Get(c.FriendbotURL() + "?addr=" + address)
@@ -72,11 +70,11 @@ func (c *aChain) open(t *testing.T, address string) {
 	}
 }
 
-// TestAResetNetworkIsReported: a test network is reset, and its new chain is shorter than what was
-// read. The follower says so, the process is not ready, doctor names it and what to do, and the
-// API answers as before. `lumenhook ledger reset` refuses while the source serves the chain that
-// was followed, and then has the new one followed: watches and events stay, the payments of the
-// new chain have events, and a backfill reads it.
+// TestAResetNetworkIsReported resets a test network to a chain that is shorter than what was read.
+// The follower says so, the process is not ready, doctor names the problem and the remedy, and the
+// API still answers. `lumenhook ledger reset` refuses while the source serves the chain that was
+// followed, and then switches to the new one: watches and events remain, and the payments of the
+// new chain have events.
 func TestAResetNetworkIsReported(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()
@@ -102,7 +100,7 @@ func TestAResetNetworkIsReported(t *testing.T) {
 		t.Fatalf("the watch was answered %d", status)
 	}
 	first := former.pay(t, wallet)
-	// The creation of the account is a payment, too, unless its ledger was read before the watch.
+	// The account's creation is another payment, unless its ledger was read before the watch existed.
 	firsts := 0
 	s.eventually("the first events", func() bool {
 		events := s.eventsOf(wallet)
@@ -119,7 +117,7 @@ func TestAResetNetworkIsReported(t *testing.T) {
 
 	next := newChain(t, 50*time.Millisecond)
 	next.open(t, wallet)
-	early := next.pay(t, wallet) // before anybody notices
+	early := next.pay(t, wallet) // before the reset is noticed
 	d.open(t, next.RPCURL())
 	s.eventually("the process says so", func() bool {
 		_, text, err := s.command("health", "--metrics-listen", strings.TrimSuffix(
@@ -173,7 +171,7 @@ func TestAResetNetworkIsReported(t *testing.T) {
 	}
 	s.refused("nothing proves that the network was reset", reset...)
 
-	s.interrupt() // and after a restart
+	s.interrupt() // the new chain is followed after a restart, too
 	s.start(args...)
 	s.eventually("it is ready again", s.saidReady)
 	read := s.cursor()
@@ -195,10 +193,10 @@ func (s *testService) eventsOf(wallet string) []client.Event {
 	return list.Data
 }
 
-// TestAResetNetworkIsReportedByServe: the same with a process per role, and a second follower. Only
-// the follower that reads ledgers is not ready. `lumenhook ledger reset`, with the service's own
-// configuration, starts the new chain while all of them run. The follower that takes over after a
-// kill follows it, too.
+// TestAResetNetworkIsReportedByServe does the same with a process per role and a second follower.
+// Only the follower that reads ledgers is not ready. `lumenhook ledger reset`, with the service's
+// own configuration, switches to the new chain while all processes run. The follower that takes
+// over after a kill follows it as well.
 func TestAResetNetworkIsReportedByServe(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
@@ -231,7 +229,7 @@ func TestAResetNetworkIsReportedByServe(t *testing.T) {
 	refused()
 
 	next := newChain(t, 50*time.Millisecond)
-	next.open(t, a.wallet) // a payment, too
+	next.open(t, a.wallet) // counts as a payment
 	early := next.pay(t, a.wallet)
 	d.open(t, next.RPCURL())
 	active.until("the follower says so", func() bool {
@@ -273,7 +271,6 @@ func TestAResetNetworkIsReportedByServe(t *testing.T) {
 	}
 }
 
-// serveRole starts a process of one role, and waits until it is ready.
 func (a *addresses) serveRole(of node.Role, name, config, secrets string) *role {
 	a.t.Helper()
 	r := &role{t: a.t, name: name, args: []string{
@@ -285,7 +282,6 @@ func (a *addresses) serveRole(of node.Role, name, config, secrets string) *role 
 	return r
 }
 
-// receives waits until the event of a payment is received.
 func (a *addresses) receives(while *role, paid devclient.Payment) {
 	a.t.Helper()
 	while.until("a payment is received", func() bool {

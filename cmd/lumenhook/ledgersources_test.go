@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 )
 
-// door is a server in front of a network that another one can be put behind.
+// door is a proxy in front of a network, which can be switched to another network.
 type door struct {
 	*httptest.Server
 	behind atomic.Pointer[url.URL]
@@ -44,13 +44,14 @@ func (d *door) open(t *testing.T, address string) {
 	d.behind.Store(to)
 }
 
-// Of three servers one gives ledgers of another chain under the name of this network: the command
-// names it, with the ledger and the time, until it gives what the others do.
+// TestASourceThatLiesIsShown has one of three servers serve another chain under the name of this
+// network. The command must name it, with the ledger and the time, until it agrees with the others
+// again.
 func TestASourceThatLiesIsShown(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	const interval = 200 * time.Millisecond
-	honest, other := s.otherNetwork("", interval), s.otherNetwork("", interval/2) // which gets ahead
+	honest, other := s.otherNetwork("", interval), s.otherNetwork("", interval/2) // gets ahead
 	one, two, liar := newDoor(t, honest), newDoor(t, honest), newDoor(t, honest)
 	began := time.Now()
 	s.start("--no-demo", "--broker-sync=false", "--network", devnet.DefaultPassphrase,
@@ -89,8 +90,8 @@ func TestASourceThatLiesIsShown(t *testing.T) {
 	s.interrupt()
 }
 
-// doctorKnowsTheSettings: doctor checks each source of the running service and whether enough of
-// them agree, and uses its egress settings.
+// doctorKnowsTheSettings checks that doctor tests each source of the running service and whether
+// enough of them agree, and uses the service's egress settings.
 func (s *testService) doctorKnowsTheSettings(liar string) {
 	s.t.Helper()
 	out, _, err := s.command("doctor", "--only", "ledgers,egress")
@@ -104,7 +105,7 @@ func (s *testService) doctorKnowsTheSettings(liar string) {
 	}
 }
 
-// ledgerSources runs the command, whose error names a source, or none.
+// ledgerSources runs the command. If a source differs, the error must name the faulty one.
 func (s *testService) ledgerSources(faulty string) (code int, got node.LedgerSources) {
 	s.t.Helper()
 	out, stderr, err := s.command("ledger", "sources", "--json")
@@ -131,7 +132,7 @@ func states(s node.LedgerSources) string {
 	return strings.Join(all, ",")
 }
 
-// One source alone is compared with nothing, and what does not follow has no answer.
+// A single source is compared with nothing, and a process without an active follower has no answer.
 func TestSourcesOfWhoHasNone(t *testing.T) {
 	says(t, cli.ExitFailure, "the process has no follower", []string{"ledger", "sources"},
 		"--metrics-listen", newStarting(t))

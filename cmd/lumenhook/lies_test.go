@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// lies is a fault of each kind that a development network has, three answers each: the next kind a
-// few ledgers after the one before.
+// lies returns one fault of each kind that a development network has, with three answers each. The
+// faults are a few ledgers apart.
 func lies(from, apart uint32) (flag string, last uint32) {
 	var faults []string
 	for i, kind := range devnet.FaultKinds() {
@@ -22,8 +22,8 @@ func lies(from, apart uint32) (flag string, last uint32) {
 	return strings.Join(faults, ","), last
 }
 
-// TestASourceThatLiesStopsNothing: whatever the source of ledgers answers, the API answers every
-// request, and once the source is right again every payment is delivered, once.
+// Whatever the source of ledgers answers, the API must answer every request. Once the source is
+// right again, every payment must be delivered once.
 func TestASourceThatLiesStopsNothing(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()
@@ -63,7 +63,6 @@ func TestASourceThatLiesStopsNothing(t *testing.T) {
 	s.interrupt()
 }
 
-// payer makes an account that can pay, and returns its seed.
 func (s *testService) payer() string {
 	s.t.Helper()
 	client, err := devclient.New(s.file.Stellar.RPCURL, s.file.Stellar.FriendbotURL)
@@ -78,8 +77,8 @@ func (s *testService) payer() string {
 	return seed
 }
 
-// TestAStalledSourceIsNotReady: if no ledger was read for a minute, the process is not ready and
-// says since when, as does `lumenhook health`. The API still answers.
+// If no ledger was read for a minute, the process must not be ready, and `lumenhook health` must
+// say since when. The API still answers.
 func TestAStalledSourceIsNotReady(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()

@@ -15,12 +15,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// onLaptop is a receiver that a developer has just written: it verifies, and counts.
+// onLaptop is a receiver that a developer has just written. It verifies and counts.
 type onLaptop struct {
 	secret domain.Secret
 
 	mu    sync.Mutex
-	times map[string]int // by event
+	times map[string]int // posts by event ID
 	bad   int
 }
 
@@ -40,7 +40,7 @@ func (l *onLaptop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.times[r.Header.Get("Webhook-Id")]++
 }
 
-// got counts the events, and those of half a body.
+// got counts the events, their posts, and the posts that did not verify.
 func (l *onLaptop) got() (events, posts, bad int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,9 +50,9 @@ func (l *onLaptop) got() (events, posts, bad int) {
 	return len(l.times), posts, l.bad
 }
 
-// A developer's receiver has no public address. What is paid while it listens reaches it with a
-// signature that verifies: though it is started later, though the service goes away, and twice
-// where its answer is not heard.
+// TestAReceiverOnALaptopListens forwards events to a developer's receiver without a public address.
+// What is paid while it listens must arrive with a valid signature, even if the receiver starts
+// later or the service is away, and twice if its answer is lost.
 func TestAReceiverOnALaptopListens(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -63,7 +63,7 @@ func TestAReceiverOnALaptopListens(t *testing.T) {
 	s.cli(&endpoint, "endpoints", "create", "--url", "https://127.0.0.1:8443/nobody")
 	s.must("endpoints", "disable", endpoint.ID)
 	wallet := s.watchedWalletOf(endpoint.ID)
-	s.must("devnet", "pay", "--to", wallet, "--amount", "1") // before it listens
+	s.must("devnet", "pay", "--to", wallet, "--amount", "1") // before it listens for events
 	s.eventually("the first is numbered", func() bool { return s.pulled(endpoint.ID) == 1 })
 
 	laptop := &onLaptop{secret: domain.Secret(endpoint.Secret), times: map[string]int{}}
@@ -132,7 +132,6 @@ func TestAReceiverOnALaptopListens(t *testing.T) {
 	s.interrupt()
 }
 
-// pulled counts the events that an endpoint has by now.
 func (s *testService) pulled(endpointID string) int {
 	s.t.Helper()
 	out, err := s.tryCLI("events", "pull", "--endpoint", endpointID)
@@ -142,7 +141,6 @@ func (s *testService) pulled(endpointID string) int {
 	return strings.Count(out, "\n")
 }
 
-// listen starts `lumenhook listen`.
 func (s *testService) listen(flags ...string) puller {
 	s.t.Helper()
 	args := append([]string{"listen", "--data-dir", s.dir, "--api-url", s.file.APIURL, "--api-key",

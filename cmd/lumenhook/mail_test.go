@@ -21,8 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// goneReceiver answers every webhook with 410, under a certificate of the run's
-// authority.
+// goneReceiver answers every webhook with 410. Its certificate is from the run's authority.
 func goneReceiver(t *testing.T, dir string) (url string) {
 	t.Helper()
 	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
@@ -43,7 +42,6 @@ func goneReceiver(t *testing.T, dir string) (url string) {
 	return s.URL
 }
 
-// mailServer takes any mail.
 type mailServer struct{ mails chan string }
 
 func (m mailServer) NewSession(*smtp.Conn) (smtp.Session, error) { return m, nil }
@@ -71,8 +69,8 @@ func startMailServer(t *testing.T) (addr string, mails <-chan string) {
 	return l.Addr().String(), m.mails
 }
 
-// disablesEndpoint makes an endpoint at a receiver that is gone, and a payment
-// whose payments it receives.
+// disablesEndpoint creates an endpoint at a receiver that is gone, and makes a payment that is
+// reported to it.
 func (s *testService) disablesEndpoint(url string) (id string) {
 	s.t.Helper()
 	var endpoint struct{ ID string }

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// afterAList is an indented line with text right below: roff sets both in one paragraph.
+// afterAList matches an indented line with text right below it. roff would join the two.
 var afterAList = regexp.MustCompile(`(?m)^ .*\n[^ .\n].*`)
 
-// Each command has a page with its first example and its paragraphs, and pages that are written
-// again are the same.
+// Each command must have a page with its first example and its paragraphs. Written again, the pages
+// must be the same.
 func TestEachCommandHasAManPage(t *testing.T) {
 	commands := make(map[string]*cobra.Command)
 	collect(newRoot(), commands)
@@ -24,7 +24,7 @@ func TestEachCommandHasAManPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// roff writes a hyphen as \-, and some plainly.
+	// roff writes some hyphens as \-, and others unescaped.
 	words := strings.NewReplacer("-", "", `\`, "")
 	for name, c := range commands {
 		file := "lumenhook-" + strings.ReplaceAll(name, " ", "-") + ".1"

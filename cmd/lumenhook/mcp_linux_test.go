@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A line that is too large ends the program, with the reason.
+// A line that is too long ends the program with the reason.
 func TestAnAssistantThatAsksTooMuch(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -29,7 +29,7 @@ func TestAnAssistantThatAsksTooMuch(t *testing.T) {
 	}
 	mebibyte := strings.Repeat(" ", 1<<20)
 	most := 0
-	for range 1 << 10 { // a gibibyte in one line, of which it reads the first
+	for range 1 << 10 { // 1 GiB in one line, of which it reads only the beginning
 		most = max(most, a.mostMemory())
 		if _, err := io.WriteString(a.in, mebibyte); err != nil {
 			break
@@ -43,7 +43,7 @@ func TestAnAssistantThatAsksTooMuch(t *testing.T) {
 	}
 }
 
-// Nobody reads, and the program has to end all the same.
+// The program must stop even if its client reads nothing.
 func TestAnAssistantThatReadsNothingHoldsUpNoEnd(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo")
@@ -62,14 +62,12 @@ func TestAnAssistantThatReadsNothingHoldsUpNoEnd(t *testing.T) {
 	a.ends(syscall.SIGTERM)
 }
 
-// pageRequest is a request of 4 KiB for a long page.
 func pageRequest(id int) string {
 	begin := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/read",`+
 		`"params":{"uri":"lumenhook://docs/commands.md"`, id)
 	return begin + strings.Repeat(" ", 4<<10-3-len(begin)) + "}}\n"
 }
 
-// handAsked is the program with a client that writes lines of its own.
 type handAsked struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -78,7 +76,6 @@ type handAsked struct {
 	said *testkit.Buffer
 }
 
-// handAnswer is an answer of it.
 type handAnswer struct {
 	ID    any
 	Error *struct{ Message string }
@@ -110,8 +107,8 @@ func (s *testService) askByHand() *handAsked {
 	return a
 }
 
-// mostMemory is the most that the program had in memory so far, in KiB; 0 once it has ended. What
-// the system says of a process that has ended counts the memory of the test that started it, too.
+// mostMemory returns the program's peak memory in KiB, or 0 once it has exited. The system's
+// figures for an exited process include the memory of the test that started it.
 func (a *handAsked) mostMemory() (kib int) {
 	a.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.cmd.Process.Pid))
@@ -145,7 +142,6 @@ func (a *handAsked) reads() (answer handAnswer) {
 	return answer
 }
 
-// ends sends a signal, upon which the program ends well.
 func (a *handAsked) ends(signal os.Signal) {
 	a.t.Helper()
 	if err := a.cmd.Process.Signal(signal); err != nil {

@@ -26,13 +26,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// memoryGroup is a cgroup that limits the memory of the processes in it.
 type memoryGroup struct {
 	dir                string
-	limit, peak, procs string // names of files in dir
+	limit, peak, procs string // file names in dir
 }
 
-// newMemoryGroup makes a cgroup below that of this process.
 func newMemoryGroup(t *testing.T, limitBytes int) (*memoryGroup, error) {
 	t.Helper()
 	own, err := os.ReadFile("/proc/self/cgroup")
@@ -43,7 +41,7 @@ func newMemoryGroup(t *testing.T, limitBytes int) (*memoryGroup, error) {
 	for line := range strings.Lines(string(own)) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		switch {
-		case part[1] == "memory": // version 1
+		case part[1] == "memory": // cgroup v1
 			g.dir = filepath.Join("/sys/fs/cgroup/memory", part[2])
 			g.limit, g.peak = "memory.limit_in_bytes", "memory.max_usage_in_bytes"
 		case part[1] == "" && g.dir == "":
@@ -75,7 +73,6 @@ func (g *memoryGroup) peakBytes(t *testing.T) int {
 	return n
 }
 
-// peakOf is the most memory that a process has had resident.
 func peakOf(t *testing.T, pid int) (bytes int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -89,11 +86,11 @@ func peakOf(t *testing.T, pid int) (bytes int) {
 	return bytes << 10
 }
 
-// TestParallelListsStayInTheirMemory: an account with 600 watches of 1,000 senders each asks for
-// 100 answers at once, again and again, of every kind of read that the API has, and reads some of
-// them slowly. It also asks for the console's pages and streams, for events to come, through an
-// assistant, and in SQL. The service stays within a cgroup of 1 GiB, with the embedded ClickHouse,
-// and answers its other clients.
+// TestParallelListsStayInTheirMemory has an account with 600 watches of 1,000 senders each send 100
+// requests at once, repeatedly, for every kind of read in the API, and read some of the responses
+// slowly. It also requests the console's pages and streams, waits for events, calls the MCP tools,
+// and runs SQL. The service, with the embedded ClickHouse, must stay within a cgroup of 1 GiB and
+// answer its other clients.
 func TestParallelListsStayInTheirMemory(t *testing.T) {
 	const limitBytes = 1 << 30
 	s := &testService{t: t, dir: t.TempDir()}
@@ -103,7 +100,7 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 	} else {
 		s.group = filepath.Join(group.dir, group.procs)
 	}
-	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes*3/8)) // as run sets it in such a container
+	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes*3/8)) // as run sets it in a container of this size
 	s.start("--no-demo", "--balance-moves")
 	var endpoint struct{ ID string }
 	s.cli(&endpoint, "endpoints", "create", "--url", "https://127.0.0.1:8443/nobody")
@@ -136,7 +133,7 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // these read nothing
+	for range 100 { // these never read the response
 		conn, err := net.Dial("tcp", at.Host)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +167,7 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 		"/v1/wallets/" + one.WalletAddress + "/statement?limit=250", "/v1/attempts/rates",
 		"/v1/transactions/" + strings.Repeat("ab", 32), "/v1/coverage", "/v1/account",
 	}
-	var answered [12]atomic.Int64 // with 200, by read
+	var answered [12]atomic.Int64 // 200 responses by read
 	for i := range 100 {
 		work.Go(func() {
 			for n := range 12 {
@@ -209,8 +206,8 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 	s.interrupt()
 }
 
-// attackConsole asks for 100 pages and 100 streams of the console at once, reads 300 pages not at
-// all, and downloads the API's reference without a key and without reading it.
+// attackConsole requests a page and the scripts of the API's reference 300 times each, and never
+// reads the responses. It then requests 100 streams and 100 times the pages of the console at once.
 func (s *testService) attackConsole(host, watchID string) {
 	browser := s.signIn()
 	base, _ := url.Parse(s.file.APIURL)
@@ -218,7 +215,7 @@ func (s *testService) attackConsole(host, watchID string) {
 	for _, path := range []string{
 		"/console/watches/" + watchID + "/edit", "/docs/redoc.js", "/docs/openapi.js",
 	} {
-		for range 300 { // these read nothing
+		for range 300 { // these never read the response
 			conn, err := net.Dial("tcp", host)
 			if err != nil {
 				s.t.Fatal(err)
@@ -274,7 +271,6 @@ func (s *testService) attackConsole(host, watchID string) {
 
 var signInToken = regexp.MustCompile(`name="token" value="([^"]+)"`)
 
-// signIn returns a browser with a session of the console.
 func (s *testService) signIn() *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -298,7 +294,6 @@ func (s *testService) signIn() *http.Client {
 	return browser
 }
 
-// attackWaits has 100 requests wait for an endpoint's next event.
 func (s *testService) attackWaits(endpointID string) {
 	var work sync.WaitGroup
 	for range 100 {
@@ -312,7 +307,6 @@ func (s *testService) attackWaits(endpointID string) {
 	work.Wait()
 }
 
-// attackMCP calls the tools of an assistant 100 times at once.
 func (s *testService) attackMCP() {
 	a := askAssistant(s.t.(*testing.T), "--data-dir", s.dir)
 	var work sync.WaitGroup
@@ -329,8 +323,8 @@ func (s *testService) attackMCP() {
 	work.Wait()
 }
 
-// attackSQL runs 20 statements at once that need more memory than there is. ClickHouse refuses
-// or answers each.
+// attackSQL runs 20 statements at once that need more memory than there is. ClickHouse must answer
+// or reject each.
 func (s *testService) attackSQL() {
 	var work sync.WaitGroup
 	for range 20 {
@@ -363,7 +357,7 @@ func (s *testService) attackSQL() {
 	}
 }
 
-// tryCall is call for requests that may be refused, from any goroutine.
+// tryCall is like call, but for requests that may be rejected, and for any goroutine.
 func (s *testService) tryCall(method, path string, body []byte) (int, []byte, error) {
 	req, err := http.NewRequest(method, s.file.APIURL+path, bytes.NewReader(body))
 	if err != nil {

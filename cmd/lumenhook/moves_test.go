@@ -11,9 +11,9 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// TestACancelledEventIsSentToTheWatchsPresentEndpoint: through the real program, to
-// an endpoint of another partition or of the same; the history says so before and
-// after it is rebuilt, and so does an engine that has lost its state.
+// TestACancelledEventIsSentToTheWatchsPresentEndpoint resends a cancelled event through the real
+// program. It is sent to the watch's present endpoint, which may belong to another partition. The
+// history must say so before and after a rebuild, and so must an engine that has lost its state.
 func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -81,19 +81,18 @@ func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	s.interrupt()
 }
 
-// listed returns a delivery of a list without what only lists have.
+// listed returns a delivery of a list without the fields that only lists have.
 func listed(d client.Delivery) client.Delivery {
 	d.Attempts, d.LastStatusCode, d.LastError = 0, nil, nil
 	return d
 }
 
-// agrees holds that the history has one event as it was read, before and after it
-// is rebuilt.
+// agrees checks that the history has one event, equal to want, before and after a rebuild.
 func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 	s.t.Helper()
 	for range 2 {
 		var got client.Event
-		s.eventually("the event as it was", func() bool { // until then the history may be behind
+		s.eventually("the event as it was", func() bool { // the history may be behind at first
 			var err error
 			got, err = c.GetEvent(s.t.Context(), id)
 			return err == nil && !got.HistoryBehind

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// secondNode is an API in this process, next to the service's own, on the same topics and with the
-// same master key.
+// secondNode starts an API in this process, with the service's topics and master key, and returns
+// its URL.
 func (s *testService) secondNode() string {
 	t := s.t
 	t.Helper()
@@ -60,8 +60,8 @@ func (s *testService) secondNode() string {
 	return n.APIURL()
 }
 
-// What one node has acknowledged, another knows: at once where it is named, and
-// keys within 5 s.
+// What one node has acknowledged, another must know: objects at once if a request names them, and
+// keys soon after.
 func TestTwoNodes(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -102,7 +102,7 @@ func TestTwoNodes(t *testing.T) {
 		}
 	}
 
-	// A repeat at the other node is answered alike, secrets included.
+	// A repeat at the other node gets the same response, including secrets.
 	endpoint := client.EndpointCreate{URL: "https://127.0.0.1:8443/repeat"}
 	one, err := first.CreateEndpoint(t.Context(), endpoint, client.IdempotencyKey("k"))
 	again, err2 := second.CreateEndpoint(t.Context(), endpoint, client.IdempotencyKey("k"))
@@ -117,7 +117,7 @@ func TestTwoNodes(t *testing.T) {
 		t.Fatalf("%v: %+v and %+v", err, key, same)
 	}
 
-	// A cursor of one node is good at the other.
+	// A cursor of one node is valid at the other.
 	page, err := first.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{Limit: 2})
 	next, err2 := second.ListEndpoints(t.Context(), client.EndpointFilter{},
 		client.Page{Limit: 2, Cursor: *page.NextCursor})
@@ -138,7 +138,7 @@ func TestTwoNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.client(*key.Key).ListKeys(t.Context(), client.Page{})
-	s.wantCode(err, "UNAUTHENTICATED") // at once where it was revoked
+	s.wantCode(err, "UNAUTHENTICATED") // at once at the node that revoked it
 	s.eventually("the key is refused at the other node", func() bool {
 		_, err = reader.ListEndpoints(t.Context(), client.EndpointFilter{}, client.Page{})
 		return err != nil

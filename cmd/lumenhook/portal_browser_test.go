@@ -21,9 +21,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// TestBrowserPortalInAFrame: a merchant uses the portal in a frame of a page that the operator has
-// named, of another site than the API's, in a real Chromium. No other page shows it in a frame, and
-// none the console. So it is without TLS on this machine, and with it, as everywhere else.
+// TestBrowserPortalInAFrame uses the portal in a frame, in a real Chromium. The page around it is
+// one that the operator has named, on another site than the API. No other page may frame the
+// portal, and no page the console. This holds without TLS on this machine as well as with TLS.
 func TestBrowserPortalInAFrame(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -41,7 +41,8 @@ func TestBrowserPortalInAFrame(t *testing.T) {
 	}
 }
 
-// framePortal shows a portal with or without TLS in frames of the shop's page and a stranger's.
+// framePortal shows the portal in frames of the shop's page and of a stranger's, with or without
+// TLS.
 func framePortal(t *testing.T, chromium, dir string, secure bool) {
 	s := &testService{t: t, dir: t.TempDir()}
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +64,7 @@ func framePortal(t *testing.T, chromium, dir string, secure bool) {
 	shop, stranger := httptest.NewServer(page), httptest.NewServer(page)
 	defer shop.Close()
 	defer stranger.Close()
-	// another site for a browser, as 127.0.0.1 is the API's
+	// To a browser, localhost is another site than the API's 127.0.0.1.
 	elsewhere := func(of *httptest.Server) string {
 		return strings.Replace(of.URL, "127.0.0.1", "localhost", 1)
 	}
@@ -104,7 +105,7 @@ func framePortal(t *testing.T, chromium, dir string, secure bool) {
 	}
 }
 
-// withTLS are flags that serve the API with a certificate, which call then trusts.
+// withTLS returns flags that serve the API with a certificate, and makes call trust it.
 func (s *testService) withTLS() []string {
 	s.t.Helper()
 	dir := s.t.TempDir()

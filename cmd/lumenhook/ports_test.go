@@ -22,16 +22,16 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// attack is a request that a web page, or a page whose name was rebound to this
-// machine, can make a browser send; no page can set its headers in another way.
+// attack is a request that a browser can be made to send by a web page, or by a page whose name was
+// rebound to this machine. A page can't set these headers in any other way.
 type attack struct {
 	name, method, path string
 	header             map[string]string
-	host               string // in place of the address
+	host               string // replaces the host of the address
 	body               string
 }
 
-// attacks on one HTTP port: path is where a request would do something.
+// attacks returns the attacks on one HTTP port, at a path where a request would have an effect.
 func attacks(method, path, contentType, body string) []attack {
 	page := func(more map[string]string) map[string]string {
 		h := map[string]string{
@@ -106,8 +106,8 @@ func attacks(method, path, contentType, body string) []attack {
 	}
 }
 
-// send makes the request of an attack and gives the status, 0 for a connection that
-// was cancelled, and the answer.
+// send sends the request of an attack and returns the status and the response. The status is 0 if
+// the connection was cut.
 func (a attack) send(t testing.TB, base string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), a.method, base+a.path,
@@ -143,8 +143,8 @@ func (a attack) send(t testing.TB, base string) (int, string) {
 
 const strangerWallet = "GBRPYHIL2CI3FNQ4BXLFMNDLFJUNPU2HY3ZMFSHONUCEOASW7QC7OX2H"
 
-// No web page gets an answer of any HTTP port, or has anything done there: every
-// attack is refused, and afterwards nothing has changed. Programs are served.
+// A web page must not read from any HTTP port or change anything through it. Every attack is
+// refused, and afterwards nothing has changed. Programs are served.
 func TestNoWebPageReachesAPort(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--ledger-interval", "200ms", "--demo-interval", "1h")
@@ -203,8 +203,8 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 	s.clickhouseIsClosed()
 }
 
-// clickhouseIsClosed sends the attacks of a page to ClickHouse's HTTP port, which checks neither
-// Host nor Origin: the password protects it.
+// clickhouseIsClosed sends a page's attacks to ClickHouse's HTTP port, which checks neither Host
+// nor Origin. Only the password protects it.
 func (s *testService) clickhouseIsClosed() {
 	s.t.Helper()
 	outside := filepath.Join(s.t.TempDir(), "written-by-a-page")
@@ -219,7 +219,7 @@ func (s *testService) clickhouseIsClosed() {
 			attacks("GET", query, "text/plain", ""),
 			attacks("POST", query+"&user=default&password=", "text/plain", "")) {
 			status, answer := a.send(s.t, s.file.ClickHouse.HTTP)
-			// of ClickHouse to a GET without a query
+			// ClickHouse's response to a GET without a query.
 			greeting := a.method == http.MethodOptions || answer == "Ok.\n"
 			if status == http.StatusOK && !greeting || strings.Contains(answer, "root:") {
 				s.t.Errorf("ClickHouse: %s: %s is answered %d: %s", statement, a.name, status, answer)
@@ -245,7 +245,6 @@ func (s *testService) clickhouseIsClosed() {
 	}
 }
 
-// topicsAs lists topics as a client with a login.
 func (s *testService) topicsAs(login kafka.SASL) ([]string, error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -259,8 +258,8 @@ func (s *testService) topicsAs(login kafka.SASL) ([]string, error) {
 	return topics.Names(), err
 }
 
-// The passwords are drawn for the run, kept by a restart, drawn again when their file
-// is taken away, and belong to their owner alone.
+// Passwords are generated for a data folder, kept across restarts, generated again if their file is
+// removed, and readable only by their owner.
 func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

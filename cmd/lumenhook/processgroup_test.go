@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// processGroup is processes that end together with all that they start, at the latest with the
-// process that made the group, however that ends: of a process that is started by
-// [process.Killed], what it has started itself stays.
+// processGroup is processes that end together with everything they start. They end at the latest
+// with the process that created the group, however that ends. A process started with
+// [subprocess.Killed], in contrast, leaves behind what it has started itself.
 type processGroup struct {
 	guard *exec.Cmd // leads the group, so that nothing else can have its id
 	lives *os.File  // the guard reads its other end
@@ -29,7 +29,7 @@ func newProcessGroup() (*processGroup, error) {
 		return nil, fmt.Errorf("%w", err)
 	}
 	defer ends.Close()
-	// Nothing is written: the pipe ends with the process that has the other end.
+	// Nothing is ever written: the pipe closes when the process that has its other end exits.
 	guard := exec.Command("sh", "-c", "read -r nothing; kill -KILL 0")
 	guard.Stdin, guard.SysProcAttr = ends, &syscall.SysProcAttr{Setpgid: true}
 	if err := guard.Start(); err != nil {
@@ -39,26 +39,26 @@ func newProcessGroup() (*processGroup, error) {
 	return &processGroup{guard: guard, lives: lives}, nil
 }
 
-// Member has a process start in the group.
+// Member returns the attributes that start a process in the group.
 func (g *processGroup) Member() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: g.guard.Process.Pid}
 }
 
-// Kill kills all processes of the group, as a crash does. Called again, it does nothing.
+// Kill kills all processes of the group, as a crash does. Further calls do nothing.
 func (g *processGroup) Kill() {
 	g.kill.Do(func() {
-		_ = syscall.Kill(-g.guard.Process.Pid, syscall.SIGKILL) // they may have ended
+		_ = syscall.Kill(-g.guard.Process.Pid, syscall.SIGKILL) // they may have exited
 		_ = g.guard.Wait()                                      // it was killed
 		_ = g.lives.Close()
 	})
 }
 
-// grandchild has a shell start another process, which holds standard output open until it is
-// killed: its input does not end.
+// grandchild starts another process, which holds standard output open until it is killed, because
+// its input never ends.
 const grandchild = "exec 3<&0; (echo started; exec cat <&3) & wait"
 
-// TestAGroupEndsWithItsMaker kills the process that made a group: what its member has started ends,
-// too, as it does when the group is killed.
+// TestAGroupEndsWithItsMaker kills the process that created a group. Everything that the group's
+// member has started must end, too, as it does when the group itself is killed.
 func TestAGroupEndsWithItsMaker(t *testing.T) {
 	if os.Getenv("ORPHANS_MAKER") != "" {
 		_ = startsAGrandchild(t, os.Stdin, os.Stdout)
@@ -97,7 +97,6 @@ func TestAGroupEndsWithItsMaker(t *testing.T) {
 	}
 }
 
-// startsAGrandchild makes a group with a member that starts another process.
 func startsAGrandchild(t *testing.T, in, out *os.File) (kill func()) {
 	group, err := newProcessGroup()
 	if err != nil {

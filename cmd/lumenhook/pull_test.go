@@ -15,9 +15,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// A receiver that nothing is posted to pulls its events into a file: while payments come, while
-// it is killed, and while the service is. In the end each payment stands in the file once, in
-// the order of the numbers, without a gap, and verifies.
+// TestAReceiverWithoutAnAddressPullsEachEventOnce pulls events into a file while payments arrive
+// and while the puller and the service are killed. In the end, the file must have each payment
+// once, in the order of the numbers and without a gap. A sample of the lines is verified.
 func TestAReceiverWithoutAnAddressPullsEachEventOnce(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -39,7 +39,7 @@ func TestAReceiverWithoutAnAddressPullsEachEventOnce(t *testing.T) {
 		p := s.follow(endpoint.ID, file)
 		stop, had := s.payAllTheTime(payers, wallet), lines(t, file)
 		s.eventually("events are pulled", func() bool { return lines(t, file) > had+3 })
-		if round == 1 { // the puller outlasts the service
+		if round == 1 { // the puller survives a kill of the service
 			s.kill()
 			stop()
 			s.start(flags...)
@@ -53,7 +53,7 @@ func TestAReceiverWithoutAnAddressPullsEachEventOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = half.WriteString(`{"sequence":99999,"endpointId":"ep_`) // as a kill in a write leaves it
+	_, err = half.WriteString(`{"sequence":99999,"endpointId":"ep_`) // as after a kill
 	if err := errors.Join(err, half.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,6 @@ func TestAReceiverWithoutAnAddressPullsEachEventOnce(t *testing.T) {
 	s.interrupt()
 }
 
-// lines counts the lines of a file that may not be there yet.
 func lines(t testing.TB, file string) int {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -79,7 +78,7 @@ func lines(t testing.TB, file string) int {
 	return bytes.Count(text, []byte("\n"))
 }
 
-// puller is `lumenhook events pull --follow`.
+// puller is a running command that follows events, such as `lumenhook events pull --follow`.
 type puller struct {
 	*exec.Cmd
 	said *testkit.Buffer
@@ -96,7 +95,7 @@ func (s *testService) follow(endpointID, file string) puller {
 	return p
 }
 
-// end ends it: with exit code 0 where it is asked to.
+// end stops the command with a signal. Unless it is killed, it must exit with 0.
 func (p puller) end(t testing.TB, how syscall.Signal) {
 	t.Helper()
 	if err := p.Process.Signal(how); err != nil {
@@ -107,7 +106,7 @@ func (p puller) end(t testing.TB, how syscall.Signal) {
 	}
 }
 
-// holdsEach holds the file against the payments on the ledger.
+// holdsEach compares the file with the observed payments.
 func (s *testService) holdsEach(file, endpointID, secret string, observed map[string]bool) {
 	s.t.Helper()
 	text, err := os.ReadFile(file)
@@ -151,7 +150,8 @@ func (s *testService) holdsEach(file, endpointID, secret string, observed map[st
 	}
 }
 
-// refusedFile: a file of something else, or of another endpoint, stays as it is.
+// refusedFile checks that a file with other content, or of another endpoint, is refused and stays
+// unchanged.
 func (s *testService) refusedFile(file string) {
 	s.t.Helper()
 	var other struct{ ID string }

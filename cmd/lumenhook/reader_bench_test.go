@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkReader measures the questions of docs/guides/connect-a-tool.md as an analyst's tool asks
-// them: as the user reader, by ClickHouse's HTTP port, on the traffic of `lumenhook devnet load`.
+// BenchmarkReader measures the queries of docs/guides/connect-a-tool.md as an analyst's tool runs
+// them: as the reader, through ClickHouse's HTTP port, on the traffic of `lumenhook devnet load`.
 //
 //	make bench-reader
 func BenchmarkReader(b *testing.B) {

@@ -24,8 +24,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// The README's first webhook is followed unchanged, block by block, together with the demo, with a
-// PORT in the environment that belongs to something else, and by a shell that has only these tools.
+// TestTheREADMEsFirstWebhook follows the README's first webhook as written, block by block, while
+// the demo runs. The environment has a PORT that belongs to something else, and the shell has only
+// these tools.
 func TestTheREADMEsFirstWebhook(t *testing.T) {
 	blocks := firstWebhook(t)
 	home := t.TempDir()
@@ -73,8 +74,8 @@ func TestTheREADMEsFirstWebhook(t *testing.T) {
 	s.interrupt()
 }
 
-// Without a history, the README's first webhook still arrives, and reads of the history return the
-// reason why it is missing.
+// Without a history, the README's first webhook still arrives, and reads of the history explain why
+// it is missing.
 func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
 	blocks := firstWebhook(t)
 	home := t.TempDir()
@@ -93,7 +94,6 @@ func TestTheREADMEsFirstWebhookWithoutAHistory(t *testing.T) {
 	s.interrupt()
 }
 
-// firstWebhook are the blocks of the README's first webhook.
 func firstWebhook(t *testing.T) []string {
 	t.Helper()
 	blocks := scriptsOf(t, "README.md", "A first webhook in five minutes")
@@ -105,8 +105,7 @@ func firstWebhook(t *testing.T) []string {
 	return blocks
 }
 
-// The commands of docs/inspecting.md that need no tools of Kafka and ClickHouse are run as they
-// stand there.
+// The commands of docs/inspecting.md that need no tools of Kafka or ClickHouse are run as written.
 func TestTheDocumentedLooksInside(t *testing.T) {
 	text, err := os.ReadFile("../../docs/inspecting.md")
 	if err != nil {
@@ -128,7 +127,6 @@ func TestTheDocumentedLooksInside(t *testing.T) {
 	s.interrupt()
 }
 
-// scriptsOf are the shell scripts of a section of a page.
 func scriptsOf(t *testing.T, page, title string) (scripts []string) {
 	t.Helper()
 	read, err := pages.Read(filepath.Join("..", ".."), page)
@@ -143,7 +141,6 @@ func scriptsOf(t *testing.T, page, title string) (scripts []string) {
 	return scripts
 }
 
-// toolsOnly makes a PATH of no more than some tools.
 func toolsOnly(t *testing.T, tools ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -159,19 +156,19 @@ func toolsOnly(t *testing.T, tools ...string) string {
 	return dir
 }
 
-// shell is a terminal in which a page is followed: bin/lumenhook is the program, and a step
-// that fails ends it.
+// shell is a terminal in which a page is followed. bin/lumenhook is the program, and a failing step
+// ends the shell.
 type shell struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	output *testkit.Buffer
 	port   string   // instead of 8443, which may be in use here
-	plain  string   // in place of 8081
-	ports  []string // further ports of pages, each followed by a free one
+	plain  string   // instead of 8081
+	ports  []string // more ports of pages, each followed by its replacement
 }
 
-// shellMax bounds a page, on a machine that is shared and busy.
+// shellMax is the time limit of a page, on a machine that is shared and busy.
 const shellMax = 10 * time.Minute
 
 func openShell(t *testing.T, home, path string) *shell {
@@ -197,14 +194,14 @@ func openShell(t *testing.T, home, path string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // nor does what it left in the background outlive the test
+	t.Cleanup(func() { // background processes must not outlive the test
 		_ = syscall.Kill(-sh.cmd.Process.Pid, syscall.SIGKILL)
 		cancel()
 	})
 	return sh
 }
 
-// installProgram puts this program into a folder, as lumenhook.
+// installProgram writes a script named lumenhook that runs this test binary as the program.
 func installProgram(t *testing.T, dir string) {
 	t.Helper()
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, os.Args[0])
@@ -227,7 +224,6 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// follow types a block, and waits until something is shown.
 func (sh *shell) follow(block, shown string) {
 	sh.t.Helper()
 	sh.types(block)
@@ -244,7 +240,6 @@ func (sh *shell) follow(block, shown string) {
 	}
 }
 
-// types enters a block.
 func (sh *shell) types(block string) {
 	sh.t.Helper()
 	block = sh.withPorts(block)
@@ -253,27 +248,26 @@ func (sh *shell) types(block string) {
 	}
 }
 
-// withPorts is a block or what it shows, with the ports that are free here.
+// withPorts replaces the ports in a block or its output with ports that are free here.
 func (sh *shell) withPorts(text string) string {
 	ports := append([]string{"8443", sh.port, "8081", sh.plain}, sh.ports...)
 	return strings.NewReplacer(ports...).Replace(text)
 }
 
-// end closes the terminal, and says how what was typed ended.
+// end closes the terminal and returns how the shell ended.
 func (sh *shell) end() error {
 	_ = sh.input.Close()
 	err := sh.cmd.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) { // what is in the background holds the output
+	if errors.Is(err, exec.ErrWaitDelay) { // a background process holds the output open
 		return nil
 	}
 	return err
 }
 
-// ofOtherPrograms are lines of a block that run another program.
 var ofOtherPrograms = regexp.MustCompile(`^ *(docker|helm|kubectl|systemctl|apt-get|--build-arg) `)
 
-// Every flag that a page for operators names belongs to a command. The flags of Kafka's own
-// scripts are in lines that name the scripts.
+// Every flag on an operator's page must belong to a command. Lines that name one of Kafka's scripts
+// or run another program are skipped.
 func TestOperationsNamesFlagsThatExist(t *testing.T) {
 	names, err := filepath.Glob("../../docs/operate/*.md")
 	if err != nil || len(names) < 11 {

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 )
 
-// A network that does not answer holds neither the API nor run.json up: what is not ready
-// is named, and ready is said when /readyz says it.
+// A network that does not answer must not hold up the API or run.json. The program names what is
+// not ready, and prints ready only once /readyz agrees.
 func TestRunIsReadyWhenReadyzSaysSo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -63,7 +63,6 @@ func TestRunIsReadyWhenReadyzSaysSo(t *testing.T) {
 	s.interrupt()
 }
 
-// saidReady reports whether a line of the program is "ready".
 func (s *testService) saidReady() bool {
 	return strings.Contains(s.output.String(), "  ready\n")
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/api/receipt"
 )
 
-// TestAReceiptOutlivesTheService: an attempt that fails and one that succeeds are proved by
-// receipts, which verify without the service, and in which nothing can be changed. The log is the
-// same after a kill and after its tables were rebuilt.
+// TestAReceiptOutlivesTheService proves a failed attempt and a successful one by receipts, which
+// must verify without the service, and not after a change. The log must be the same after a kill
+// and a rebuild of its tables.
 func TestAReceiptOutlivesTheService(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -26,7 +26,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	endpoint := s.endpointAt(h)
 	h.mu.Lock()
 	right := h.secret
-	h.secret = "whsec_" + strings.Repeat("A", 52) // so it refuses
+	h.secret = "whsec_" + strings.Repeat("A", 52) // so that the receiver refuses
 	h.mu.Unlock()
 	s.devnet(nil, "pay", "--to", s.watchedWalletOf(endpoint), "--amount", "5")
 	event := s.attempted(1)
@@ -63,7 +63,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	if after := s.checkpoint(file("rebuilt.json")); after != before {
 		t.Errorf("rebuilt, the log is\n%s\nand it was\n%s", after, before)
 	}
-	s.interrupt() // nobody is asked from here on
+	s.interrupt() // from here on, everything works offline
 
 	body := write("body.json", h.last().Body)
 	said := s.offline(0, "verify-receipt", file("rebuilt.json"), "--keys", keys, "--body", body,
@@ -103,7 +103,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	}
 }
 
-// unproved has a program check a receipt that is not right, by its JSON.
+// unproved checks that verify-receipt rejects a receipt, by its JSON output.
 func (s *testService) unproved(code int, reason, file, keys string) {
 	s.t.Helper()
 	c := program("verify-receipt", file, "--keys", keys, "--json")
@@ -121,7 +121,7 @@ func (s *testService) unproved(code int, reason, file, keys string) {
 	}
 }
 
-// attempted waits until the only event has so many attempts in the history.
+// attempted waits until the only event has exactly so many attempts in the history.
 func (s *testService) attempted(times int) (eventID string) {
 	s.t.Helper()
 	var list client.List[client.Event]
@@ -135,7 +135,6 @@ func (s *testService) attempted(times int) (eventID string) {
 	return list.Data[0].ID
 }
 
-// checkpoint is the text of a receipt's checkpoint, without its signatures.
 func (s *testService) checkpoint(file string) string {
 	s.t.Helper()
 	var r receipt.Receipt
@@ -150,7 +149,7 @@ func (s *testService) checkpoint(file string) string {
 	return checkpoint
 }
 
-// offline runs the program where no service is, and returns what it says.
+// offline runs the program without a service and returns its output.
 func (s *testService) offline(code int, args ...string) string {
 	s.t.Helper()
 	c := program(args...)

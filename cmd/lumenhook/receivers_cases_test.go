@@ -28,10 +28,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// maxHookBytes is the largest body that the kits take.
+// maxHookBytes is the largest body that the kits accept.
 const maxHookBytes = 64 << 10
 
-// hook is a request to a receiver.
 type hook struct {
 	id      string
 	header  http.Header
@@ -39,7 +38,7 @@ type hook struct {
 	chunked bool
 }
 
-// pays is the next payment's event, to a watch. Payments are told apart by their number.
+// pays returns the event of the next payment, which watch matches. Each payment has its own number.
 func (a *receiverApp) pays(watch string) domain.Event {
 	a.sent++
 	payment := domain.Payment{
@@ -70,7 +69,6 @@ func paymentEvent(watch string, payment domain.Payment) domain.Event {
 	}, 1_793_620_801_456)
 }
 
-// signed is the request that delivers a body, signed by the program's own code.
 func (a *receiverApp) signed(id string, body []byte, at time.Time, secrets ...domain.Secret) hook {
 	if len(secrets) == 0 {
 		secrets = a.held[1:]
@@ -88,7 +86,6 @@ func (a *receiverApp) good() hook {
 	return a.signed(event.ID, event.Body, time.Now())
 }
 
-// conforms is the whole run of an example.
 func (a *receiverApp) conforms(s *testService) {
 	a.refusesToStart()
 	a.start("on")
@@ -109,8 +106,8 @@ func (a *receiverApp) conforms(s *testService) {
 	a.processes(want)
 }
 
-// refusesToStart: of an empty secret everybody has the key, so an example without a secret does
-// not start, and says what it lacks in a line.
+// refusesToStart checks that an example does not start without a valid secret, because anyone can
+// sign with an empty one. It must name the setting, without a stack trace.
 func (a *receiverApp) refusesToStart() {
 	for name, text := range map[string]string{
 		"empty": "\n", "prefix": "whsec_\n", "part": strings.TrimPrefix(string(a.held[1]), "whsec_"),
@@ -147,7 +144,6 @@ func (a *receiverApp) refusesSecrets(name, file string) {
 	}
 }
 
-// cases posts each request of the table, and returns the ids of those that are to be processed.
 func (a *receiverApp) cases() (taken []string) {
 	cases := a.deliveries()
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -171,14 +167,13 @@ func (a *receiverApp) cases() (taken []string) {
 	return taken
 }
 
-// receiverCase is a request and its answer.
 type receiverCase struct {
 	hook   hook
 	status int
 }
 
-// deliveries is the table: what is taken, and what is refused for its signature, its form or its
-// size. Whatever is refused for its form is signed rightly.
+// deliveries is the table of requests that are accepted, or refused because of their signature,
+// form, or size. Those refused because of their form are signed correctly.
 func (a *receiverApp) deliveries() map[string]receiverCase {
 	cases := make(map[string]receiverCase)
 	add := func(name string, status int, change func(d *hook)) {
@@ -193,7 +188,6 @@ func (a *receiverApp) deliveries() map[string]receiverCase {
 	return cases
 }
 
-// addCase adds a good request with a change.
 type addCase func(name string, status int, change func(d *hook))
 
 func (a *receiverApp) signatures(add addCase) {
@@ -355,8 +349,8 @@ func wide(body []byte) (text []byte) {
 	return text
 }
 
-// ofEachType: an event of each type that has a JSON Schema, as it is published. Each kit's own
-// tests hold what its types make of it.
+// ofEachType posts the published event of each type that has a JSON Schema. Each kit's own tests
+// check how it decodes them.
 func (a *receiverApp) ofEachType() (ids []string) {
 	files, err := fs.Glob(schemas.Events, "events/*.*.json")
 	if err != nil {
@@ -375,7 +369,7 @@ func (a *receiverApp) ofEachType() (ids []string) {
 	return ids
 }
 
-// publishedEvents are the first published events of their types, byte for byte.
+// publishedEvents returns the first published event of each type, byte for byte.
 func publishedEvents(t *testing.T) map[domain.EventType]domain.Event {
 	t.Helper()
 	first := make(map[domain.EventType]domain.Event)
@@ -401,7 +395,8 @@ func publishedEvents(t *testing.T) map[domain.EventType]domain.Event {
 	return first
 }
 
-// repeats: what comes again, at once or side by side, is taken and processed once.
+// repeats posts events more than once, in sequence and concurrently. Each must be accepted, and
+// processed once.
 func (a *receiverApp) repeats() []string {
 	again, beside := a.good(), a.good()
 	later := time.Now().Add(5 * time.Second)
@@ -414,7 +409,7 @@ func (a *receiverApp) repeats() []string {
 	return []string{again.id, beside.id}
 }
 
-// rotated: a secret more in the file is taken without a restart.
+// rotated adds a secret to the file, which must be accepted without a restart.
 func (a *receiverApp) rotated() []string {
 	file, err := os.OpenFile(filepath.Join(a.own, "secrets"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -437,7 +432,6 @@ func (a *receiverApp) rotated() []string {
 	return []string{event.ID}
 }
 
-// reordered: events come in another order than they were made in.
 func (a *receiverApp) reordered() (ids []string) {
 	var hooks []hook
 	for range 5 {
@@ -451,7 +445,7 @@ func (a *receiverApp) reordered() (ids []string) {
 	return ids
 }
 
-// paidTwice: a payment that two watches match is two events and one credit.
+// paidTwice posts the two events of a payment that two watches match. They are one credit.
 func (a *receiverApp) paidTwice() []string {
 	first := a.pays("wat_1")
 	a.sent--
@@ -467,7 +461,8 @@ func (a *receiverApp) paidTwice() []string {
 	return []string{first.ID, second.ID}
 }
 
-// sample: what lumenhook endpoints test sends as a payment is processed, and nothing credited.
+// sample posts the payment that `lumenhook endpoints test` sends. It must be processed without a
+// credit.
 func (a *receiverApp) sample() []string {
 	event := domain.NewSampleEvent("evt_sample", time.Now().UnixMilli())
 	a.takes(a.signed(event.ID, event.Body, time.Now()))
@@ -477,7 +472,7 @@ func (a *receiverApp) sample() []string {
 	return []string{event.ID}
 }
 
-// awaits waits until some events are processed, whatever else is.
+// awaits waits until the given events are processed, regardless of others.
 func (a *receiverApp) awaits(ids ...string) (done receiverDone) {
 	a.t.Helper()
 	a.eventually("events are processed", func() (err error) {
@@ -494,7 +489,7 @@ func (a *receiverApp) awaits(ids ...string) (done receiverDone) {
 	return done
 }
 
-// setsAside: an event that cannot be processed is kept, and holds up no other.
+// setsAside posts an event that can't be processed. It must not hold up the next one.
 func (a *receiverApp) setsAside() []string {
 	event := a.pays("wat_1")
 	var envelope map[string]json.RawMessage
@@ -512,7 +507,8 @@ func (a *receiverApp) setsAside() []string {
 	return []string{next.id}
 }
 
-// fromTheProgram pays the wallet that a watch of the service has: the event comes by HTTPS.
+// fromTheProgram pays the wallet of the service's watch, so that the service delivers the event
+// over HTTPS.
 func (a *receiverApp) fromTheProgram(s *testService) []string {
 	out, err := s.tryCLI("devnet", "pay", "--to", a.wallet, "--amount", "2.5", "--json")
 	if err != nil {
@@ -532,7 +528,7 @@ func (a *receiverApp) fromTheProgram(s *testService) []string {
 		}
 		return nil
 	})
-	// Asked again, because an example reads its events before its credits.
+	// Read again, because an example reads its events before its credits.
 	done, err := a.processed()
 	if err != nil {
 		a.t.Fatal(err)
@@ -540,8 +536,8 @@ func (a *receiverApp) fromTheProgram(s *testService) []string {
 	return done.Events[len(done.Events)-1:]
 }
 
-// answersFirst: events are answered while nobody works on them, outlive a kill, and are
-// processed by the process that comes after.
+// answersFirst checks that events are answered while no worker runs, survive a kill, and are
+// processed by the next process.
 func (a *receiverApp) answersFirst(before []string) (ids []string) {
 	a.start("off")
 	for range 3 {
@@ -556,8 +552,8 @@ func (a *receiverApp) answersFirst(before []string) (ids []string) {
 	return ids
 }
 
-// killedAtWork kills the example while events come: those that it answered are processed by the
-// next process without being sent again, and all of them once when they are.
+// killedAtWork kills the example while events arrive. The next process must process the ones that
+// were answered without receiving them again. When all are sent again, each must be processed once.
 func (a *receiverApp) killedAtWork(before []string) (ids []string) {
 	hooks := make(chan hook, 60)
 	var all []hook
@@ -588,7 +584,7 @@ func (a *receiverApp) killedAtWork(before []string) (ids []string) {
 			return nil
 		})
 	}
-	_ = posting.Wait() // they return nothing
+	_ = posting.Wait() // the functions return no errors
 	if len(answered) < 20 || len(answered) > 30 {
 		a.t.Errorf("%d events were answered around the kill, and not 20 or a few more", len(answered))
 	}

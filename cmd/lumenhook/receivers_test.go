@@ -27,30 +27,29 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// kits are the receivers of examples/receivers, a language each, with an example for each
-// framework. All of them are held to the same by TestReceiverKitsConform.
+// kits is the folder of the receiver kits, one per language, with an example per framework.
+// TestReceiverKitsConform holds them all to the same rules.
 const kits = "../../examples/receivers"
 
-// kit is a receiver kit. What is installed and built is kept in its folder, where git does not
-// see it.
+// kit is a receiver kit. What it installs and builds stays in its folder, where git ignores it.
 type kit struct {
 	dir     string
-	lock    string     // the file that names what is installed
-	fetch   []string   // installs it: once, until the file changes
+	lock    string     // lock file of what is installed
+	fetch   []string   // installs it, again only when the file changes
 	prepare [][]string // builds the kit and its examples
-	check   [][]string // its own tests: the published vectors, and events in its types
+	check   [][]string // its own tests of published vectors and event types
 	env     []string
 	apps    []kitApp
 }
 
-// kitApp is an example, by its command in the kit's folder. Each takes PORT, DATABASE,
-// LUMENHOOK_SECRET_FILE and WORKER, and shows at /processed what it did.
+// kitApp is an example with its command in the kit's folder. It reads PORT, DATABASE,
+// LUMENHOOK_SECRET_FILE and WORKER, and shows what it did at /processed.
 type kitApp struct {
 	name string
 	run  []string
 }
 
-// pipInstall installs what a lock file names, by its hashes, into a folder of the kit.
+// pipInstall installs the packages of a lock file, checked by hash, into the kit's folder.
 var pipInstall = []string{
 	"python3", "-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:",
 	"--upgrade", "--target", "build/deps", "--requirement", "requirements.txt",
@@ -119,9 +118,9 @@ var allKits = []kit{
 	},
 }
 
-// TestReceiverKitsConform: each example takes what a receiver is to take, refuses what it is to
-// refuse, and processes each event once, wherever it is killed; and takes a payment from the
-// program itself.
+// TestReceiverKitsConform checks that each example accepts and refuses the right requests, and
+// processes each event once, wherever it is killed. It must also accept a payment from the program
+// itself.
 func TestReceiverKitsConform(t *testing.T) {
 	var preparing errgroup.Group
 	for _, k := range allKits {
@@ -149,8 +148,7 @@ func TestReceiverKitsConform(t *testing.T) {
 	})
 }
 
-// TestReceiverKitsLocksNameNoPlace: what is installed is named by its hash, and the place that it
-// comes from is the merchant's own to say.
+// Lock files identify packages by hash and name no registry, because that is the merchant's choice.
 func TestReceiverKitsLocksNameNoPlace(t *testing.T) {
 	for _, file := range []string{
 		kits + "/python/requirements.txt", "../../api/clients/python/requirements.txt",
@@ -168,7 +166,6 @@ func TestReceiverKitsLocksNameNoPlace(t *testing.T) {
 	}
 }
 
-// install prepares a kit in its folder, and runs its own tests.
 func (k kit) install() error {
 	if err := k.fetchOnce(); err != nil {
 		return err
@@ -184,7 +181,6 @@ func (k kit) install() error {
 	return nil
 }
 
-// fetchOnce installs the packages in the kit's lock file, unless they are already installed.
 func (k kit) fetchOnce() error {
 	if k.lock == "" {
 		return nil
@@ -206,14 +202,13 @@ func (k kit) fetchOnce() error {
 	return os.WriteFile(installed, lock, 0o600)
 }
 
-// receiverApp is an example with an endpoint of the service, whose secret it has.
 type receiverApp struct {
 	t       *testing.T
 	name    string
 	dir     string // of its kit
 	run     []string
 	env     []string
-	own     string // its secret file and its database
+	own     string // folder of its secret file and its database
 	held    []domain.Secret
 	wallet  string
 	port    atomic.Pointer[string]
@@ -221,8 +216,8 @@ type receiverApp struct {
 	sent    int
 }
 
-// newReceiverApp makes an endpoint of an example, and a watch of a wallet. Its address, by
-// HTTPS, leads to the example, as a proxy in front of it does.
+// newReceiverApp creates an endpoint for an example, and a watch of a wallet. The endpoint's HTTPS
+// address leads to the example through a proxy.
 func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
 	a := &receiverApp{
 		name: filepath.Base(k.dir) + "/" + app.name,
@@ -260,15 +255,15 @@ func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
 	return a
 }
 
-// receiverProcess is one run of an example.
 type receiverProcess struct {
-	group  *processGroup // frameworks start processes of their own
+	group  *processGroup // frameworks start child processes
 	output *testkit.Buffer
 	over   chan struct{}
-	ended  error // how, once it is over
+	ended  error // how it ended, valid once over is closed
 }
 
-// start runs the example on its database, until it answers. Without a worker it only receives.
+// start runs the example on its database and waits until it answers. Without a worker, it only
+// receives.
 func (a *receiverApp) start(worker string) {
 	a.t.Helper()
 	port := freePort(a.t)
@@ -307,7 +302,7 @@ func (a *receiverApp) launch(port, worker, secrets string) *receiverProcess {
 	return p
 }
 
-// kill ends the process and what it started, as a crash does. It may have ended.
+// kill kills the process and everything it started, as a crash does. It may have ended already.
 func (p *receiverProcess) kill() {
 	p.group.Kill()
 	<-p.over
@@ -329,7 +324,7 @@ func (a *receiverApp) eventually(what string, holds func() error) {
 	})
 }
 
-// receiverDone is an example's work: each event that it handled, and the stroops credited for each
+// receiverDone is an example's work: the events that it handled, and the stroops credited per
 // payment.
 type receiverDone struct {
 	Events  []string
@@ -349,8 +344,8 @@ func (a *receiverApp) processed() (done receiverDone, err error) {
 	return done, json.Unmarshal(text, &done)
 }
 
-// processes waits until every event of want was handled, and holds that each was once and that
-// nothing else was.
+// processes waits until every event in want was handled, and checks that each was handled once and
+// that nothing else was.
 func (a *receiverApp) processes(want []string) receiverDone {
 	a.t.Helper()
 	var done receiverDone
@@ -373,7 +368,7 @@ func (a *receiverApp) processes(want []string) receiverDone {
 	return done
 }
 
-// post sends a request to the example, and returns the status; 0 if it got no answer.
+// post sends a request to the example and returns the status, or 0 if there was no answer.
 func (a *receiverApp) post(d hook) (status int, says string) {
 	request, err := http.NewRequest(http.MethodPost,
 		"http://127.0.0.1:"+*a.port.Load()+"/webhooks", bytes.NewReader(d.body))
@@ -396,7 +391,6 @@ func (a *receiverApp) post(d hook) (status int, says string) {
 	return response.StatusCode, string(text)
 }
 
-// takes posts requests that are to be answered 200.
 func (a *receiverApp) takes(hooks ...hook) {
 	a.t.Helper()
 	for _, d := range hooks {

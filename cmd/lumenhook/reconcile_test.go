@@ -20,12 +20,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
-// nobodysURL is of an endpoint where nothing listens.
+// nobodysURL is the URL of an endpoint at which nothing listens.
 const nobodysURL = "https://127.0.0.1:1025/nobody"
 
-// A wallet's statement equals its account's balance until a move is not recorded: then the balance
-// differs, and is unexplained from the next move on. A wallet that was merged has nothing on both
-// sides.
+// A wallet's statement equals its account's balance until a move is not recorded. Then the balance
+// differs, and is unexplained from the next move on. A merged wallet has nothing on either side.
 func TestAWalletIsReconciled(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -92,7 +91,7 @@ func TestAWalletIsReconciled(t *testing.T) {
 	s.interrupt()
 }
 
-// loseMove deletes the move after which a wallet held so many stroops, as if it was never seen.
+// loseMove deletes the move after which a wallet held stroops, as if it had never been seen.
 func (s *testService) loseMove(wallet string, stroops int64) {
 	s.t.Helper()
 	history := s.file.ClickHouse
@@ -115,7 +114,6 @@ func (s *testService) loseMove(wallet string, stroops int64) {
 	}
 }
 
-// reconciled runs the command, which ends with a code and says something.
 func (s *testService) reconciled(
 	code int, says, wallet string, more ...string,
 ) (r ops.ReconcileReport) {
@@ -140,8 +138,9 @@ func (s *testService) reconciled(
 	return r
 }
 
-// sourcesThatAreNotTheServices are errors, and never a difference: one of another network, one that
-// is behind the record, one that is ahead of the service, and one where nobody is.
+// sourcesThatAreNotTheServices checks that unsuitable sources cause errors, and never differences:
+// one of another network, one that is behind the record, one that is ahead of the service, and one
+// at which nothing listens.
 func (s *testService) sourcesThatAreNotTheServices(wallet string) {
 	s.t.Helper()
 	at := func(url string) []string { return []string{"--stellar-rpc-url", url} }
@@ -159,8 +158,8 @@ func (s *testService) sourcesThatAreNotTheServices(wallet string) {
 	})
 }
 
-// otherNetwork runs a development network, with the service's passphrase if none is given. The
-// faults spoil its answers.
+// otherNetwork runs a development network with faults, by default with the service's passphrase,
+// and returns its URL.
 func (s *testService) otherNetwork(
 	passphrase string, interval time.Duration, faults ...devnet.Fault,
 ) (url string) {
@@ -186,7 +185,6 @@ func (s *testService) otherNetwork(
 	return n.RPCURL()
 }
 
-// merge merges an account into another.
 func (s *testService) merge(secret, into string) {
 	s.t.Helper()
 	ctx, key := s.t.Context(), keypair.MustParseFull(secret)

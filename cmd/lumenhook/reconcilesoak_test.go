@@ -28,17 +28,16 @@ const (
 	soakPayers  = 8
 	soakWallets = 10
 	soakAtOnce  = 100 // payments in one transaction
-	// soakFaults are what the source does in every round, once it is so far.
+	// soakFaults are the faults of the source in every round, once it has reached their ledgers.
 	soakFaults = "errors@20x10,garbage@30x5,gap@40x5,behind@50x3"
 )
 
-// soaked is a wallet that is watched.
 type soaked struct{ Address, Secret string }
 
-// TestPaymentsThroughFaultsAreReconciled: while the source answers with errors and garbage, skips
-// ledgers and goes back in time, and the program is killed repeatedly, payers pay wallets; both are
-// watched. In the end the statement of each equals its account's balance, and nothing is
-// unexplained. `make reconcile-soak` does it with a million payments.
+// TestPaymentsThroughFaultsAreReconciled pays watched wallets from watched payers, while the source
+// answers with errors and garbage, skips ledgers and goes back in time, and while the program is
+// killed repeatedly. In the end, the statement of each wallet must equal its account's balance,
+// with nothing unexplained. `make reconcile-soak` does it with a million payments.
 func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
 	testkit.Nightly(t)
 	t.Parallel()
@@ -52,7 +51,7 @@ func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
 	wallets := make([]soaked, soakPayers+soakWallets)
 	for i := range wallets {
 		s.devnet(&wallets[i], "account", "--json")
-		// No payment is so large: what is tried are moves, and no deliveries.
+		// No payment is that large: this is a test of moves, not of deliveries.
 		s.cli(nil, "watches", "create", "--wallet", wallets[i].Address, "--endpoint", endpoint.ID,
 			"--amount", "min:1000")
 	}
@@ -100,8 +99,8 @@ func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
 	s.interrupt()
 }
 
-// paySoaked has each payer pay the wallets in turns, until the returned function is called. What a
-// kill cuts short may be on the ledger, and is not counted.
+// paySoaked has each payer pay the wallets in turn until stop is called. A payment that a kill
+// interrupts may be on the ledger, but is not counted.
 func (s *testService) paySoaked(payers, wallets []soaked, made *atomic.Int64) (stop func()) {
 	s.t.Helper()
 	c, err := devclient.New(s.file.Stellar.RPCURL, s.file.Stellar.FriendbotURL)
@@ -121,7 +120,7 @@ func (s *testService) paySoaked(payers, wallets []soaked, made *atomic.Int64) (s
 			}
 		}
 		paying.Go(func() {
-			for ctx.Err() == nil { // an answer of the network may be one of its faults
+			for ctx.Err() == nil { // the network may answer with a fault
 				if _, err := c.Execute(ctx, from, nil, payments...); err == nil {
 					made.Add(soakAtOnce)
 				}

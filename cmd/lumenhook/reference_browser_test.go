@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestBrowserReadsTheReference: a developer reads the API reference of a running service, searches
-// in it, and tries operations with a key, in a real Chromium.
+// TestBrowserReadsTheReference reads the API reference of a running service in a real Chromium,
+// searches it, and tries operations with a key.
 func TestBrowserReadsTheReference(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {

@@ -27,7 +27,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// listener is a receiver that keeps whole requests.
 type listener struct {
 	url string
 	mu  sync.Mutex
@@ -55,7 +54,7 @@ func startListener(t *testing.T, dir string) *listener {
 	return l
 }
 
-// serveTLS serves by a certificate of a run's own authority, which the run trusts.
+// serveTLS serves with a certificate of the run's own authority, which the run trusts.
 func serveTLS(t *testing.T, dir string, handle http.HandlerFunc) (url string) {
 	t.Helper()
 	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
@@ -73,7 +72,6 @@ func serveTLS(t *testing.T, dir string, handle http.HandlerFunc) (url string) {
 	return strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 }
 
-// of returns the requests of an event that holds a text.
 func (l *listener) of(text string) (found []received) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +83,6 @@ func (l *listener) of(text string) (found []received) {
 	return found
 }
 
-// verify holds that each of the secrets signed a request, and nothing else did.
 func (r received) verify(t *testing.T, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
@@ -119,7 +116,6 @@ func (s *testService) ring() []keys.MasterKey {
 	return list
 }
 
-// rewrapCutShort begins a rewrap and ends it after some steps.
 func (s *testService) rewrapCutShort(steps int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -142,10 +138,10 @@ func (s *testService) rewrapCutShort(steps int64) {
 	}
 }
 
-// TestTheMasterKeyIsReplaced rotates the master key under a service that runs,
-// while secrets are rotated and endpoints made; drops the old key, deletes all
-// state, and holds that what waited is then signed with every valid secret and
-// carries its headers: the facts that the old key sealed are folded unopened.
+// TestTheMasterKeyIsReplaced rotates the master key of a running service while secrets are rotated,
+// drops the old key, and deletes all state. The pending webhook must then be signed with every
+// valid secret and carry its headers. The facts that the old key sealed are folded without being
+// opened.
 func TestTheMasterKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -194,7 +190,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		!strings.Contains(err.Error(), "the one that seals") {
 		t.Fatalf("the key that seals was dropped: %s %v", out, err)
 	}
-	// The key is rotated alone: what it sealed before opens with the old one only.
+	// Rotate only the key: what was sealed before opens only with the old one.
 	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +230,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		again.Secrets.AlreadyNew != endpoints+len(secrets)-1 || again.Headers.AlreadyNew != 2*endpoints {
 		t.Errorf("a second time: %+v, with %d secrets", again, len(secrets))
 	}
-	// Another whole rotation, while the old key is still there.
+	// Another complete rotation, while the old key still exists.
 	if whole := s.rewrap(); whole.Headers != (ops.RewrapCounts{Resealed: 2 * endpoints}) ||
 		whole.Secrets.Resealed != endpoints+len(secrets)-1 || len(whole.Keys) != 3 {
 		t.Errorf("another rotation: %+v", whole)
@@ -264,14 +260,14 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	}
 	var shown struct{ Headers map[string]string }
 	if status := s.call("GET", "/v1/endpoints/"+first.ID, nil, &shown); status != http.StatusOK ||
-		shown.Headers["Authorization"] != "[redacted]" { // it opens: one that does not is left out
+		shown.Headers["Authorization"] != "[redacted]" { // shown only if it can be opened
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()
 }
 
-// TestRewrapIsToldWhatIsMissing: without a service nothing is rotated, and a value
-// whose key is gone is named.
+// TestRewrapIsToldWhatIsMissing checks that a value whose key is gone is named, and that nothing is
+// rotated without a service.
 func TestRewrapIsToldWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -304,8 +300,7 @@ func TestRewrapIsToldWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTheMasterKeyOfAVariable: a run that is given its master key keeps none, and
-// two keys at once are refused.
+// A run that gets its master key from a variable must not store one. Two master keys are rejected.
 func TestTheMasterKeyOfAVariable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	newSealerAt(t, path)
@@ -349,7 +344,7 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	s.start(flags...)
 	var shown struct{ Headers map[string]string }
 	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK ||
-		shown.Headers["X-A"] != "[redacted]" { // it opens: one that does not is left out
+		shown.Headers["X-A"] != "[redacted]" { // shown only if it can be opened
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()

@@ -34,8 +34,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
-// asProgram makes the test binary be the program: these tests run the real
-// thing in processes of its own.
+// asProgram is the environment variable that makes the test binary the program, so that these tests
+// run the real thing in separate processes.
 const asProgram = "LUMENHOOK_TEST_AS_PROGRAM"
 
 // exitDeparts is the exit code after a response that openapi.yaml does not describe.
@@ -43,7 +43,8 @@ const exitDeparts = 99
 
 func TestMain(m *testing.M) {
 	clickhouse.MaybeChild()
-	// Every response of the API is compared with openapi.yaml, here and in the programs that run.
+	// Every API response is compared with openapi.yaml, here and in the programs that the tests
+	// start.
 	var departs atomic.Bool
 	openapicheck.CheckDefaultTransport(func(err error) {
 		fmt.Fprintln(os.Stderr, "openapi.yaml:", err)
@@ -58,7 +59,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asFloor) != "" {
 		serveFloor()
 	}
-	// The program fetches the engine in the background, and these tests need a history.
+	// The program fetches the engine in the background, but these tests need a history.
 	_, err := clickhouse.Ensure(context.Background(), clickhouse.Options{Progress: os.Stderr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -78,7 +79,6 @@ func program(args ...string) *exec.Cmd {
 	return c
 }
 
-// service is one data folder with a program that runs on it.
 type testService struct {
 	t      testing.TB
 	dir    string
@@ -87,10 +87,10 @@ type testService struct {
 	output *testkit.Buffer
 	stderr io.Writer // nil: output
 	stdout *os.File  // nil: output
-	files  int       // limit of open files; 0: that of the test
-	group  string    // procs file of its cgroup; empty: that of the test
+	files  int       // limit of open files; 0: the test's
+	group  string    // procs file of its cgroup; empty: the test's
 	file   runfile.File
-	asker  *http.Client // of call; nil: http.DefaultClient
+	asker  *http.Client // used by call; nil: http.DefaultClient
 }
 
 func anyPorts(dir string, more ...string) []string {
@@ -104,8 +104,8 @@ func anyPorts(dir string, more ...string) []string {
 	return append(args, more...)
 }
 
-// TestAServiceLogsJSON: where the output is no terminal, run logs JSON on stderr. It has no secret
-// and no memo, and the level applies to every line.
+// TestAServiceLogsJSON checks that run logs JSON on stderr if its output is not a terminal. The log
+// must not contain secrets or memos, and the level must apply to every line.
 func TestAServiceLogsJSON(t *testing.T) {
 	t.Parallel()
 	stdout, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
@@ -159,7 +159,7 @@ func TestAServiceLogsJSON(t *testing.T) {
 	}
 }
 
-// start runs the program until it has written run.json.
+// start starts the program and waits until it has written run.json.
 func (s *testService) start(more ...string) {
 	s.t.Helper()
 	s.launch(more...)
@@ -171,7 +171,6 @@ func (s *testService) start(more ...string) {
 	})
 }
 
-// launch runs the program.
 func (s *testService) launch(more ...string) {
 	s.t.Helper()
 	testkit.Long(s.t)
@@ -202,7 +201,7 @@ func (s *testService) launch(more ...string) {
 		exited <- cmd.Wait()
 		close(over)
 	}()
-	s.t.Cleanup(func() { // it does not outlive a test that failed, or left it running
+	s.t.Cleanup(func() { // the program must not outlive the test
 		_ = cmd.Process.Kill()
 		<-over
 	})
@@ -216,7 +215,7 @@ func (s *testService) kill() {
 	<-s.exited
 }
 
-// interrupt is Ctrl-C: the program must end with exit code 0.
+// interrupt sends SIGINT, as Ctrl-C does. The program must exit with 0.
 func (s *testService) interrupt() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -276,7 +275,6 @@ func (s *testService) call(method, path string, body any, into any) int {
 	return resp.StatusCode
 }
 
-// devnet runs a devnet command and reads its JSON.
 func (s *testService) devnet(into any, args ...string) {
 	s.t.Helper()
 	c := program(append([]string{"devnet"}, append(args, "--data-dir", s.dir)...)...)
@@ -293,7 +291,7 @@ func (s *testService) devnet(into any, args ...string) {
 	}
 }
 
-// hooks is a receiver of one's own, with a certificate of the run's authority.
+// hooks is a receiver with a certificate of the run's authority.
 type hooks struct {
 	mu     sync.Mutex
 	secret string
@@ -410,8 +408,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 		}
 	}
 
-	// The folder is locked while it is in use, and continues after a clean stop without sending
-	// anything again.
+	// The folder is locked while it is in use. After a clean stop, the service continues without
+	// sending anything again.
 	if out, err := program(anyPorts(s.dir)...).CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "in use by another lumenhook") {
 		t.Errorf("a second service on the folder: %v\n%s", err, out)
@@ -438,12 +436,12 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 		history.Detail != "up to date" && !strings.HasSuffix(history.Detail, "records behind") {
 		t.Errorf("/readyz says of the history: %+v", history)
 	}
-	var numbers string // the attempt is counted when it is committed, which is after it arrived
+	var numbers string // the attempt is counted on commit, after it arrived
 	s.eventually("the attempt among the metrics", func() bool {
 		numbers = s.text(s.file.MetricsURL)
 		return strings.Contains(numbers, `lumenhook_facts_total{type="AttemptMade"} 1`) &&
-			strings.Contains(numbers, "lumenhook_topic_safe_offset") && // the topics were looked at
-			strings.Contains(numbers, "lumenhook_endpoints_down") // and so was the history
+			strings.Contains(numbers, "lumenhook_topic_safe_offset") && // the topics were checked
+			strings.Contains(numbers, "lumenhook_endpoints_down") // so was the history
 	})
 	for _, line := range []string{
 		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
@@ -470,8 +468,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	s.interrupt()
 }
 
-// goroutinesAtATime returns a service's GOMAXPROCS, by the environment that it has from the test:
-// four with fewer processors, unless a container's share or the environment decides otherwise.
+// goroutinesAtATime returns the GOMAXPROCS of a service in the test's environment. It is at least
+// four, unless a container's limit or the environment decides otherwise.
 func goroutinesAtATime() int {
 	used := runtime.GOMAXPROCS(0)
 	if os.Getenv("GOMAXPROCS") != "" || used < runtime.NumCPU() {
@@ -480,8 +478,8 @@ func goroutinesAtATime() int {
 	return max(used, 4)
 }
 
-// checkMetricsPage holds docs/metrics.md against a scrape: what it names is there and
-// of that type, and what is there is named, but for what kprom adds.
+// checkMetricsPage compares docs/metrics.md with a scrape. The page must name every metric with its
+// type, except those that kprom adds, and no others.
 func checkMetricsPage(t *testing.T, scrape string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
@@ -511,7 +509,6 @@ func checkMetricsPage(t *testing.T, scrape string) {
 	}
 }
 
-// text reads a page that is open to everyone.
 func (s *testService) text(url string) string {
 	s.t.Helper()
 	resp, err := http.Get(url)
@@ -526,8 +523,8 @@ func (s *testService) text(url string) string {
 	return string(got)
 }
 
-// A machine that dies may take the broker's last records with it and leave the
-// history ahead of them. That needs a person, and deliveries do not wait for one.
+// If a machine dies, the broker may lose its last records, and the history may then be ahead of the
+// topics. An operator must fix that, but deliveries must not wait for it.
 func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -567,7 +564,6 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 	s.interrupt()
 }
 
-// events are the webhooks by event.
 func (h *hooks) events() map[string]receiver.Webhook {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -578,7 +574,6 @@ func (h *hooks) events() map[string]receiver.Webhook {
 	return by
 }
 
-// has reports whether a webhook told of a payment.
 func (h *hooks) has(paymentID string) bool {
 	for _, w := range h.events() {
 		var event struct {
@@ -606,7 +601,8 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {
 		t.Errorf("run.json: %+v", s.file)
 	}
-	// At another address the demo's endpoint follows: there is one, and nothing is reported twice.
+	// When the receiver's address changes, the demo's endpoint follows. There must be only one, and
+	// nothing may be reported twice.
 	receiver := s.file.Receiver.URL
 	s.interrupt()
 	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
@@ -625,7 +621,7 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 		strings.Count(s.output.String(), "matched "); matched > observed {
 		t.Errorf("%d payments were matched %d times:\n%s", observed, matched, s.output)
 	}
-	paidIn := make(map[string]string) // the ledger of each order
+	paidIn := make(map[string]string) // ledger by order
 	for _, seen := range regexp.MustCompile(`observed +ledger (\d+): .*(order-\d+)`).
 		FindAllStringSubmatch(s.output.String(), -1) {
 		ledger, order := seen[1], seen[2]
@@ -780,7 +776,8 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 	}
 }
 
-// A directory that is still being filled knows no key, which is no reason to refuse the folder's.
+// A directory that is still loading knows no key. The service must not reject the folder's key
+// because of that.
 func TestARunThatLostItsDirectoryKnowsItsKey(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -798,8 +795,8 @@ func TestARunThatLostItsDirectoryKnowsItsKey(t *testing.T) {
 	s.interrupt()
 }
 
-// A folder that has data and has lost its master key or API key is refused, and
-// is left as it is, so that the file can be restored.
+// A folder that has data but lost its master key or API key is rejected and left unchanged, so that
+// the file can be restored.
 func TestAFolderThatLostItsSecretsIsRefused(t *testing.T) {
 	for _, name := range []string{"master-key.json", "api-key"} {
 		dir := t.TempDir()
@@ -827,7 +824,7 @@ func TestAFolderThatLostItsSecretsIsRefused(t *testing.T) {
 	}
 }
 
-// An address that is taken and was asked for is an error of its flag.
+// If a given address is in use, the error must name its flag.
 func TestATakenAddressIsNamed(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 )
 
 // someSamples are run in languages whose programs take a second to start or to build: a read, a
-// creation, the other methods, and a refusal.
+// create, the other methods, and one that is refused.
 var someSamples = []string{
 	"listEndpoints", "createEndpoint", "createWatch", "updateEndpoint", "deleteWatch", "resendEvent",
 	refused,
 }
 
-// TestSamplesOfOtherLanguagesRun: the sample of each operation in Python, and those of some in Java
-// and Rust, do what the operation does.
+// TestSamplesOfOtherLanguagesRun runs the sample of each operation in Python, and some of those in
+// Java and Rust.
 func TestSamplesOfOtherLanguagesRun(t *testing.T) {
 	r := newSampleRig(t)
 	for name, source := range r.samples("Python") {

@@ -15,10 +15,10 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// refused is the name of a sample that gets a problem: it reads an endpoint that does not exist.
+// refused is the name of a sample that gets a problem, because it reads an endpoint that does not
+// exist.
 const refused = "refused"
 
-// sampleRig is a service that has what the samples of the API name.
 type sampleRig struct {
 	*testService
 	event, wallet, hash string
@@ -46,7 +46,7 @@ func newSampleRig(t *testing.T) *sampleRig {
 	return r
 }
 
-// samples are the samples of a language, by operation. Each names objects of its own.
+// samples returns the samples of a language by operation. Each names its own objects.
 func (r *sampleRig) samples(language string) map[string]string {
 	r.t.Helper()
 	var document struct {
@@ -80,7 +80,7 @@ func (r *sampleRig) samples(language string) map[string]string {
 
 const exampleEndpoint = "ep_4j8g2m1v7q0x9z3k5n6p8r2t4w"
 
-// named replaces the ids of the examples by those of objects that exist.
+// named replaces the ids of the examples with those of existing objects.
 func (r *sampleRig) named(source string) string {
 	r.t.Helper()
 	shop := map[string]any{"url": "https://shop.example/webhooks"}
@@ -101,7 +101,7 @@ func (r *sampleRig) named(source string) string {
 			return r.hash
 		},
 		"GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ": func() string { return r.wallet },
-		// of a backfill, and of the end of a key
+		// The ledgers of a backfill, and the expiry of a key.
 		"63092000": func() string { return "2" }, "63093000": func() string { return "3" },
 		"2027-": func() string { return "2090-" }, "time.Date(2027,": func() string {
 			return "time.Date(2090,"
@@ -123,7 +123,7 @@ func (r *sampleRig) created(path string, body any) string {
 	return made.ID
 }
 
-// runs executes a sample, which ends well unless it is the refused one.
+// runs executes a sample, which must succeed unless it is the refused one.
 func (r *sampleRig) runs(name, dir string, args ...string) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), args[0], args[1:]...)
@@ -139,8 +139,8 @@ func (r *sampleRig) runs(name, dir string, args ...string) {
 	}
 }
 
-// TestEverySampleRuns: the sample of each operation in curl, JavaScript and Go does what the
-// operation does, and one that is refused says why.
+// TestEverySampleRuns runs the sample of each operation in curl, JavaScript and Go. The one that is
+// refused must say why.
 func TestEverySampleRuns(t *testing.T) {
 	t.Parallel()
 	r := newSampleRig(t)
@@ -162,8 +162,8 @@ func TestEverySampleRuns(t *testing.T) {
 	}
 }
 
-// goSamples builds the samples of Go as one program, which runs the one that it is given. An
-// overlay puts its files into this module.
+// goSamples builds the Go samples as one program, which runs the sample that its argument names. An
+// overlay puts the files into this module.
 func goSamples(t *testing.T, dir string, samples map[string]string) (program string) {
 	t.Helper()
 	here, err := os.Getwd()

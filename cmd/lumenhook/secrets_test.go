@@ -77,10 +77,9 @@ func TestSecretsRewrap(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsLeftBehind runs the whole service, uses each kind of secret, and
-// then searches every record of every topic, every table of ClickHouse, every
-// key and value of Pebble, the log at its loudest, and every file of the data
-// folder but run.json and secrets/ (G8).
+// TestNoSecretIsLeftBehind runs the whole service, uses each kind of secret, and then searches
+// every record of every topic, every table of ClickHouse, every key and value of Pebble, the log at
+// its most verbose level, and every file of the data folder except run.json and secrets/ (G8).
 func TestNoSecretIsLeftBehind(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	stderr := &testkit.Buffer{}
@@ -129,7 +128,7 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	}
 	s.misuse(wallet.Secret, h.secret, endpoints[0])
 
-	// The key is rotated under the running service, which continues with both.
+	// The key is rotated while the service runs and continues with both.
 	if out, err := program("secrets", "rewrap", "--data-dir", s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("rewrap: %v\n%s", err, out)
 	}
@@ -177,8 +176,8 @@ func watchOf(wallet, endpoint string) map[string]any {
 	}
 }
 
-// misuse sends secrets where they do not belong: in fields, names, paths,
-// queries, headers and bodies that are no JSON.
+// misuse sends secrets where they do not belong: in fields, names, paths, queries, headers, and
+// bodies that are not JSON.
 func (s *testService) misuse(secretKey, signingSecret, endpointID string) {
 	s.t.Helper()
 	for _, body := range []map[string]any{
@@ -233,7 +232,6 @@ func (s *testService) misuse(secretKey, signingSecret, endpointID string) {
 	}
 }
 
-// hunt looks for secrets, plain and in the encodings that records may take.
 type hunt struct {
 	secrets       map[string]string
 	searchedBytes int
@@ -257,8 +255,7 @@ func (h *hunt) in(t *testing.T, place string, data []byte) {
 	}
 }
 
-// formsOf writes a secret as it is, in hex, and in base64 wherever it may begin
-// in the text that was encoded.
+// formsOf returns a secret as it is, in hex, and in base64 at each alignment.
 func formsOf(secret string) []string {
 	forms := []string{secret, hex.EncodeToString([]byte(secret))}
 	for shift := range 3 {
@@ -268,7 +265,6 @@ func formsOf(secret string) []string {
 	return forms
 }
 
-// topics reads every record of the cluster, uncommitted ones too.
 func (h *hunt) topics(t *testing.T, brokers []string, sasl kafka.SASL) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -283,7 +279,7 @@ func (h *hunt) topics(t *testing.T, brokers []string, sasl kafka.SASL) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := make(map[string]int64) // by topic and partition: the last offset to see
+	left := make(map[string]int64) // end offset by topic and partition
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
 			left[fmt.Sprint(o.Topic, "/", o.Partition)] = o.Offset
@@ -308,14 +304,13 @@ func (h *hunt) topics(t *testing.T, brokers []string, sasl kafka.SASL) {
 				h.in(t, place, header.Value)
 			}
 			name := fmt.Sprint(r.Topic, "/", r.Partition)
-			if r.Offset+2 >= left[name] { // a transaction's marker may be the last
+			if r.Offset+2 >= left[name] { // the last offset may be a transaction's marker
 				delete(left, name)
 			}
 		})
 	}
 }
 
-// tables reads every row of every table of the history's database.
 func (h *hunt) tables(t *testing.T, of *runfile.ClickHouse) {
 	t.Helper()
 	if of == nil {
@@ -348,8 +343,8 @@ func (h *hunt) tables(t *testing.T, of *runfile.ClickHouse) {
 	}
 }
 
-// stores reads every key and value of every Pebble store below a folder, since
-// its files are compressed.
+// stores searches every key and value of every Pebble store below a folder, because the stores'
+// files are compressed.
 func (h *hunt) stores(t *testing.T, dir string) {
 	t.Helper()
 	found := 0
@@ -401,7 +396,7 @@ func (h *hunt) files(t *testing.T, dir string) {
 	}
 }
 
-// TestTheHuntFindsWhatIsThere keeps the search above honest.
+// TestTheHuntFindsWhatIsThere checks that the search above finds secrets at all.
 func TestTheHuntFindsWhatIsThere(t *testing.T) {
 	secret := string(domain.NewSecret([32]byte{1, 2, 3}))
 	for _, text := range []string{

@@ -33,7 +33,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// addresses are what a service is given: a network and a receiver, and with `serve` a
+// addresses is what a service needs around it: a network and a receiver, and with `serve` also a
 // broker and a ClickHouse.
 type addresses struct {
 	t       *testing.T
@@ -42,15 +42,14 @@ type addresses struct {
 	broker  string
 	devnet  *devnet.Network
 	rpc     string // where the service finds the network
-	history string // its DSN
+	history string // DSN of ClickHouse
 	hooks   *hooks
 
-	// wallet is paid by payer. Both are funded before anybody follows the network.
+	// wallet is paid by payer. Both are funded before anything follows the network.
 	pays          *devclient.Client
 	wallet, payer string
 }
 
-// newAddresses starts all that is not the service.
 func newAddresses(t *testing.T) *addresses {
 	t.Helper()
 	testkit.Long(t)
@@ -60,7 +59,7 @@ func newAddresses(t *testing.T) *addresses {
 	return a
 }
 
-// newNetwork starts a network and a receiver.
+// newNetwork starts only a network and a receiver.
 func newNetwork(t *testing.T) *addresses {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
@@ -165,7 +164,6 @@ func (a *addresses) startClickHouse(logger *slog.Logger) {
 	a.history = e.DSN()
 }
 
-// configure writes the configuration that all processes share, and their secrets.
 func (a *addresses) configure() (config, secrets string) {
 	a.t.Helper()
 	config, secrets = filepath.Join(a.dir, "lumenhook.yaml"), filepath.Join(a.dir, "mounted")
@@ -204,7 +202,6 @@ smtp:
 	return config, secrets
 }
 
-// program runs a command to its end and gives what it prints.
 func (a *addresses) program(args ...string) []byte {
 	a.t.Helper()
 	c := program(args...)
@@ -218,7 +215,6 @@ func (a *addresses) program(args ...string) []byte {
 	return out
 }
 
-// role is a process of one role.
 type role struct {
 	t      *testing.T
 	name   string
@@ -253,7 +249,7 @@ func (r *role) kill() {
 	<-r.exited
 }
 
-// signal returns a signal to the process that serves.
+// signal sends a signal to the process that serves.
 func (r *role) signal(signal syscall.Signal) {
 	r.t.Helper()
 	if err := syscall.Kill(r.serving(), signal); err != nil {
@@ -261,7 +257,7 @@ func (r *role) signal(signal syscall.Signal) {
 	}
 }
 
-// serving is the process that serves: a child, where it is supervised.
+// serving returns the ID of the process that serves, which is a child if it is supervised.
 func (r *role) serving() (pid int) {
 	r.t.Helper()
 	if !slices.Contains(r.args, "--supervised") {
@@ -274,7 +270,6 @@ func (r *role) serving() (pid int) {
 	return pid
 }
 
-// until waits until something holds, for as long as the process lives.
 func (r *role) until(what string, holds func() bool) {
 	r.t.Helper()
 	testkit.EventuallyNil(r.t, what, func() error {
@@ -296,7 +291,7 @@ var (
 	saidOperations = regexp.MustCompile(`readiness at (http://[0-9.:]+)`)
 )
 
-// said is an address, or a number, that the process has told.
+// said waits for output that matches form, and returns the address or number in it.
 func (r *role) said(form *regexp.Regexp) (address string) {
 	r.t.Helper()
 	r.until("an address", func() bool {
@@ -308,9 +303,8 @@ func (r *role) said(form *regexp.Regexp) (address string) {
 	return address
 }
 
-// ready asks /readyz.
 func (r *role) ready() (status int, checks map[string]string) {
-	asking := http.Client{Timeout: 10 * time.Second} // a process may stand still
+	asking := http.Client{Timeout: 10 * time.Second} // a process may be paused
 	resp, err := asking.Get(r.said(saidOperations) + "/readyz")
 	if err != nil {
 		return 0, nil
@@ -341,7 +335,7 @@ func (r *role) untilReady() {
 	})
 }
 
-// terminate is SIGTERM: the process ends in order.
+// terminate sends SIGTERM. The process must exit with 0.
 func (r *role) terminate() {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -357,9 +351,9 @@ func (r *role) terminate() {
 	}
 }
 
-// Five processes of one role each make the service. Each of them is killed once
-// while payments come, and is started again: every payment is received under one id,
-// with the right signature.
+// TestServeInFiveProcesses runs a service as one process per role. Each process is killed and
+// restarted once while payments arrive. Every payment must be received under one id, with a valid
+// signature.
 func TestServeInFiveProcesses(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
@@ -397,7 +391,6 @@ func TestServeInFiveProcesses(t *testing.T) {
 	}
 }
 
-// watch opens an account, an endpoint and a watch on the wallet.
 func (a *addresses) watch(api *role) {
 	a.t.Helper()
 	var made apicli.MadeKey
@@ -419,7 +412,6 @@ func (a *addresses) watch(api *role) {
 	a.watchBy(c)
 }
 
-// watchBy makes an endpoint at the receiver and a watch on the wallet.
 func (a *addresses) watchBy(c *client.Client) {
 	a.t.Helper()
 	ctx := a.t.Context()
@@ -439,8 +431,8 @@ func (a *addresses) watchBy(c *client.Client) {
 	}
 }
 
-// payThrough pays the wallet all the time while something happens, and once more
-// afterwards. It gives the ids of all payments.
+// payThrough pays the wallet continuously while something happens, and once more afterwards. It
+// returns the ids of all payments.
 func (a *addresses) payThrough(happens func()) (paid []string) {
 	a.t.Helper()
 	over, stop := context.WithCancel(a.t.Context())
@@ -464,8 +456,8 @@ func (a *addresses) payThrough(happens func()) (paid []string) {
 	return paid
 }
 
-// A small merchant's form: all in one process, but the network. It follows one that
-// others run, through a kill, and never takes it for one of its own.
+// A small merchant runs everything in one process, except the network. The process follows an
+// existing network through a kill, and must never treat it as its own development network.
 func TestRunFollowsANetworkOfOthers(t *testing.T) {
 	t.Parallel()
 	a := newNetwork(t)
@@ -515,8 +507,8 @@ func TestFaultsOfTheNetworkAreNamed(t *testing.T) {
 	}
 }
 
-// Every fault is named at once, and what counts is printed with where it came from,
-// without a secret.
+// Every fault is reported at once. The settings in effect are printed with their source, and
+// without secrets.
 func TestConfigCheck(t *testing.T) {
 	dir := t.TempDir()
 	secrets := filepath.Join(dir, "mounted")
@@ -553,7 +545,7 @@ func TestConfigCheck(t *testing.T) {
 		return string(out), err
 	}
 	implied := regexp.MustCompile(`kafka-tls +true +kafka-ca-file\n`)
-	if out, _ := check("--kafka-ca-file", config); !implied.MatchString(out) { // no certificate
+	if out, _ := check("--kafka-ca-file", config); !implied.MatchString(out) { // not a certificate
 		t.Errorf("TLS is on, because of another flag:\n%s", out)
 	}
 	out, err := check("--json")
@@ -614,8 +606,8 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// account waits until every payment was received, and holds what was received
-// against them.
+// account waits until every payment was received, each under one id, and checks that nothing else
+// was.
 func (a *addresses) account(until func(string, func() bool), paid []string) {
 	a.t.Helper()
 	eventOf := make(map[string]string)

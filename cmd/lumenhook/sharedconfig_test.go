@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// newGuardedBroker is one that asks for a password.
 func newGuardedBroker(t *testing.T, user, password string) (address string) {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -33,7 +32,7 @@ func newGuardedBroker(t *testing.T, user, password string) (address string) {
 	return b.Addr()
 }
 
-// aFileOfServe is such as an operator has, with the folder of an engine's secrets.
+// aFileOfServe writes an operator's configuration file, and the folder of an engine's secrets.
 func aFileOfServe(t *testing.T, broker, password string) (file, secrets string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,12 +63,12 @@ data-dir: /var/lib/lumenhook
 	return file, secrets
 }
 
-// TestOperatorsCommandsTakeTheFilesOfServe: what is written down for the processes of a
-// service is not written again for the commands of people, and the precedence is the same.
+// Settings and secrets of a service's processes also apply to operators' commands, with the same
+// precedence.
 func TestOperatorsCommandsTakeTheFilesOfServe(t *testing.T) {
 	file, secrets := aFileOfServe(t, newGuardedBroker(t, "operator", "right"), "right")
 	files := []string{"--config", file, "--secrets-dir", secrets}
-	t.Setenv("LUMENHOOK_KAFKA_USER", "operator") // wins over the file's
+	t.Setenv("LUMENHOOK_KAFKA_USER", "operator") // overrides the file
 	says(t, 0, "", []string{"topics", "create", "--replication", "1"}, files...)
 	says(t, 0, "", []string{"topics", "check"}, files...)
 	says(t, 0, "", []string{"topics", "plan", "--replication", "1"}, files...)
@@ -85,7 +84,7 @@ func TestOperatorsCommandsTakeTheFilesOfServe(t *testing.T) {
 		"--clickhouse-dsn", "", "--data-dir", filepath.Join(secrets, "nowhere"))
 }
 
-// TestEveryCommandThatConnectsTakesTheFilesOfServe, but for run, which brings its own.
+// Every command that connects must take the files of serve, except run, which has its own.
 func TestEveryCommandThatConnectsTakesTheFilesOfServe(t *testing.T) {
 	leaves := make(map[string]*cobra.Command)
 	collect(newRoot(), leaves)

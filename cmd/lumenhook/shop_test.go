@@ -10,18 +10,17 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// shop is a small shop with one wallet, one endpoint and a watch for its invoices.
 type shop struct {
 	*testService
 	hooks    *hooks
 	wallet   string
 	endpoint string
 	watch    string
-	sold     int // payments that were delivered
+	sold     int // number of delivered payments
 }
 
-// A shop's everyday accidents, one after another on one service. Each payment without an event is
-// explained, and each is delivered in the end, under one id.
+// TestTheShopsEverydayAccidents goes through a shop's everyday accidents on one service. Each
+// payment without an event must be explained, and each must be delivered in the end, under one id.
 func TestTheShopsEverydayAccidents(t *testing.T) {
 	t.Parallel()
 	s := &shop{testService: &testService{t: t, dir: t.TempDir()}}
@@ -107,7 +106,6 @@ func TestTheShopsEverydayAccidents(t *testing.T) {
 	s.interrupt()
 }
 
-// paid is a payment to the shop.
 type paid struct {
 	ID, TxHash string
 	Ledger     uint32
@@ -127,7 +125,6 @@ func (s *shop) field(args ...string) string {
 	return made.ID
 }
 
-// explains waits for an explanation of a payment, with these reasons.
 func (s *shop) explains(p paid, outcome, reasons string) {
 	s.t.Helper()
 	testkit.EventuallyNil(s.t, "the explanation of "+p.TxHash, func() error {
@@ -148,7 +145,7 @@ func (s *shop) explains(p paid, outcome, reasons string) {
 	})
 }
 
-// delivers waits until a payment has one event, delivered.
+// delivers waits until a payment has exactly one delivered event.
 func (s *shop) delivers(p paid) (eventID string) {
 	s.t.Helper()
 	s.explains(p, "REPORTED", "")

@@ -23,11 +23,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// examples are the receivers that docs/guides/standard-webhooks.md links. They verify with Standard
-// Webhooks libraries as their registries have them.
+// examples is the folder of the receivers that docs/guides/standard-webhooks.md links. They verify
+// with the Standard Webhooks libraries from their registries.
 const examples = "../../examples/verify"
 
-// language is a receiver, and how it is made runnable in a folder of its own.
+// language is a receiver, and how to build and run it in its own folder.
 type language struct {
 	name    string
 	prepare [][]string
@@ -60,10 +60,11 @@ var languages = []language{
 	{"rust", [][]string{{"cargo", "build", "--quiet"}}, []string{"target/debug/verify"}},
 }
 
-// TestLibrariesVerifyWhatIsSent: in five languages the library of Standard Webhooks, unchanged,
-// and the platform's Ed25519 verify what a payment brought to an endpoint that asked for both,
-// with each secret in overlap; and refuse another body, an old timestamp, another secret,
-// another key, and what the same payment brought to another account.
+// TestLibrariesVerifyWhatIsSent takes a payment's webhook, which was sent to an endpoint that asked
+// for both signatures. In five languages, the unmodified Standard Webhooks library and the
+// platform's Ed25519 must verify it, with each secret in overlap. They must reject another body, an
+// old or early timestamp, another secret, another key, and another account's webhook for the same
+// payment.
 func TestLibrariesVerifyWhatIsSent(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	root := filepath.Join(s.dir, "receivers")
@@ -96,7 +97,6 @@ func TestLibrariesVerifyWhatIsSent(t *testing.T) {
 	}
 }
 
-// install makes a receiver runnable in a copy of its folder.
 func (l language) install(dir string) error {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, l.name))); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (l language) install(dir string) error {
 	return nil
 }
 
-// wants runs a receiver over files, and holds whether v1 and v1a of each verify.
+// wants runs a receiver over files, and checks whether v1 and v1a of each verify.
 func (l language) wants(
 	t *testing.T, dir, secret string, keys []string, files string, want map[string][2]bool,
 ) {
@@ -136,17 +136,16 @@ func (l language) wants(
 	}
 }
 
-// signedPayment is the delivery for a payment.
 type signedPayment struct {
 	received
-	secrets []string // newest first, both in force
-	keys    []string // the endpoint's, and one of the test
-	other   received // what the payment brought to another account
+	secrets []string // newest first, both valid
+	keys    []string // the endpoint's, and one made by the test
+	other   received // another account's webhook for the payment
 	own     domain.Secret
 }
 
-// signedPayment starts the program and has a payment delivered to an endpoint that asks for
-// both signatures, after a rotation of its secret.
+// signedPayment starts the program, rotates the secret of an endpoint that asks for both
+// signatures, and has a payment delivered to it.
 func (s *testService) signedPayment(t *testing.T) signedPayment {
 	t.Helper()
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms")
@@ -188,7 +187,6 @@ func (s *testService) signedPayment(t *testing.T) signedPayment {
 	}
 }
 
-// write writes the request as it came, and others made of it.
 func (p signedPayment) write(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -211,7 +209,7 @@ func (p signedPayment) write(t *testing.T) (dir string) {
 		t.Fatalf("the body has no amount: %s", p.body)
 	}
 	write("changed", maps.Clone(p.header), changed)
-	// Signed again, by the code that signed it: what is refused of these is the time alone.
+	// Signed again by the program's own code, so that only the time can be a reason to reject these.
 	for name, offset := range map[string]time.Duration{
 		"resigned": 0, "old": -6 * time.Minute, "early": 6 * time.Minute,
 	} {

@@ -19,9 +19,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
-// wantStandard verifies a request as Standard Webhooks says, with each secret as it was shown, and
-// the Ed25519 signature by the published keys of its endpoint. TestLibrariesVerifyWhatIsSent runs
-// the libraries themselves.
+// wantStandard verifies a request as Standard Webhooks specifies, with each secret as it was shown,
+// and its Ed25519 signature with the published keys of its endpoint. TestLibrariesVerifyWhatIsSent
+// runs the libraries themselves.
 func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
@@ -42,7 +42,7 @@ func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 	}
 }
 
-// verifiedBy counts the Ed25519 signatures of a request that verify by a set of keys.
+// verifiedBy counts the Ed25519 signatures of a request that verify with a set of keys.
 func (r received) verifiedBy(t *testing.T, keySet []byte) (verified int) {
 	t.Helper()
 	var set struct{ Keys []struct{ X string } }
@@ -70,8 +70,8 @@ func (r received) verifiedBy(t *testing.T, keySet []byte) (verified int) {
 	return verified
 }
 
-// mallory is another account of the service, which has an endpoint with both signatures and watches
-// a wallet that is not hers.
+// mallory creates another account of the service, which has an endpoint with both signatures and
+// watches a wallet that is not hers.
 func (s *testService) mallory(url, wallet string) (client.Endpoint, client.Watch) {
 	s.t.Helper()
 	var account apicli.MadeKey
@@ -92,7 +92,6 @@ func (s *testService) mallory(url, wallet string) (client.Endpoint, client.Watch
 	return e, watch
 }
 
-// endpointKeys reads the published keys of an endpoint, without an API key.
 func (s *testService) endpointKeys(id string) []byte {
 	s.t.Helper()
 	set, err := s.client("").GetEndpointKeys(s.t.Context(), id)
@@ -102,7 +101,6 @@ func (s *testService) endpointKeys(id string) []byte {
 	return set
 }
 
-// createSigningKey creates the deployment's first key, and waits until the service has read it.
 func (s *testService) createSigningKey() {
 	s.t.Helper()
 	if _, err := s.tryCLI("secrets", "signing", "create"); err != nil {
@@ -115,8 +113,8 @@ func (s *testService) createSigningKey() {
 
 // TestAWebhookOfAnotherAccountDoesNotVerify plays Mallory, who has an account of the same service.
 // She watches the victim's wallet, so one payment gives her a webhook with a valid signature, under
-// an event id that the victim has not seen, and forwards it to the victim. It verifies by the keys
-// of her own endpoint, and by none that the victim uses.
+// an event id that the victim has not seen, and she forwards it to the victim. It must verify with
+// the keys of her own endpoint, and with none that the victim uses.
 func TestAWebhookOfAnotherAccountDoesNotVerify(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -144,10 +142,10 @@ func TestAWebhookOfAnotherAccountDoesNotVerify(t *testing.T) {
 	}
 }
 
-// TestOthersVerifyWhatIsSent: an endpoint asks for signatures of Standard Webhooks, which is
-// refused until the deployment has a key, and what it gets verifies by their library, by the
-// published keys and as before; before and after rotations of its secret and of the master key,
-// whose former key then nothing needs.
+// TestOthersVerifyWhatIsSent creates an endpoint that asks for Standard Webhooks signatures, which
+// is rejected until the deployment has a key. What the endpoint receives must verify as Standard
+// Webhooks, with the published keys, and as before, both before and after its secret and the master
+// key are rotated. The old master key is then no longer needed.
 func TestOthersVerifyWhatIsSent(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -206,7 +204,7 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 	r.wantStandard(t, s.endpointKeys(e.ID), rotated.Secret, e.Secret)
 	r.verify(t, rotated.Secret, e.Secret)
 
-	// The key of this endpoint alone rotates: who has kept the former one verifies by it.
+	// Only this endpoint's key rotates. A receiver that has kept the old one can still verify.
 	kept := s.endpointKeys(e.ID)
 	if _, err := s.tryCLI("endpoints", "rotate-signing-key", e.ID); err != nil {
 		t.Fatal(err)
@@ -230,7 +228,6 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 	}
 }
 
-// keySet reads the published keys of the deployment.
 func (s *testService) keySet() []byte {
 	s.t.Helper()
 	set, err := s.client("").GetSigningKeys(s.t.Context())
@@ -240,7 +237,6 @@ func (s *testService) keySet() []byte {
 	return set
 }
 
-// TestAMasterKeyThatSigningKeysNeedIsNotDropped: nor are they lost with it.
 func TestAMasterKeyThatSigningKeysNeedIsNotDropped(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/projections/history"
 )
 
-// command runs a subcommand on the service's data folder.
 func (s *testService) command(args ...string) (stdout, stderr string, err error) {
 	c := program(append(args, "--data-dir", s.dir)...)
 	var out, errors bytes.Buffer
@@ -40,7 +39,7 @@ func (s *testService) refused(want string, args ...string) {
 
 var question = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// The subcommands that read topics and history, on a service that runs.
+// TestAskingARunningService runs the subcommands that read topics and history.
 func TestAskingARunningService(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -52,7 +51,7 @@ func TestAskingARunningService(t *testing.T) {
 		return err == nil && out >= "count()\n3"
 	})
 
-	// Every question of the documentation has an answer.
+	// Every question in the documentation must have an answer.
 	doc, err := os.ReadFile("../../docs/analytics.md")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +66,7 @@ func TestAskingARunningService(t *testing.T) {
 		if err != nil {
 			t.Errorf("question %d: %v", i+1, err)
 		}
-		// Without failures some have nothing to tell.
+		// These have no rows if nothing fails.
 		quiet := map[int]bool{3: true, 7: true, 11: true, 12: true, 15: true, 18: true, 19: true}
 		if len(answer.Rows) == 0 && !quiet[i+1] {
 			t.Errorf("question %d has no answer", i+1)

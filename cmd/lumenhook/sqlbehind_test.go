@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 )
 
-// A query of a history that is behind its topics prints that next to the answer, which stays the
-// same.
+// A query of a history that is behind its topics also prints a note about that. The answer stays
+// the same.
 func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 	t.Parallel()
 	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{
@@ -62,7 +62,6 @@ func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
 	}
 }
 
-// append puts records into a topic that nobody reads.
 func (a *addresses) append(topic string, n int) {
 	a.t.Helper()
 	login := scram.Auth{User: "lumenhook", Pass: "not told to anybody"}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// In the shell of `lumenhook sql`, Ctrl-C stops a query, also on the server, and drops what was
+// In the shell of `lumenhook sql`, Ctrl-C stops a query, also on the server, and discards what was
 // typed. The shell remains usable.
 func TestCtrlCStopsTheQueryOfTheShell(t *testing.T) {
 	t.Parallel()
@@ -38,8 +38,8 @@ func TestCtrlCStopsTheQueryOfTheShell(t *testing.T) {
 	}
 }
 
-// A mistake in a file of users.d stops the history. The service shows ClickHouse's reason, and
-// doctor warns.
+// A mistake in a users.d file stops the history. The service shows ClickHouse's reason, and doctor
+// warns.
 func TestAMistakeInUsersD(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

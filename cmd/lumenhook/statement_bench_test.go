@@ -20,10 +20,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// BenchmarkStatement measures the first page (50 moves) of statements of wallets with 10, 1,000 and
-// 100,000 moves, by the API of the real program, one at a time. It also reports its two queries
-// that grow with the wallet, sent to ClickHouse by HTTP: the page itself, and the sums of every
-// balance over all moves.
+// BenchmarkStatement measures the first page (50 moves) of the statements of wallets with 10, 1,000
+// and 100,000 moves, through the API of the real program, one at a time. It also reports the two
+// queries that grow with the wallet, sent to ClickHouse over HTTP: the page itself, and the sums of
+// each balance over all moves.
 //
 //	make bench-statement
 func BenchmarkStatement(b *testing.B) {
@@ -63,7 +63,6 @@ FROM balance_moves FINAL WHERE wallet_address = {wallet:String} GROUP BY balance
 SETTINGS do_not_merge_across_partitions_select_final = 1`
 )
 
-// measure reports the median time of an action.
 func (s *testService) measure(name string, n int, act func()) {
 	took := make([]time.Duration, n)
 	for i := range took {
@@ -75,7 +74,6 @@ func (s *testService) measure(name string, n int, act func()) {
 	s.t.(*testing.B).ReportMetric(micros(took[n/2])/1000, name)
 }
 
-// ask asks the run's ClickHouse about a wallet.
 func (s *testService) ask(as runfile.Login, query, wallet string) {
 	s.t.Helper()
 	at := s.file.ClickHouse.HTTP + "/?" + url.Values{
@@ -96,7 +94,7 @@ func (s *testService) ask(as runfile.Login, query, wallet string) {
 	}
 }
 
-// recordMoves appends moves of a wallet that chain, as the follower does, and waits until the
+// recordMoves appends a chain of moves of a wallet, as the follower does, and waits until the
 // statement has them.
 func (s *testService) recordMoves(wallet string, n int) {
 	s.t.Helper()
@@ -151,7 +149,6 @@ func (s *testService) recordMoves(wallet string, n int) {
 	}
 }
 
-// numbers are those from 0 to n-1.
 func numbers(n int) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for i := range n {

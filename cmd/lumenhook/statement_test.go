@@ -11,7 +11,7 @@ import (
 )
 
 // A payment's matches are committed before its ledger counts. A statement that is requested in
-// between, for example when the webhook arrives, waits for the ledger, and includes the payment.
+// between, for example when the webhook arrives, must wait for the ledger and include the payment.
 func TestAStatementHasThePaymentOfAWebhook(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}

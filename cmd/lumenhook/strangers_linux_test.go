@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// A stranger opens thousands of connections to every port of a service that may have 1,024 files
-// open. Payments are delivered, and who has the passwords gets answers on each port.
+// A stranger opens thousands of connections to the ports of a service that may have 1,024 open
+// files. Payments must still be delivered, and clients with a password must get answers on each
+// port.
 func TestIdleConnectionsEndNothing(t *testing.T) {
 	const limit, connections = 1024, 700
 	t.Parallel()

@@ -12,11 +12,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// saidRemoved is a supervisor's message when the brokers have removed the process that died: after
-// the end of its session there would be no such member.
+// saidRemoved is a supervisor's message after the brokers have removed the process that died. Once
+// the session has expired, there is no such member to remove.
 const saidRemoved = `it was removed from its group, before its session ended"`
 
-// supervised is an engine that is supervised.
+// supervised returns an engine that runs under a supervisor.
 func (a *addresses) supervised(name, config, secrets string, more ...string) *role {
 	return &role{t: a.t, name: name, args: append([]string{
 		"serve", "--config", config, "--secrets-dir", secrets, "--roles", "engine",
@@ -24,7 +24,6 @@ func (a *addresses) supervised(name, config, secrets string, more ...string) *ro
 	}, more...)}
 }
 
-// exitCode returns a process's exit code.
 func (r *role) exitCode() int {
 	r.t.Helper()
 	var err error
@@ -44,9 +43,8 @@ func (r *role) exitCode() int {
 
 func (r *role) says(what string) bool { return strings.Contains(r.output.String(), what) }
 
-// TestAnEngineThatIsKilledIsRemovedByItsSupervisor: others take its partitions over because
-// the brokers were told, and not because its session has ended. One that ends in order
-// keeps its place.
+// When an engine is killed, its supervisor has the brokers remove it, so that others take over its
+// partitions before its session expires. An engine that stops in order is not removed.
 func TestAnEngineThatIsKilledIsRemovedByItsSupervisor(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
@@ -54,7 +52,7 @@ func TestAnEngineThatIsKilledIsRemovedByItsSupervisor(t *testing.T) {
 	first := a.supervised("first", config, secrets)
 	first.start()
 	first.untilReady()
-	second := a.supervised("second", config, secrets, "--") // after which there are no flags
+	second := a.supervised("second", config, secrets, "--") // no flags can follow
 	second.start()
 	second.untilReady()
 	first.until("both have partitions", func() bool {
@@ -71,18 +69,18 @@ func TestAnEngineThatIsKilledIsRemovedByItsSupervisor(t *testing.T) {
 	second.until("it has all of the partitions", func() bool {
 		return strings.Count(second.output.String(), "a partition was taken over") == 4
 	})
-	second.terminate() // the supervisor, who passes it on
+	second.terminate() // the supervisor passes the signal on
 	if !second.says(`"msg":"stopped"`) || second.says("was removed") {
 		t.Errorf("it did not end in order:\n%s", second.output)
 	}
 }
 
-// TestASupervisedProcessEndsAsItsChild: also where the child could not even begin.
+// A supervised process exits with its child's code, even if the child could not begin.
 func TestASupervisedProcessEndsAsItsChild(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
 	config, secrets := a.configure()
-	r := a.supervised("first", config, secrets, "--data-dir", config) // which is no folder
+	r := a.supervised("first", config, secrets, "--data-dir", config) // not a folder
 	r.start()
 	if code := r.exitCode(); code != 1 || !r.says(config) {
 		t.Errorf("it ended with %d:\n%s", code, r.output)
@@ -96,7 +94,7 @@ func TestASupervisedProcessEndsAsItsChild(t *testing.T) {
 	}
 }
 
-// TestASupervisedProcessMustHaveAName: a group knows who died by its name alone.
+// Only the name tells the group which member died, so a name is required.
 func TestASupervisedProcessMustHaveAName(t *testing.T) {
 	out, err := program("serve", "--roles", "follower", "--kafka-brokers", "127.0.0.1:1",
 		"--network", "testnet", "--supervised").CombinedOutput()

@@ -14,13 +14,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// What is paid is seen on its way while it happens, with each attempt and what it ended with, also
-// after the service was away; press Ctrl-C to stop with 0.
+// A tail shows payments as they happen, with each attempt and its result, and continues after the
+// service was away. Ctrl-C stops it with exit code 0.
 func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	h := startHooks(t, s.dir)
-	// So many waits that also a slow machine shows an event while it fails.
+	// So many retries that even a slow machine shows an event that is still failing.
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms",
 		"--retry-schedule", strings.Repeat("1s,", 99) + "1s"}
 	s.start(flags...)
@@ -30,7 +30,7 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	s.eventually("a history", func() bool { _, err := s.tryCLI("events", "list"); return err == nil })
 	all := s.tail("--json")
 	others := s.tail("--wallet", s.watchedWalletOf(endpoint))
-	for _, p := range []puller{all, others} { // what is paid before it is not shown
+	for _, p := range []puller{all, others} { // earlier payments are not shown
 		s.eventually("it tails", func() bool {
 			return strings.Contains(p.said.String(), "as they happen")
 		})
@@ -67,8 +67,8 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	s.interrupt()
 }
 
-// A filter that names an unknown endpoint, watch or wallet is refused; one that may still select
-// events waits for them.
+// A filter that names an unknown endpoint, watch or wallet is rejected. One that may still match
+// waits for events.
 func TestATailRefusesAFilterOfNothing(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
@@ -96,7 +96,6 @@ func TestATailRefusesAFilterOfNothing(t *testing.T) {
 	s.interrupt()
 }
 
-// tail starts `lumenhook events tail`.
 func (s *testService) tail(flags ...string) puller {
 	s.t.Helper()
 	args := append([]string{"events", "tail", "--data-dir", s.dir, "--api-url", s.file.APIURL,
@@ -109,7 +108,6 @@ func (s *testService) tail(flags ...string) puller {
 	return p
 }
 
-// has reports whether a tail has shown such a line.
 func has(t *testing.T, p puller, such func(apicli.TailLine) bool) bool {
 	t.Helper()
 	for line := range strings.Lines(p.said.String()) {
@@ -121,7 +119,7 @@ func has(t *testing.T, p puller, such func(apicli.TailLine) bool) bool {
 	return false
 }
 
-// delivered reports whether so many events were shown as created, and then as delivered.
+// delivered reports whether exactly n events were shown as created, and then as delivered.
 func delivered(t *testing.T, p puller, n int) func() bool {
 	return func() bool {
 		created, done := make(map[string]bool), make(map[string]bool)
@@ -141,15 +139,15 @@ func delivered(t *testing.T, p puller, n int) func() bool {
 	}
 }
 
-// Far more events arrive than a tail reads, remembers and requests: it reports each limit that is
-// reached, once for each flood, shows no event twice, and continues.
+// Far more events arrive than a tail reads, remembers and requests. It must report each limit that
+// it reaches, once per flood, show no event twice, and continue.
 func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	h := startHooks(t, s.dir)
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
 	endpoint := s.endpointAt(h)
-	const many = 40 // events of each payment
+	const many = 40 // events per payment
 	flooded := s.watchedWalletOf(endpoint)
 	single := s.watchedWalletOf(endpoint)
 	c := s.client(s.file.APIKey)
@@ -161,7 +159,7 @@ func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.must("endpoints", "disable", endpoint) // so that what comes stays on its way
+	s.must("endpoints", "disable", endpoint) // keeps new events pending
 	s.must("devnet", "pay", "--to", flooded, "--amount", "1")
 	s.eventually("a flood", func() bool {
 		list, err := c.ListEvents(t.Context(), client.EventFilter{}, client.Page{Limit: 250})

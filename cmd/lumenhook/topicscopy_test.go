@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// TestFromOneMachineToACluster: a merchant's service on one machine continues as a cluster.
-// Payments in between are delivered there, earlier deliveries are not repeated, and the history is
+// TestFromOneMachineToACluster moves a merchant's service from one machine to a cluster. Payments
+// made in between are delivered there, earlier deliveries are not repeated, and the history is
 // complete.
 func TestFromOneMachineToACluster(t *testing.T) {
 	t.Parallel()

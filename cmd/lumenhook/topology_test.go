@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// topicsRun runs `lumenhook topics` with a command line of its own.
 func topicsRun(t *testing.T, args ...string) (code int, out, said string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -41,8 +40,8 @@ func newEmptyBroker(t *testing.T) (address string) {
 	return b.Addr()
 }
 
-// TestTopicsArePlannedCreatedAndChecked goes the way of an operator, on a broker
-// that can have one replica only.
+// TestTopicsArePlannedCreatedAndChecked takes the steps of an operator, on a broker that can have
+// only one replica.
 func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 	at := []string{"--kafka-brokers", newEmptyBroker(t)}
 	one := []string{"--replication", "1"}
@@ -53,7 +52,7 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		what string
 		args [][]string
 		code int
-		says []string // of both outputs
+		says []string // in either output
 	}{
 		{"a count must be named", [][]string{{"plan"}, one}, cli.ExitFailure, []string{"--partitions"}},
 		{
@@ -131,7 +130,7 @@ func TestAPlanAsJSONIsComplete(t *testing.T) {
 	}
 }
 
-// Commands that have still to be run are not what is shown of rights that are there.
+// With --apply, the rights are listed by user, without the commands that would grant them.
 func TestRightsThatWereGrantedAreToldByUser(t *testing.T) {
 	code, out, said := topicsRun(t, "acls", "--apply", "--role", "mailer,inspect",
 		"--kafka-brokers", newEmptyBroker(t))

@@ -17,16 +17,16 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 )
 
-// TestAnEventIsTracedFromLedgerToAttempt: the spans of a payment's event arrive at
-// a collector, under the trace that its id names.
+// TestAnEventIsTracedFromLedgerToAttempt checks that the spans of a payment's event arrive at a
+// collector, under the trace that the event's id determines.
 func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	names := make(map[[16]byte]map[string]bool) // of spans, by trace
+	names := make(map[[16]byte]map[string]bool) // span names by trace
 	spans := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := io.Reader(r.Body)
 		if r.Header.Get("Content-Encoding") == "gzip" {
-			body, _ = gzip.NewReader(r.Body) // what is no gzip does not decode below
+			body, _ = gzip.NewReader(r.Body) // the exporter sends valid gzip
 		}
 		raw, err := io.ReadAll(body)
 		sent, decodeErr := decodeSpans(raw)
@@ -78,13 +78,12 @@ func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 	s.interrupt()
 }
 
-// span is a span as a collector receives it.
 type span struct {
 	TraceID []byte `json:"traceId"`
 	Name    string
 }
 
-// decodeSpans decodes a request of the exporter, which has registered its form.
+// decodeSpans decodes an exporter's request. The exporter has registered the message type.
 func decodeSpans(raw []byte) (all []span, err error) {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(
 		"opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest")

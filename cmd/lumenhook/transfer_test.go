@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// serving is a service in one process under a prefix.
 func (a *addresses) serving(config, secrets, prefix string) *role {
 	a.t.Helper()
 	r := &role{t: a.t, name: prefix, args: []string{
@@ -27,7 +26,6 @@ func (a *addresses) serving(config, secrets, prefix string) *role {
 	return r
 }
 
-// shopOf opens an account with a watch, and returns its key.
 func (a *addresses) shopOf(r *role, config, secrets string) (key string) {
 	a.t.Helper()
 	var made apicli.MadeKey
@@ -74,8 +72,9 @@ func (a *addresses) isWhole(r *role, key string, paid []string) {
 	})
 }
 
-// TestAServiceIsBroughtToAnotherPartitionCount: while payments arrive, with the program itself. It
-// is down for seconds; every payment is received, under one id and once, and the history continues.
+// TestAServiceIsBroughtToAnotherPartitionCount repartitions a service with the program itself while
+// payments arrive. The service is down for seconds. Every payment must be received once, under one
+// id, and the history must be complete.
 func TestAServiceIsBroughtToAnotherPartitionCount(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
@@ -121,8 +120,8 @@ func TestAServiceIsBroughtToAnotherPartitionCount(t *testing.T) {
 	present.terminate()
 }
 
-// TestANewClusterIsMadeOfABackup: the backup is made while payments come. The cluster that it
-// was made of is lost some time after it.
+// The backup is made while payments arrive, and its cluster is lost some time later. The restored
+// cluster must not repeat what was delivered before the backup.
 func TestANewClusterIsMadeOfABackup(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(t)
@@ -164,7 +163,7 @@ func TestANewClusterIsMadeOfABackup(t *testing.T) {
 		told := a.hooks.count()
 		present.until("payments are received again", func() bool { return a.hooks.count() > told+2 })
 	})...)
-	a.account(present.until, paid) // one id for each, also of those that both clusters told of
+	a.account(present.until, paid) // one id each, even if both clusters reported it
 	posts := make(map[string]int)
 	for _, w := range a.hooks.posts() {
 		posts[w.ID]++
@@ -180,7 +179,6 @@ func TestANewClusterIsMadeOfABackup(t *testing.T) {
 	present.terminate()
 }
 
-// forgetHistory drops the tables, as in an empty database.
 func (a *addresses) forgetHistory() {
 	a.t.Helper()
 	opts, err := driver.ParseDSN(a.history)
@@ -199,7 +197,7 @@ func (a *addresses) forgetHistory() {
 	}
 }
 
-// delivered lists the events that were delivered.
+// delivered returns the events that were delivered, or nil if the history is behind.
 func (a *addresses) delivered(r *role, key string) (ids []string) {
 	a.t.Helper()
 	list, err := a.clientOf(r, key).ListEvents(a.t.Context(),

@@ -14,7 +14,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// invoked runs a command line in this process.
 func invoked(t *testing.T, args ...string) (code int, out, said string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -26,8 +25,8 @@ func invoked(t *testing.T, args ...string) (code int, out, said string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// A receiver on this machine is tried without a service: with samples that it must take, each
-// event once, and with some that it must refuse.
+// A receiver on this machine is tested without a service, with samples that it must accept and
+// samples that it must reject.
 func TestSamplesReachAReceiverWithoutAService(t *testing.T) {
 	const secret = "whsec_0123456789abcdefghjkmnpqrstvwxyz0123456789abcdefgh"
 	laptop := &onLaptop{secret: secret, times: make(map[string]int)}
@@ -42,7 +41,7 @@ func TestSamplesReachAReceiverWithoutAService(t *testing.T) {
 		args               []string
 		code               int
 		says               string
-		events, posts, bad int // that the receiver has by then
+		events, posts, bad int // totals at the receiver afterwards
 	}{
 		{[]string{"trigger"}, 0, "payment.received", 1, 1, 0},
 		{[]string{"trigger", "payment.rejected", "--count", "2"}, 0, "payment.rejected", 3, 3, 0},
@@ -64,7 +63,7 @@ func TestSamplesReachAReceiverWithoutAService(t *testing.T) {
 	}
 }
 
-// What is wrong with the receiver is its exit code.
+// If the receiver judges a sample wrongly, the command fails and says so.
 func TestAReceiverThatJudgesWronglyIsTold(t *testing.T) {
 	wrong := &onLaptop{secret: "whsec_another", times: make(map[string]int)}
 	server := httptest.NewServer(wrong)
@@ -88,7 +87,7 @@ func TestAReceiverThatJudgesWronglyIsTold(t *testing.T) {
 	}
 }
 
-// Flags say what is paid; what could be a secret key is not repeated.
+// The flags determine the payment. Input that could be a secret key is not repeated.
 func TestASampleIsWhatWasAskedFor(t *testing.T) {
 	seen := &bodies{}
 	server := httptest.NewServer(seen)
@@ -118,12 +117,10 @@ func TestASampleIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// nothingChecked takes everything.
 type nothingChecked struct{}
 
 func (nothingChecked) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
-// bodies keeps the last body that it got.
 type bodies struct {
 	mu   sync.Mutex
 	body []byte

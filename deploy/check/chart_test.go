@@ -30,10 +30,10 @@ const chartDir = "../helm/lumenhook"
 
 type values = map[string]any
 
-// rendered are the manifests of a release.
+// rendered contains the manifests of a release.
 type rendered []metav1.Object
 
-// kinds are those that the chart may have; a manifest is decoded strictly into one.
+// kinds are the object kinds that the chart may contain. A manifest is decoded strictly.
 var kinds = map[string]func() metav1.Object{
 	"apps/v1 Deployment":  func() metav1.Object { return new(appsv1.Deployment) },
 	"apps/v1 StatefulSet": func() metav1.Object { return new(appsv1.StatefulSet) },
@@ -51,7 +51,6 @@ var kinds = map[string]func() metav1.Object{
 	"v1 ServiceAccount": func() metav1.Object { return new(corev1.ServiceAccount) },
 }
 
-// render is a release with some values.
 func render(given values) (rendered, error) {
 	chart, err := loader.LoadDir(chartDir)
 	if err != nil {
@@ -84,7 +83,7 @@ func render(given values) (rendered, error) {
 	return objects, nil
 }
 
-// decode reads a manifest; nil where there is only white space and comments.
+// decode decodes a manifest. It returns nil if the text contains only white space and comments.
 func decode(text string) (metav1.Object, error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
@@ -101,7 +100,6 @@ func decode(text string) (metav1.Object, error) {
 	return object, yaml.UnmarshalStrict([]byte(text), object)
 }
 
-// named finds an object of a kind, or returns nil.
 func named[T any](objects rendered, name string) *T {
 	for _, o := range objects {
 		if one, is := any(o).(*T); is && o.GetName() == name {
@@ -111,7 +109,7 @@ func named[T any](objects rendered, name string) *T {
 	return nil
 }
 
-// cases are values to render with: none, those of ci/, and each switch by itself.
+// cases returns values to render: the defaults, the files in ci/, and each switch flipped.
 func cases(t *testing.T) map[string]values {
 	t.Helper()
 	all := map[string]values{"defaults": {}}
@@ -136,7 +134,7 @@ func cases(t *testing.T) map[string]values {
 			turned = values{key: turned}
 		}
 		given := turned.(values)
-		if at[0] == "roles" && at[1] == "mailer" { // which needs a server
+		if at[0] == "roles" && at[1] == "mailer" { // a mailer needs a server
 			given["config"] = values{"smtp": values{"addr": "smtp.example.com:587", "from": "a@example.com"}}
 		}
 		all[strings.Join(at, ".")+fmt.Sprint("=", !on)] = given
@@ -147,7 +145,7 @@ func cases(t *testing.T) map[string]values {
 	return all
 }
 
-// switches calls f for each value that is true or false.
+// switches calls f for each boolean value.
 func switches(v values, at []string, f func(at []string, on bool)) {
 	for key, value := range v {
 		here := append(slices.Clone(at), key)
@@ -191,7 +189,8 @@ func TestTheChartIsLinted(t *testing.T) {
 	}
 }
 
-// fingerprint is all that a workload's pods are made of: most cases differ in one.
+// fingerprint covers everything that a workload's pods are created from. Most cases change it for
+// one workload.
 func (w workload) fingerprint(t *testing.T, objects rendered) string {
 	t.Helper()
 	parts := []any{w.kind, w.name, w.pod, w.claims}
@@ -207,7 +206,7 @@ func (w workload) fingerprint(t *testing.T, objects rendered) string {
 	return string(text)
 }
 
-// What would be passed over in silence, or do nothing, is refused.
+// The chart must reject values that it would silently ignore.
 func TestTheChartRefuses(t *testing.T) {
 	for want, given := range map[string]values{
 		"replica":           {"roles": values{"api": values{"replica": 3}}},
@@ -229,8 +228,8 @@ func TestTheChartRefuses(t *testing.T) {
 	}
 }
 
-// checkPod holds the pods of a workload against the program, with their files as they
-// are mounted.
+// checkPod checks that the program accepts the command line of a workload's pods, with their
+// files as they are mounted.
 func checkPod(t *testing.T, objects rendered, w workload) {
 	t.Helper()
 	if len(w.pod.Containers) != 1 {
@@ -293,7 +292,7 @@ func checkPod(t *testing.T, objects rendered, w workload) {
 	}
 }
 
-// mounts makes the files that a container finds, and says where they are here.
+// mounts creates the files that a container sees. It returns their paths on this machine.
 func mounts(t *testing.T, objects rendered, w workload, c corev1.Container) map[string]string {
 	t.Helper()
 	paths := make(map[string]string)
@@ -327,7 +326,7 @@ func mounts(t *testing.T, objects rendered, w workload, c corev1.Container) map[
 	return paths
 }
 
-// confined checks the strictest of Kubernetes' standards, and a little more.
+// confined checks the strictest of Kubernetes' pod security standards, and a little more.
 func confined(t *testing.T, w workload, c corev1.Container) {
 	t.Helper()
 	pod, own := w.pod.SecurityContext, c.SecurityContext

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// composed loads the compose file with what .env.example names, and nothing else.
+// composed loads the compose file with only the variables in .env.example.
 func composed(t *testing.T) *types.Project {
 	t.Helper()
 	var env []string
@@ -86,7 +86,7 @@ func TestComposeIsPinnedAndClosed(t *testing.T) {
 	}
 }
 
-// placeOf is where a service's command runs.
+// placeOf returns the environment in which a service's command runs.
 func placeOf(t *testing.T, project *types.Project, s types.ServiceConfig) place {
 	t.Helper()
 	p := place{name: s.Name, env: make(map[string]string), paths: make(map[string]string)}
@@ -107,7 +107,7 @@ func placeOf(t *testing.T, project *types.Project, s types.ServiceConfig) place 
 	return p
 }
 
-// Each command of the program is one that it accepts, and every role has a service.
+// The program must accept each of its commands, and every role must have a service.
 func TestComposeStartsEveryRole(t *testing.T) {
 	project := composed(t)
 	var started []string
@@ -149,15 +149,15 @@ func TestComposeStartsEveryRole(t *testing.T) {
 	}
 }
 
-// asksHowItIs: the service asks its process where its file has it listen, and has time
-// for the answer.
+// asksHowItIs checks that the health check of a service queries the address in its configuration,
+// and allows enough time for the answer.
 func asksHowItIs(t *testing.T, p place, s types.ServiceConfig, settings map[string]string) {
 	t.Helper()
 	if s.HealthCheck == nil || len(s.HealthCheck.Test) < 3 {
 		t.Errorf("%s: is not asked how it is", s.Name)
 		return
 	}
-	p.env = nil // nothing of it is for the question
+	p.env = nil // the health check uses none of the variables
 	asked := s.HealthCheck.Test
 	_, err := p.accepts(asked[2:])
 	if err != nil || asked[0] != "CMD" || asked[1] != "/lumenhook" {
@@ -171,7 +171,7 @@ func asksHowItIs(t *testing.T, p place, s types.ServiceConfig, settings map[stri
 	}
 }
 
-// What is said in docs/decisions/real-kafka.md of the cluster is set here.
+// The cluster must have the settings in docs/decisions/real-kafka.md.
 func TestComposeSetsTheClusterUp(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "decisions", "real-kafka.md"))
 	if err != nil {
@@ -193,7 +193,7 @@ func TestComposeSetsTheClusterUp(t *testing.T) {
 	}
 }
 
-// Prometheus asks the services of all roles, where they listen, and reads the rules.
+// Prometheus must scrape the services of all roles at their addresses, and load the rules.
 func TestComposeIsScraped(t *testing.T) {
 	var config struct {
 		RuleFiles     []string `json:"rule_files"`
@@ -227,7 +227,7 @@ func TestComposeIsScraped(t *testing.T) {
 	}
 }
 
-// Grafana reads the history as the user that ClickHouse is given for it.
+// Grafana must read the history as the user that ClickHouse has for it.
 func TestComposeHasAReaderOfTheHistory(t *testing.T) {
 	type user struct {
 		Password struct {
@@ -270,7 +270,7 @@ func TestComposeHasAReaderOfTheHistory(t *testing.T) {
 	}
 }
 
-// Every variable of Grafana's provisioning is set, and every folder is mounted.
+// Every variable in Grafana's provisioning must be set, and every folder mounted.
 func TestComposeProvisionsGrafana(t *testing.T) {
 	grafana := composed(t).Services["grafana"]
 	var provisioning strings.Builder

@@ -24,7 +24,7 @@ import (
 	"github.com/moby/patternmatcher/ignorefile"
 )
 
-// dockerfile reads the image's stages; what Docker's own linter says of them is an error.
+// dockerfile returns the stages of the image. A warning of Docker's own linter is an error.
 func dockerfile() ([]instructions.Stage, error) {
 	text, err := os.ReadFile("../Dockerfile")
 	if err != nil {
@@ -48,7 +48,6 @@ func dockerfile() ([]instructions.Stage, error) {
 	return stages, errors.Join(append(said, err)...)
 }
 
-// all are the instructions of a kind.
 func all[T instructions.Command](stage instructions.Stage) (found []T) {
 	for _, c := range stage.Commands {
 		if one, is := c.(T); is {
@@ -58,7 +57,6 @@ func all[T instructions.Command](stage instructions.Stage) (found []T) {
 	return found
 }
 
-// buildCommand is the one that builds the program.
 func buildCommand() (string, error) {
 	stages, err := dockerfile()
 	if err != nil {
@@ -72,7 +70,8 @@ func buildCommand() (string, error) {
 	return "", errors.New("the Dockerfile builds nothing")
 }
 
-// pinned is an image of others, by version and digest: a tag can be pointed at other bytes.
+// pinned matches the name of an external image with its version and digest. A tag alone can be
+// moved to another image.
 var pinned = regexp.MustCompile(
 	`^[a-z0-9./-]+:v?[0-9]+\.[0-9]+[A-Za-z0-9._-]*@sha256:[0-9a-f]{64}$`)
 
@@ -121,7 +120,7 @@ func TestTheImage(t *testing.T) {
 	}
 }
 
-// The image asks its own process how it is, as nothing else is in it.
+// The health check must run the program itself, because the image contains nothing else.
 func TestTheImageAsksHowItIs(t *testing.T) {
 	stages, err := dockerfile()
 	if err != nil {
@@ -143,7 +142,6 @@ func TestTheImageAsksHowItIs(t *testing.T) {
 	}
 }
 
-// The compiler of the image is the toolchain of go.mod.
 func TestTheImagesCompilerIsTheToolchain(t *testing.T) {
 	stages, err := dockerfile()
 	if err != nil {
@@ -160,7 +158,7 @@ func TestTheImagesCompilerIsTheToolchain(t *testing.T) {
 	}
 }
 
-// The program says what the build was told, and needs no linker of the system.
+// The program must report the build arguments, and be static.
 func TestTheBuild(t *testing.T) {
 	out, stderr, err := (place{}).run("version", "--json")
 	var is struct {
@@ -175,7 +173,7 @@ func TestTheBuild(t *testing.T) {
 		t.Errorf("the program was built as %+v from %v", is, buildArguments)
 	}
 	if runtime.GOOS != "linux" {
-		return // no image is built of programs for others
+		return // images are only built for Linux
 	}
 	program, err := elf.Open(built)
 	if err != nil {
@@ -189,7 +187,7 @@ func TestTheBuild(t *testing.T) {
 	}
 }
 
-// What .dockerignore lets through is all that the program is built from, and no more.
+// .dockerignore must let through everything that the program is built from, and nothing else.
 func TestTheContextIsComplete(t *testing.T) {
 	clean := context(t)
 	c := exec.Command("go", "list", "-deps", "-tags", "noengine", "./cmd/lumenhook")
@@ -207,7 +205,7 @@ func TestTheContextIsComplete(t *testing.T) {
 	}
 }
 
-// context copies what Docker would be sent into a clean folder.
+// context copies the build context that Docker would receive into a clean folder.
 func context(t *testing.T) string {
 	t.Helper()
 	file, err := os.Open("../Dockerfile.dockerignore")

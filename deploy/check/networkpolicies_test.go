@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// reaches reports whether a policy lets its pods connect to an address.
 func reaches(t *testing.T, p *networkingv1.NetworkPolicy, address string, port int) bool {
 	t.Helper()
 	addr := netip.MustParseAddr(address)
@@ -38,8 +37,8 @@ func reaches(t *testing.T, p *networkingv1.NetworkPolicy, address string, port i
 	return false
 }
 
-// Each pod of the chart has a policy, and each policy limits what the values say: engines reach no
-// private address, named peers are the only ones, and name servers are the cluster's.
+// Each pod in the chart must have exactly one policy, which enforces the values: engines reach no
+// private address, named peers are the only ones, and name servers are those of the cluster.
 func TestNetworkPoliciesLimitWhatTheySay(t *testing.T) {
 	given, err := chartutil.ReadValuesFile(filepath.Join(chartDir, "ci", "everything-values.yaml"))
 	if err != nil {
@@ -116,7 +115,7 @@ func TestNetworkPoliciesLimitWhatTheySay(t *testing.T) {
 	}
 }
 
-// The chart's ranges are those that the program refuses.
+// The private ranges in the chart must be those that the program refuses to connect to.
 func TestTheChartsPrivateRangesAreTheProgramsOwn(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(root, "internal", "egress", "policy.go"))
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// theRecipe is .goreleaser.yaml.
 func theRecipe(t *testing.T) config.Project {
 	t.Helper()
 	file, err := os.Open(filepath.Join(root, ".goreleaser.yaml"))
@@ -37,7 +36,7 @@ func theRecipe(t *testing.T) config.Project {
 	return recipe
 }
 
-// writePackage writes the package of .goreleaser.yaml as goreleaser does, by the same library.
+// writePackage writes the package in .goreleaser.yaml with the library that GoReleaser uses.
 func writePackage(t *testing.T, to io.Writer, format, version, program string) {
 	t.Helper()
 	recipe := theRecipe(t).NFPMs[0]
@@ -61,7 +60,7 @@ func writePackage(t *testing.T, to io.Writer, format, version, program string) {
 				Destination: path.Join(recipe.Bindir, "lumenhook"),
 				FileInfo:    &files.ContentFileInfo{Mode: 0o755},
 			}},
-			Deb: nfpm.Deb{Compression: "none"}, // the test is faster
+			Deb: nfpm.Deb{Compression: "none"}, // makes the test faster
 			RPM: nfpm.RPM{Compression: cmp.Or(parts.RPM.Compression, "gzip:1")},
 		},
 	})
@@ -86,7 +85,7 @@ func writePackage(t *testing.T, to io.Writer, format, version, program string) {
 	}
 }
 
-// inEveryPackage lists some of a package's files with their modes.
+// inEveryPackage contains some of a package's files with their modes.
 var inEveryPackage = map[string]os.FileMode{
 	"/usr/bin/lumenhook":                                  0o755,
 	"/usr/share/lumenhook/run.yaml":                       0o644,
@@ -103,7 +102,8 @@ var inEveryPackage = map[string]os.FileMode{
 	"/usr/share/doc/lumenhook/copyright":                  0o644,
 }
 
-// The .rpm has the files of the .deb, which TestThePackage installs, and replaces no configuration.
+// The .rpm must contain the files of the .deb, which TestThePackage installs, and replace no
+// configuration.
 func TestTheRPM(t *testing.T) {
 	makeShellFiles(t)
 	program := filepath.Join(t.TempDir(), "lumenhook")
@@ -162,8 +162,8 @@ func TestTheRPM(t *testing.T) {
 	}
 }
 
-// TestThePageFitsThePackage: the page of one machine fetches the engine that the package pins, and
-// its Prometheus loads the package's rules and asks the service's default address.
+// The page about one machine must download the engine that the package pins. Its Prometheus must
+// load the package's rules and scrape the service's default address.
 func TestThePageFitsThePackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "operate", "one-machine.md"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 const onePage = "../../docs/operate/one-machine.md"
 
-// TestOneMachineIsFollowed follows the page unchanged, as root on a bare Debian: with the package,
-// in the sandboxes of its units, with a network and a receiver of the test.
+// TestOneMachineIsFollowed runs the commands on the page unchanged, as root on a bare Debian,
+// with the package, in the sandboxes of its units, and with the test's own network and receiver.
 func TestOneMachineIsFollowed(t *testing.T) {
 	j := newJail(t)
 	j.packages()
@@ -32,7 +32,7 @@ func TestOneMachineIsFollowed(t *testing.T) {
 		case b[1] == "sh":
 			script += "echo '== block'\n" + b[2]
 			expected = append(expected, "")
-		case i > 0: // the first is for the reader's values
+		case i > 0: // the first block contains the reader's own values
 			expected[len(expected)-1] = strings.TrimSpace(b[2])
 		}
 	}
@@ -56,8 +56,8 @@ func TestOneMachineIsFollowed(t *testing.T) {
 	}
 }
 
-// startWorld starts what the reader of the page has elsewhere: a network with a wallet that is paid
-// every two seconds, and a shop. It writes the page's variables.
+// startWorld starts what the reader of the page already has: a network with a wallet that
+// receives a payment every two seconds, and a shop. It writes the variables of the page.
 func (j *jail) startWorld() {
 	j.t.Helper()
 	if out, err := exec.Command("cp", j.program, filepath.Join(j.share, "world")).CombinedOutput(); err != nil {

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// jail is a bare Debian system to install a package on: an overlay of [debianBase], whose writes go
-// to memory. It has its own network without a way out.
+// jail is a bare Debian system on which a package can be installed: an overlay over [debianBase]
+// that keeps its writes in memory. Its network has no connection to the outside.
 type jail struct {
 	t      *testing.T
 	holder *exec.Cmd
-	share  string // is /share inside
+	share  string // path of /share outside the jail
 
-	program string // that the packages have
+	program string // the program in the packages
 }
 
-// jailScript runs in new namespaces, and stays there until it is killed.
+// jailScript sets up the jail in new namespaces and keeps it until it is killed.
 const jailScript = `set -euo pipefail
 mount -t tmpfs tmpfs "$1"
 mkdir "$1"/{upper,work,root}
@@ -49,8 +49,8 @@ echo ready
 sleep infinity & # the shell stays, and reaps what others leave behind
 wait`
 
-// debianBase returns a folder with a bare Debian, which debootstrap makes once and whose packages
-// it verifies. systemd has the tools of the package's scripts, and is not started.
+// debianBase returns a folder with a bare Debian. debootstrap creates it once and verifies its
+// packages. systemd is installed for the tools that the package's scripts use, but not started.
 func debianBase(t *testing.T) string {
 	t.Helper()
 	const suite, packages = "bookworm",
@@ -110,7 +110,6 @@ func newJail(t *testing.T) *jail {
 	return j
 }
 
-// inside returns a command that runs in the jail as root.
 func (j *jail) inside(args ...string) *exec.Cmd {
 	init, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", j.holder.Process.Pid))
 	if err != nil {
@@ -123,7 +122,6 @@ func (j *jail) inside(args ...string) *exec.Cmd {
 	return c
 }
 
-// does runs a script in the jail and returns its output.
 func (j *jail) does(script string) string {
 	j.t.Helper()
 	out, err := j.inside("bash", "-euo", "pipefail", "-c", script).CombinedOutput()
@@ -133,7 +131,7 @@ func (j *jail) does(script string) string {
 	return string(out)
 }
 
-// shows fails unless the output of a script is as expected.
+// shows checks that a script prints the expected output.
 func (j *jail) shows(script, want string) {
 	j.t.Helper()
 	if got := strings.TrimSpace(j.does(script)); got != want {
@@ -177,7 +175,7 @@ func (j *jail) packages() {
 	j.engineArchive(program)
 }
 
-// engineArchive writes the engine that this machine has as the archive that `npm pack` makes.
+// engineArchive writes the engine on this machine as an archive in the format of `npm pack`.
 func (j *jail) engineArchive(program string) {
 	j.t.Helper()
 	out, err := exec.Command(program, "install-clickhouse").Output()
@@ -217,7 +215,7 @@ func (j *jail) engineArchive(program string) {
 	}
 }
 
-// systemctl is a script that does what systemd does with the package's units. It logs its calls.
+// systemctl is a script that handles the package's units as systemd does, and logs its calls.
 const systemctl = `#!/bin/bash
 set -euo pipefail
 echo "$*" >> /run/systemctl.log
@@ -268,7 +266,7 @@ for unit; do
 done
 `
 
-// furnish gives the jail a systemctl, and for each unit the script of its sandbox.
+// furnish installs systemctl in the jail, and a script with the sandbox of each unit.
 func (j *jail) furnish() {
 	j.t.Helper()
 	for _, unit := range []string{"lumenhook", "lumenhook-backup"} {
@@ -283,7 +281,6 @@ func (j *jail) furnish() {
 	j.does("cp /share/systemctl /usr/bin/systemctl") // where apt-get looks for it
 }
 
-// eventually runs a script in the jail until it succeeds.
 func (j *jail) eventually(script string) string {
 	j.t.Helper()
 	deadline := time.Now().Add(40 * time.Second)
@@ -300,8 +297,8 @@ func (j *jail) eventually(script string) string {
 	}
 }
 
-// TestThePackage installs the .deb with dpkg, upgrades it and removes it. The service runs in its
-// unit's sandbox, with the embedded ClickHouse, and delivers.
+// TestThePackage installs the .deb with dpkg, upgrades it and removes it. The service runs in the
+// sandbox of its unit with the embedded ClickHouse, and must deliver.
 func TestThePackage(t *testing.T) {
 	j := newJail(t)
 	j.packages()
@@ -331,7 +328,7 @@ func TestThePackage(t *testing.T) {
 	j.shows("find /var/lib/lumenhook -user root", "")
 	j.does("systemctl start lumenhook")
 
-	j.does("dpkg --install /share/newer.deb") // and restarts it
+	j.does("dpkg --install /share/newer.deb") // also restarts the service
 	j.shows("cat /etc/lumenhook/run.yaml", "demo-interval: 1s\nlog-level: info")
 	j.eventually("lumenhook health --data-dir /var/lib/lumenhook")
 	delivered := j.eventually("lumenhook events list --data-dir /var/lib/lumenhook | grep DELIVERED")
@@ -346,7 +343,7 @@ func TestThePackage(t *testing.T) {
 	j.eventually("lumenhook events get " + event + " --data-dir /var/lib/lumenhook")
 }
 
-// isConfined: the sandbox of the service, and of its ClickHouse, is closed.
+// isConfined checks that the service and its ClickHouse cannot leave the sandbox.
 func (j *jail) isConfined() {
 	j.t.Helper()
 	const engine = "$(pgrep -P $(cat /run/lumenhook.pid) | head -1)"

@@ -21,7 +21,7 @@ import (
 
 const root = "../.."
 
-// built is the program, as the image has it.
+// built is the path of the program, built as in the image.
 var built string
 
 // confine, if set, may turn this process into a confined program, and then does not return.
@@ -48,14 +48,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// What the image knows of the build.
 var buildArguments = []string{
 	"VERSION=v9.8.7", "COMMIT=0123456789abcdef", "DATE=2026-11-22T09:00:00Z",
 	"MODIFIED=true",
 }
 
-// build runs the Dockerfile's command for this machine. Paths are left as they are
-// (-trimpath), which would have everything compiled a second time.
+// build runs the build command in the Dockerfile for this machine. It omits -trimpath, which
+// would compile everything a second time.
 func build(to string) error {
 	command, err := buildCommand()
 	if err != nil {
@@ -72,15 +71,15 @@ func build(to string) error {
 	return nil
 }
 
-// place is where a command line of an artefact stands: its variables, and which of its
-// paths are where here.
+// place is the environment of a command line in an artifact: its variables, and the paths on this
+// machine for its own paths.
 type place struct {
 	name  string
 	env   map[string]string
 	paths map[string]string
 }
 
-// here says a command line's text by paths of this machine, the longest first.
+// here replaces the paths in a command line with those on this machine, the longest first.
 func (p place) here(text string) string {
 	from := make([]string, 0, len(p.paths))
 	for path := range p.paths {
@@ -96,7 +95,7 @@ func (p place) here(text string) string {
 	return text
 }
 
-// run runs the program with nothing in its environment but the place's variables.
+// run runs the program with only the place's variables in its environment.
 func (p place) run(args ...string) (stdout, stderr string, err error) {
 	c := exec.Command(built, args...)
 	c.Env = []string{"HOME=/nonexistent"}
@@ -109,9 +108,8 @@ func (p place) run(args ...string) (stdout, stderr string, err error) {
 	return out.String(), errors.String(), err
 }
 
-// accepts holds a command line against the program. That of `serve` is answered by
-// `config check`, whose settings are returned; of others, flags, variables and values
-// are parsed.
+// accepts checks that the program accepts a command line. For `serve`, it runs `config check` and
+// returns the settings. For other commands, the program parses flags, variables and values.
 func (p place) accepts(args []string) (settings map[string]string, err error) {
 	local := make([]string, len(args))
 	for i, arg := range args {
@@ -160,8 +158,8 @@ func (p place) acceptsServe(args []string) (map[string]string, error) {
 	return settings, nil
 }
 
-// endsInTime compares a process's time to stop with the time that it may need: an attempt and 2 s,
-// requests in flight, and the steps before.
+// endsInTime checks that a process has enough time to stop: an attempt and 2 s, requests in
+// flight, and the steps before.
 func endsInTime(
 	t *testing.T, where string, settings map[string]string, given, before time.Duration,
 ) {
@@ -175,7 +173,7 @@ func endsInTime(
 	}
 }
 
-// secret writes a secret into a folder, as fits its name.
+// secret writes a secret of the kind that its name requires.
 func secret(t *testing.T, dir, name string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -199,7 +197,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// authority is a certificate in PEM form.
 func authority(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -219,11 +216,10 @@ func authority(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// roles are those that the program has.
 func roles(t *testing.T) []string {
 	t.Helper()
 	out, _, err := (place{}).run("serve", "--help")
-	words := strings.Join(strings.Fields(out), " ") // lines are wrapped
+	words := strings.Join(strings.Fields(out), " ") // the help is wrapped
 	_, after, found := strings.Cut(words, "roles of this process: some of ")
 	if err != nil || !found {
 		t.Fatalf("%v\n%s", err, out)
@@ -233,7 +229,7 @@ func roles(t *testing.T) []string {
 	return names
 }
 
-// A check that accepts everything would be none.
+// Without this test, accepts could accept everything.
 func TestTheProgramRefuses(t *testing.T) {
 	misspelt := place{env: map[string]string{"LUMENHOOK_KAFKA_BROKER": "kafka:9092"}}
 	for _, c := range []struct {

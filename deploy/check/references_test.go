@@ -16,11 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// workload is an object that creates pods.
 type workload struct {
 	kind, name, role string
 	labels           labels.Set
-	selector         *metav1.LabelSelector // nil of a job
+	selector         *metav1.LabelSelector // nil for a job
 	pod              corev1.PodSpec
 	claims           []corev1.PersistentVolumeClaim
 	replicas         *int32
@@ -50,7 +49,7 @@ func workloads(objects rendered) (all []workload) {
 	return all
 }
 
-// volume finds what a container mounts by a name: a claim is as good as a folder.
+// volume returns the volume or the claim with a name.
 func (w workload) volume(name string) *corev1.Volume {
 	for i, v := range w.pod.Volumes {
 		if v.Name == name {
@@ -64,8 +63,8 @@ func (w workload) volume(name string) *corev1.Volume {
 	return nil
 }
 
-// checkReferences: names are allowed and are there once, and what manifests say of each
-// other is so.
+// checkReferences checks that names are valid and unique, and that the manifests refer to
+// existing objects.
 func checkReferences(t *testing.T, objects rendered) {
 	t.Helper()
 	all := workloads(objects)
@@ -131,7 +130,7 @@ func checkName(t *testing.T, o metav1.Object, seen map[string]bool) {
 	}
 }
 
-// chosen is the one workload whose pods a selector means.
+// chosen returns the single workload whose pods a selector matches.
 func chosen(t *testing.T, all []workload, who string, s *metav1.LabelSelector) (found workload) {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(s)
@@ -161,8 +160,8 @@ func hasPort(t *testing.T, who string, w workload, name string) {
 	t.Errorf("%s: pods of %s have no port %s", who, w.name, name)
 }
 
-// checkAutoscaler: what it scales is there, and has no number of its own, which each
-// upgrade would go back to.
+// checkAutoscaler checks that an autoscaler's workload exists and has no replica count, which
+// each upgrade would restore.
 func checkAutoscaler(t *testing.T, all []workload, a *autoscalingv2.HorizontalPodAutoscaler) {
 	t.Helper()
 	target := a.Spec.ScaleTargetRef

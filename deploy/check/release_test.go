@@ -15,7 +15,7 @@ import (
 
 var linked = regexp.MustCompile(`-X (\S+?)=(\S*)`)
 
-// linkedBy are the variables of the program that linker flags set, and to what.
+// linkedBy returns the program's variables that linker flags set, with their values.
 func linkedBy(flags string) map[string]string {
 	set := make(map[string]string)
 	for _, m := range linked.FindAllStringSubmatch(flags, -1) {
@@ -24,7 +24,7 @@ func linkedBy(flags string) map[string]string {
 	return set
 }
 
-// filled is a template of the release at a tag.
+// filled returns a release template filled in for a tag.
 func filled(t *testing.T, text string) string {
 	t.Helper()
 	parsed, err := template.New("").Option("missingkey=error").Parse(text)
@@ -112,8 +112,8 @@ func makeShellFiles(t *testing.T) {
 
 var links = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 
-// holdsWhatTheReadmeNames: the files of an archive are there, and no link of its README
-// leads out of it.
+// holdsWhatTheReadmeNames checks that the files of an archive exist, and that no link in its
+// README leads out of the archive.
 func holdsWhatTheReadmeNames(t *testing.T, a config.Archive) {
 	t.Helper()
 	held := make(map[string]bool)
@@ -137,7 +137,8 @@ func holdsWhatTheReadmeNames(t *testing.T, a config.Archive) {
 	}
 }
 
-// archived: every build is in one archive of a name of its own, with files that are there.
+// archived checks that every build is in exactly one archive with a unique name, and that its
+// files exist.
 func archived(t *testing.T, recipe config.Project, platforms map[string][]string) {
 	t.Helper()
 	names := make(map[string]bool)

@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where systemd cannot run, a unit's sandbox is built from its settings: by util-linux, and for
-// system calls by this very program, which then becomes the unit's.
+// Where systemd cannot run, the test builds a unit's sandbox from its settings with util-linux.
+// This program itself restricts the system calls and then executes the unit's program.
 
-// callsVariable has the system calls that the unit allows.
+// callsVariable is the environment variable with the system calls that the unit allows.
 const callsVariable = "CHECK_SYSTEM_CALLS"
 
-// denyWriteExecute stands among them for that setting.
+// denyWriteExecute is listed among the system calls to enable this setting.
 const denyWriteExecute = "MemoryDenyWriteExecute"
 
 func init() { confine = confineByVariable }
@@ -41,9 +41,9 @@ func confineByVariable() {
 	os.Exit(125)
 }
 
-// unitPolicy allows these system calls but with arguments that units forbid:
+// unitPolicy allows the given system calls, except with arguments that units forbid:
 // MemoryDenyWriteExecute and RestrictAddressFamilies (all but IP and Unix). RestrictNamespaces
-// refuses unshare and setns.
+// forbids unshare and setns.
 func unitPolicy(calls []string) seccomp.Policy {
 	known, err := arch.GetInfo("")
 	if err != nil {
@@ -79,7 +79,7 @@ func unitPolicy(calls []string) seccomp.Policy {
 	}
 }
 
-// allowedCalls expands SystemCallFilter: lines in order, of which those with ~ take away.
+// allowedCalls expands SystemCallFilter. The lines apply in order, and those with ~ remove calls.
 func allowedCalls(t *testing.T, filters []string) []string {
 	t.Helper()
 	allowed := make(map[string]bool)
@@ -116,13 +116,13 @@ func expandCalls(t *testing.T, names []string) (calls []string) {
 	return calls
 }
 
-// sandboxScript is a bash script that runs a command under a unit's restrictions, as the unit's
-// user: sandboxScript COMMAND…. helper is this program where the script runs.
+// sandboxScript returns a bash script that runs a command under a unit's restrictions, as the
+// unit's user: sandboxScript COMMAND…. helper is the path of this program where the script runs.
 func sandboxScript(t *testing.T, path, helper string) string {
 	t.Helper()
 	all := unitFile(t, path)
 	get := func(name string) string { return strings.Join(all["Service."+name], " ") }
-	for name, want := range map[string]string{ // what the script does whatever the unit says
+	for name, want := range map[string]string{ // hard-coded in the script
 		"User": "lumenhook", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 		"PrivateDevices": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "",
 		"RestrictNamespaces": "yes", "UMask": "0077",

@@ -14,7 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 )
 
-// unitFile is the values of a unit, by section and name.
+// unitFile returns the values in a unit by section and name.
 func unitFile(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -34,7 +34,7 @@ func unitFile(t *testing.T, path string) map[string][]string {
 	return values
 }
 
-// environmentFile reads variables as systemd does, of the lines that these files have.
+// environmentFile reads the variables in a file as systemd does, as far as our files need it.
 func environmentFile(t *testing.T, path string) map[string]string {
 	t.Helper()
 	env := make(map[string]string)
@@ -64,7 +64,7 @@ var secretsOfRoles = map[string][]string{
 	"mailer":    {"kafka-password", "kafka-ca", "smtp-password"},
 }
 
-// Every role's process takes the unit's command line, with its files where the unit
+// Every role's process must accept the command line of the unit, with its files where the unit
 // has them.
 func TestUnitsStartEveryRole(t *testing.T) {
 	service := unitFile(t, "../systemd/lumenhook@.service")
@@ -119,7 +119,7 @@ func TestUnitsAreConfined(t *testing.T) {
 		"User":            "lumenhook",
 		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "CapabilityBoundingSet": "",
 		"KillSignal": "SIGTERM", "Restart": "always", "RestartPreventExitStatus": "2",
-		"KillMode":  "mixed", // a supervisor and its child would have two orders to end otherwise
+		"KillMode":  "mixed", // otherwise a supervisor and its child would both receive the signal
 		"OOMPolicy": "continue",
 		"LimitCORE": "0", "LimitNOFILE": "65536",
 	} {
@@ -146,14 +146,14 @@ func TestUnitsAreConfined(t *testing.T) {
 	}
 }
 
-// The unit of backups makes space before a backup. It deletes what interrupted backups left and old
-// backups, but never the newest one.
+// The backup unit must make space before a backup. It deletes old backups and what interrupted
+// backups left, but never the newest backup.
 func TestUnitOfBackupsMakesSpace(t *testing.T) {
 	const day = 24 * time.Hour
 	service := unitFile(t, "../systemd/lumenhook-backup.service")
 	const one, two, three = "2026-11-01T010203Z", "2026-11-02T010203Z", "2026-11-03T010203Z"
 	for name, c := range map[string]struct {
-		complete, half map[string]time.Duration // their ages by their names
+		complete, half map[string]time.Duration // ages by name
 		left           []string
 	}{
 		"nothing": {},
@@ -204,7 +204,7 @@ func TestUnitOfBackupsMakesSpace(t *testing.T) {
 	}
 }
 
-// aged gives a folder an age, or an empty file that ends in .json. It creates them.
+// aged creates a folder, or an empty file if the path ends in .json, with the given age.
 func aged(t *testing.T, path string, age time.Duration) {
 	t.Helper()
 	folder, isFile := path, filepath.Ext(path) == ".json"

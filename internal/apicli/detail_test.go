@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// TestWhyAnAttemptFailedIsShown by each command that shows an attempt.
 func TestWhyAnAttemptFailedIsShown(t *testing.T) {
 	const detail = "TLS handshake: x509: certificate has expired"
 	code, why := "TLS", detail+"\x1b"

@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 )
 
-// TestADeletionIsConfirmed: the watches that are left without an endpoint are shown, and only a yes
-// deletes.
+// The prompt must list the watches that would lose their endpoint, and only a yes may delete it.
 func TestADeletionIsConfirmed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("endpointId") != "ep_1" {

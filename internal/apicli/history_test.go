@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// What a fact means is said in words, also where it changed nothing that is shown.
+// Each fact must be described in words, even if it changed nothing that the API shows.
 func TestFactsAreSaidInWords(t *testing.T) {
 	var table strings.Builder
 	ShowHistory(&table, client.List[client.Fact]{Data: []client.Fact{

@@ -10,7 +10,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 )
 
-// rows are the cells of what was printed.
 func rows(text string) (lines [][]string) {
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
@@ -50,7 +49,8 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 	same(t, rows(out.String()), want)
 }
 
-// TestEventsAreListedWithWhatWasPaidAndWhy: and none of it is long.
+// The list must show the amount, memo, wallet and last failure of each event, with long values
+// shortened.
 func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
 	status, fault, sequence := 503, "TIMEOUT", int64(7)
 	next := time.Date(2026, 11, 21, 11, 45, 30, 0, time.UTC)

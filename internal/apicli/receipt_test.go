@@ -12,7 +12,7 @@ func TestKeysAreNotReadFromStandardInput(t *testing.T) {
 	}
 }
 
-// TestKeysStayOnHTTPS: a redirect must not move the keys that prove a receipt to plain HTTP.
+// A redirect must not move the download of the keys that prove a receipt to plain HTTP.
 func TestKeysStayOnHTTPS(t *testing.T) {
 	for _, c := range []struct {
 		from, to string

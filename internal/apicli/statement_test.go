@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// A statement from the future on says so.
+// A statement that begins in the future must come with a note that says so.
 func TestAStatementOfTheFutureIsTold(t *testing.T) {
 	now, through := time.Now(), uint32(9)
 	read := client.Statement{ThroughLedger: &through}

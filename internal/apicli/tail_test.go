@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// A round reads a bounded number of events, and the next rounds read the others: changed ones and
-// those that lists no longer have.
+// Each round must read a bounded number of events, and the following rounds the remaining ones.
+// Both changed events and events that are no longer in lists must be read.
 func TestEachRoundReadsTheEventsThatWereNotReadYet(t *testing.T) {
 	known, err := simplelru.NewLRU[string, *tailed](10, nil)
 	if err != nil {

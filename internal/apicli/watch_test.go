@@ -8,12 +8,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// A code alone says no asset: anybody may issue one of that code. What is missing is said in the
-// form of the flag, of a new watch and of a change.
+// A code alone doesn't identify an asset, because anyone may issue an asset with that code. The
+// error must show the format of the flag, both for a new watch and for a change.
 func TestAnAssetWithoutItsIssuerIsAFault(t *testing.T) {
 	for assets, want := range map[string]string{
 		"XLM":     "",
-		"USDC:G…": "", // the API judges the address
+		"USDC:G…": "", // the API checks the address
 		"XLM,USDC": `--asset "USDC": must be XLM or CODE:ISSUER, where ISSUER is the address (G…) of ` +
 			"the issuing account",
 	} {

@@ -1,6 +1,7 @@
-// Package arch holds what a linter cannot see of the house's order: who may reach whom
-// through others, that the linter's rules name what exists, and that documents and comments
-// cite what exists. Who may import whom stands in .golangci.yml, with reasons (depguard).
+// Package arch checks parts of the project's structure that a linter cannot check: which packages
+// may reach others indirectly, that the linter's rules name existing packages, and that documents
+// and comments cite existing things. The rules for direct imports are in .golangci.yml, with
+// reasons (depguard).
 package arch
 
 import (
@@ -16,7 +17,7 @@ import (
 
 const module = "github.com/lumenhook/lumenhook/"
 
-// ban forbids a package to reach some packages, also through others.
+// ban forbids a package to depend on some packages, directly or indirectly.
 type ban struct {
 	from string   // package below the module
 	to   []string // import paths, or prefixes that end in a slash
@@ -65,8 +66,8 @@ const (
 	lab     = "internal/lab/"
 )
 
-// core lists the packages that process payments, whatever their source. The simulator is not
-// included: it also runs the decision between several sources of ledgers (package quorum).
+// core lists the packages that process payments, whatever their source. It doesn't include the
+// simulator, which also runs the decision between several ledger sources (package quorum).
 var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams/kafka", "streams/store", "streams/task",
 	"streams/engine", "streams/directory",
@@ -107,8 +108,8 @@ func TestImportsKeepTheRules(t *testing.T) {
 	}
 }
 
-// TestTheClientNeedsTheStandardLibraryOnly: a merchant's program that imports the client gets no
-// other module, as if it were a separate module (docs/decisions/modules.md).
+// A merchant's program that imports the client must get no other module, as if the client were a
+// separate module (docs/decisions/modules.md).
 func TestTheClientNeedsTheStandardLibraryOnly(t *testing.T) {
 	const client = "api/client"
 	for _, path := range importsOf(t, ban{from: client}) {
@@ -119,9 +120,10 @@ func TestTheClientNeedsTheStandardLibraryOnly(t *testing.T) {
 	}
 }
 
-// TestTheProductIsInstalledAsItIs: go install refuses a module with a replace, and what the
-// product requires is published, which the laboratory and other modules below it are not. A build
-// uses a toolchain of a known version, and an SDK and exporter of traces that belong together.
+// TestTheProductIsInstalledAsItIs checks what go install requires: a module without replace
+// directives, whose dependencies are published. The laboratory and other modules of this repository
+// are not. It also checks that the toolchain's version is fixed, and that the OpenTelemetry SDK and
+// exporter have the same version.
 func TestTheProductIsInstalledAsItIs(t *testing.T) {
 	out, err := exec.Command("go", "mod", "edit", "-json", "../../go.mod").Output()
 	if err != nil {
@@ -178,12 +180,12 @@ func (b ban) forbids(path string) bool {
 	return false
 }
 
-// importsOf returns all that a package imports, itself or through others.
+// importsOf returns all direct and indirect dependencies of a package.
 func importsOf(t *testing.T, b ban) []string {
 	t.Helper()
 	list := exec.Command("go", "list", "-json=Deps", module+b.from)
 	if strings.HasPrefix(b.from, lab) {
-		list.Dir = "../lab" // a module of its own
+		list.Dir = "../lab" // a separate module
 	}
 	out, err := list.Output()
 	if err != nil {
@@ -196,8 +198,8 @@ func importsOf(t *testing.T, b ban) []string {
 	return listed.Deps
 }
 
-// TestTheLintersBansNameWhatExists: a rule that names a package which was moved holds
-// nothing, and the linter does not say so.
+// If a package is moved, a rule with its old name has no effect, and the linter doesn't report
+// that.
 func TestTheLintersBansNameWhatExists(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))

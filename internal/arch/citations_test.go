@@ -14,7 +14,7 @@ import (
 var (
 	citedPage      = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 	citedGuarantee = regexp.MustCompile(`\bG[1-9]\b`)
-	// citedSection may be followed by the number of an item in the section's list.
+	// citedSection may be followed by the number of an item in a list of the section.
 	citedSection = regexp.MustCompile(`[Ss]pecification, "([^"]+)"(, \d+)?`)
 	commentLine  = regexp.MustCompile(`\n\s*// ?`) // where a comment continues
 	citedTest    = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)`")
@@ -27,15 +27,15 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 )
 
-// house holds everything that can be cited.
+// house contains everything that can be cited.
 type house struct {
 	root                        string
 	tests, sections, guarantees map[string]bool
 	texts                       map[string]string // Go files and pages, by their path
 }
 
-// TestWhatIsCitedExists: pages, sections of the specification, guarantees, tests and
-// files that code and pages name are there.
+// TestWhatIsCitedExists checks that the pages, sections of the specification, guarantees, tests and
+// files that code and pages name exist.
 func TestWhatIsCitedExists(t *testing.T) {
 	h := readHouse(t)
 	if len(h.sections) == 0 || len(h.guarantees) != 8 {
@@ -54,7 +54,6 @@ func TestWhatIsCitedExists(t *testing.T) {
 	}
 }
 
-// TestAWrongCitationIsNamed: each kind of them.
 func TestAWrongCitationIsNamed(t *testing.T) {
 	h := house{root: filepath.Join("..", ".."), texts: map[string]string{
 		"docs/page.md": "see [it](nowhere.md), `TestNothing` and `domain/nothing.go`",
@@ -74,7 +73,7 @@ func TestAWrongCitationIsNamed(t *testing.T) {
 	}
 }
 
-// missing returns what a file names and there is not, and how much it names.
+// missing returns the citations in a file that lead nowhere, and the number of all its citations.
 func (h house) missing(path string) (what []string, cited int) {
 	text := commentLine.ReplaceAllString(h.texts[path], " ")
 	each := func(re *regexp.Regexp, group int, exists func(name string) bool, as func(string) string) {
@@ -139,7 +138,7 @@ func readHouse(t *testing.T) house {
 	return h
 }
 
-// readSections notes the sections of the specification, and the items of their lists.
+// readSections records the sections of the specification and the items of their lists.
 func (h house) readSections(text string) {
 	starts := heading.FindAllStringSubmatchIndex(text, -1)
 	for i, at := range starts {
@@ -155,7 +154,7 @@ func (h house) readSections(text string) {
 	}
 }
 
-// leftOut passes over folders that are not of the project.
+// leftOut skips folders that don't belong to the project.
 func leftOut(name, path string) error {
 	hidden := path != "." && strings.HasPrefix(name, ".")
 	if hidden || name == "node_modules" || name == "build" || name == "testdata" {
@@ -181,7 +180,7 @@ func (h house) read(path string) error {
 	return nil
 }
 
-// ownFile has citations that are wrong on purpose.
+// ownFile contains citations that are wrong on purpose.
 const ownFile = "internal/arch/citations_test.go"
 
 func names(into map[string]bool, re *regexp.Regexp, text string) {

@@ -11,12 +11,12 @@ import (
 var (
 	fileMap  = regexp.MustCompile(`(?m)^// (File map:|Files:)`)
 	fileName = regexp.MustCompile(`[a-z0-9_*]+\.go`)
-	// onSystem is the end of a file's name that is for some systems only.
+	// onSystem is the end of a file name that depends on the operating system.
 	onSystem = regexp.MustCompile(`_(linux|darwin|other|unix|none)$`)
 )
 
-// TestFileMapsNameEveryFile: who begins at a package's doc.go finds each of its files there. A
-// name with a star, such as process_*.go, is of several.
+// A reader who starts at a package's doc.go must find every file of the package there. A name with
+// a star, such as process_*.go, stands for several files.
 func TestFileMapsNameEveryFile(t *testing.T) {
 	maps := 0
 	for path, text := range readHouse(t).texts {
@@ -44,7 +44,6 @@ func TestFileMapsNameEveryFile(t *testing.T) {
 	}
 }
 
-// named reports whether a file map names a file, by its name or one with a star.
 func named(text, name string) bool {
 	plain := onSystem.ReplaceAllString(name, "")
 	for _, word := range fileName.FindAllString(text, -1) {

@@ -11,11 +11,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// listOfPages is the navigation of the site: every page under docs has a line in it.
+// listOfPages is the site's navigation, which lists every page under docs.
 const listOfPages = "docs/README.md"
 
-// TestLinksLeadToAnchors: every link to a heading leads to one, and docs/README.md lists every
-// page of docs by its title. TestWhatIsCitedExists checks that files exist.
+// TestLinksLeadToAnchors checks that every link to a heading leads to an existing one, and that
+// docs/README.md lists every page under docs by its title. TestWhatIsCitedExists checks that files
+// exist.
 func TestLinksLeadToAnchors(t *testing.T) {
 	var all []pages.Page
 	for _, name := range slices.Sorted(maps.Keys(readHouse(t).texts)) {
@@ -61,8 +62,8 @@ func TestAWrongLinkIsNamed(t *testing.T) {
 	}
 }
 
-// linkFaults names links to missing headings, pages of docs that no list has, and pages that the
-// navigation calls by another name than their title.
+// linkFaults reports links to missing headings, pages under docs that no list contains, and pages
+// whose name in the navigation differs from their title.
 func linkFaults(all []pages.Page) (faults []string) {
 	anchors, listed := make(map[string]bool), make(map[string]bool)
 	titles := make(map[string]string)

@@ -13,7 +13,6 @@ var (
 	placeName = regexp.MustCompile("`(?:(\\w+)\\.)?(\\w+)`")
 )
 
-// TestThePlacesOfTheGuideAreThere: each function that the reader's guide names is in its file.
 func TestThePlacesOfTheGuideAreThere(t *testing.T) {
 	page, err := os.ReadFile("../../docs/architecture.md")
 	if err != nil {

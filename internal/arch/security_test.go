@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSecurityPageNamesRealTests: each test that SECURITY.md names exists. A name
-// counts for the package named last before it on its line, or for the package of
-// its section; "egress" is short for internal/egress.
+// TestSecurityPageNamesRealTests checks that each test named in SECURITY.md exists. A name belongs
+// to the last package that its line names before it, or else to the package of its section.
+// "egress" is short for internal/egress.
 func TestSecurityPageNamesRealTests(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestWhatARunLeavesOutIsListed: CONTRIBUTING.md lists each file that leaves tests out of
-// go test -short or out of make test, and no other.
+// CONTRIBUTING.md must list exactly the files that leave tests out of go test -short or out of make
+// test.
 func TestWhatARunLeavesOutIsListed(t *testing.T) {
 	wantListed(t, `testkit\.Long\(|testing\.Short\(`, "What the short run leaves out")
 	wantListed(t, `testkit\.(Nightly|Rounds)\(`, "What only the nightly run has")
@@ -43,7 +43,6 @@ func wantListed(t *testing.T, pattern, heading string) {
 	}
 }
 
-// TestTheSampleForKafkaExists: each test that the Makefile chooses for real Kafka exists.
 func TestTheSampleForKafkaExists(t *testing.T) {
 	root := filepath.Join("..", "..")
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))

@@ -163,7 +163,7 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 	for name, value := range map[string]string{
 		"LUMENHOOK_LIMIT": "5",
 		"LUMENHOOK_NAME":  "of another command", "LUMENHOOK_ELSEWHERE": "x", "LUMENHOOK_TEST_X": "x",
-		// What Kubernetes sets for services that are called lumenhook and lumenhook-api.
+		// Kubernetes sets these for services that are called lumenhook and lumenhook-api.
 		"LUMENHOOK_SERVICE_HOST":      "10.0.0.1",
 		"LUMENHOOK_SERVICE_PORT":      "80",
 		"LUMENHOOK_SERVICE_PORT_HTTP": "80", "LUMENHOOK_PORT": "tcp://10.0.0.1:80",
@@ -286,7 +286,8 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 	}
 }
 
-// An endpoint that a flag names and nobody has: the id is told, and commands, not requests.
+// If a flag names an endpoint that doesn't exist, the error must contain the id and refer to
+// commands, not to requests.
 func TestAnUnknownEndpointOfAFlagIsNamed(t *testing.T) {
 	const unknown, watch = "ep_00000000000000000000000000", "wat_00000000000000000000000000"
 	for pointer, flag := range map[string]string{
@@ -316,7 +317,8 @@ func TestAnUnknownEndpointOfAFlagIsNamed(t *testing.T) {
 	}
 }
 
-// A key that is refused is named by where it came from, and an id by what it is.
+// If a key is refused, the error must name its source. If an id isn't found, the error must contain
+// it.
 func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 	keyless := &client.Problem{Status: http.StatusUnauthorized, Detail: "Send a valid API key."}
 	missing := func(detail string) *client.Problem {
@@ -372,7 +374,7 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 	}
 }
 
-// Who interrupts a command is told so, and not that the service cannot be asked.
+// An interrupted command must report the interruption, not a failed connection.
 func TestAnInterruptionIsToldAsSuch(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
@@ -391,7 +393,7 @@ func TestAnInterruptionIsToldAsSuch(t *testing.T) {
 	}
 }
 
-// The other end of a range that is empty is named by its flag too, and other words stay.
+// The error for an empty range must name both ends by their flags.
 func TestARangeIsToldByItsFlags(t *testing.T) {
 	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	for _, name := range []string{"min-amount", "max-amount", "since", "until"} {
@@ -413,7 +415,6 @@ func TestARangeIsToldByItsFlags(t *testing.T) {
 	}
 }
 
-// A duration with bounds is refused with both, though it is longer than any duration can be.
 func TestADurationHasItsBounds(t *testing.T) {
 	for value, want := range map[string]string{
 		"24h": "", "1m": "", "90m": "",
@@ -434,8 +435,7 @@ func TestADurationHasItsBounds(t *testing.T) {
 	}
 }
 
-// A duration into the future is invalid where a start in the past is expected; a clock may be a
-// little ahead.
+// A time in the future isn't a valid start, but a clock may be slightly ahead.
 func TestAFutureIsNoBeginning(t *testing.T) {
 	for offset, taken := range map[time.Duration]bool{
 		-time.Hour: true, 10 * time.Second: true, time.Hour: false,
@@ -449,8 +449,8 @@ func TestAFutureIsNoBeginning(t *testing.T) {
 	}
 }
 
-// A value that is wrong whatever the service holds is a wrong command line, though only
-// the API can say so.
+// A value that is invalid whatever the service stores must exit with the code for usage errors,
+// even if only the API detects it.
 func TestAnInvalidValueEndsWith2WhoeverFindsIt(t *testing.T) {
 	fault := func(pointer, code string) *client.Problem {
 		return &client.Problem{Status: http.StatusUnprocessableEntity, Errors: []client.Fault{
@@ -562,7 +562,7 @@ func TestABuildNamesItself(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	for _, entry := range os.Environ() { // what the tests were started with sets nothing here
+	for _, entry := range os.Environ() { // variables of the environment must not affect the tests
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, VariablePrefix) {
 			_ = os.Unsetenv(name)
 		}
@@ -570,8 +570,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Where the answer to a change lacks the member, the whole answer is printed: it may hold a secret
-// that is shown only once.
+// If the response to a change lacks the requested field, the complete response must be printed,
+// because it may contain a secret that is shown only once.
 func TestAChangeIsPrintedWholeWithoutItsMember(t *testing.T) {
 	type answer struct {
 		ID     string `json:"id"`
@@ -589,7 +589,7 @@ func TestAChangeIsPrintedWholeWithoutItsMember(t *testing.T) {
 	}
 }
 
-// answers runs a command that changes something, and answers so.
+// answers runs a command that makes a change and prints answer.
 func answers(t *testing.T, answer any, field string) (code int, out, said string) {
 	t.Helper()
 	var o Output
@@ -607,7 +607,7 @@ func answers(t *testing.T, answer any, field string) (code int, out, said string
 	return code, stdout.String(), stderr.String()
 }
 
-// The fields of a struct are flags, and those that were given are a patch of it.
+// The fields of a struct become flags, and the flags that are given become a patch.
 func TestFieldsOfAStructAreFlags(t *testing.T) {
 	var e client.EndpointCreate
 	var f client.EventFilter

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// zoo is a program that is configured by files.
+// zoo is a program with a command that is configured by files.
 func zoo(ran *bool) *cobra.Command {
 	root := &cobra.Command{Use: "prog"}
 	open := &cobra.Command{Use: "open"}
@@ -36,7 +36,7 @@ func zoo(ran *bool) *cobra.Command {
 	return root
 }
 
-// feeding is a command that takes the files of open.
+// feeding is a command that shares the files of open.
 func feeding(ran *bool) *cobra.Command {
 	feed := &cobra.Command{Use: "feed"}
 	f := feed.Flags()
@@ -61,7 +61,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// openZoo returns the effective settings, as "name=value from".
+// openZoo returns the effective settings, each as "name=value origin".
 func openZoo(t *testing.T, args ...string) (code int, said string, settings []string) {
 	t.Helper()
 	return runZoo(t, "open", args...)
@@ -87,8 +87,8 @@ func runZoo(t *testing.T, what string, args ...string) (code int, said string, s
 	return code, stderr.String(), settings
 }
 
-// A flag takes precedence over its variable, that over the secret, that over the file, and
-// that over the default; and the origin is reported.
+// A flag must take precedence over its variable, then the secret file, then the configuration file,
+// then the default. The origin of each value must be reported.
 func TestPrecedence(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml",
@@ -118,7 +118,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// Every fault is reported at once, with its position, and no secret is repeated.
+// Every fault must be reported at once, with its position, and without repeating a secret.
 func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml",
@@ -165,8 +165,8 @@ func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// From the files of another command, a command uses the settings that it has flags for,
-// with the same precedence, and ignores the rest of what the other knows.
+// A command that shares another command's files must use the settings that it has flags for, with
+// the same precedence, and ignore the other command's remaining settings.
 func TestACommandTakesItsOwnOfAnothersFiles(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml", "gate:\n  names: [east]\n  password: unread\n"+
@@ -188,8 +188,8 @@ func TestACommandTakesItsOwnOfAnothersFiles(t *testing.T) {
 	}
 }
 
-// A setting that neither command knows is a fault, and so is one that only the sharing
-// command knows: the file would be refused by its own command.
+// A setting that neither command knows is a fault. So is one that only the sharing command knows,
+// because the other command would refuse the file.
 func TestWhatAnothersFilesMayNotSay(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml", "gate:\n  nams: [east]\nportion: 4\nanimals: many\n")

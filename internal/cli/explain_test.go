@@ -22,8 +22,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// The name of a package at the start of an error is removed, wherever it occurs; what only
-// looks like one stays.
+// A package name at the start of an error must be removed at any depth. Text that only looks like
+// one stays.
 func TestNamesOfPackagesAreNotTold(t *testing.T) {
 	inner := errors.New("directory: it is behind")
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestNamesOfPackagesAreNotTold(t *testing.T) {
 	}
 }
 
-// The list contains every package of the module whose errors begin with its name.
+// The list must contain every package of the module whose errors begin with its name.
 func TestEveryPackageOfErrorsIsKnown(t *testing.T) {
 	begins := regexp.MustCompile("(?:errors\\.New|fmt\\.Errorf)\\([\"`]([a-z]+): ")
 	clause := regexp.MustCompile(`(?m)^package (\w+)$`)
@@ -71,8 +71,8 @@ func TestEveryPackageOfErrorsIsKnown(t *testing.T) {
 	}
 }
 
-// Brokers that close the connection are distinguished from other servers that do, though
-// both commands have flags for brokers.
+// The advice to log in must appear only if a broker closes the connection, not if another server
+// does.
 func TestOnlyBrokersAreAskedForALogin(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.StringSlice("kafka-brokers", nil, "")
@@ -90,8 +90,7 @@ func TestOnlyBrokersAreAskedForALogin(t *testing.T) {
 	}
 }
 
-// Brokers that cannot be reached are told by their addresses, one cause and what to do,
-// once each.
+// Unreachable brokers must be reported once, grouped by cause, with their addresses and what to do.
 func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
 	refused := &net.OpError{
 		Op:   "dial",

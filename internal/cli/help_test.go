@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The help has flags under headings, in lines that fit a terminal, and marks those that
-// must be given.
+// The help must group flags under headings, fit a terminal, and mark required flags.
 func TestTheHelpGroupsFlags(t *testing.T) {
 	root := &cobra.Command{Use: "prog", Short: "Pets"}
 	c := &cobra.Command{Use: "adopt", RunE: func(*cobra.Command, []string) error { return nil }}
@@ -63,8 +62,8 @@ Global Flags:
 	}
 }
 
-// A command with many flags shows the important ones, and all of them when asked to, with the
-// roles that use them. Neither flag of the help is a setting.
+// A command with many flags shows only the important ones, and all of them on request, with the
+// roles that use them. The help flags aren't settings.
 func TestABriefHelp(t *testing.T) {
 	help := func(args ...string) string {
 		root := &cobra.Command{Use: "prog"}
@@ -91,7 +90,7 @@ func TestABriefHelp(t *testing.T) {
 		}
 		return out.String()
 	}
-	t.Setenv(Variable(helpAll), "true") // as that of --help, it sets nothing
+	t.Setenv(Variable(helpAll), "true") // like --help, it isn't a setting
 	if said := help(); said != "" {
 		t.Errorf("it printed\n%s", said)
 	}

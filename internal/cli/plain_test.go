@@ -15,9 +15,8 @@ import (
 
 const hostileText = "x\u009b2J\x1b[2J\u202egpj\u2066\u200b\u2028\U000e0041\ré"
 
-// TestACommandGivesATerminalNoCommands: what a stranger wrote is escaped in columns, in lines of
-// a command's own, in its error and in notes. JSON stays the same value, and a field that is
-// not shown on a terminal is exact.
+// Text from strangers must be escaped in columns, in other lines of the output, in errors and in
+// notes. JSON must keep its value, and a field that isn't printed to a terminal must be exact.
 func TestACommandGivesATerminalNoCommands(t *testing.T) {
 	run := func(args ...string) (stdout, stderr string) {
 		var out, notes bytes.Buffer
@@ -64,7 +63,7 @@ func TestACommandGivesATerminalNoCommands(t *testing.T) {
 	}
 }
 
-// TestACharacterInTwoWritesIsOne: a writer may be given the parts of a character one by one.
+// A writer may get the bytes of a character in several writes.
 func TestACharacterInTwoWritesIsOne(t *testing.T) {
 	const text = "東京 \u009b \u202e 🙂 \U000e0041 é\n"
 	var whole bytes.Buffer
@@ -85,7 +84,7 @@ func TestACharacterInTwoWritesIsOne(t *testing.T) {
 	}
 }
 
-// TestATerminalGetsNothingExact: a terminal that is a program's own is one too.
+// A terminal must not get exact output, even if the program implements the terminal itself.
 func TestATerminalGetsNothingExact(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/out")
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A log shows progress at the start, periodically, and at the end.
+// Without a terminal, progress must be printed at the start, periodically and at the end.
 func TestProgressWithoutATerminal(t *testing.T) {
 	for name, c := range map[string]struct {
-		step time.Duration // between two of a hundred records
+		step time.Duration // time between two of a hundred records
 		want string
 	}{
 		"short": {time.Millisecond, "  0%  0 of 100 records  0/s\n100%  100 of 100 records  1000/s\n"},

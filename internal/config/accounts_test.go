@@ -8,13 +8,14 @@ import (
 	"github.com/stellar/go-stellar-sdk/network"
 )
 
-// The queried server is of the network that the service follows, and only its host is named.
+// The server must belong to the network that the service follows, and its name must contain only
+// the host.
 func TestWhoIsAskedForAccounts(t *testing.T) {
 	const pubnet, testnet = network.PublicNetworkPassphrase, network.TestNetworkPassphrase
 	for _, c := range []struct {
 		args, follows string
-		name          string // of who is asked
-		fault         string // empty: none
+		name          string // of the server
+		fault         string // empty if there is none
 	}{
 		{"--stellar-rpc-url=https://a.example/key", pubnet, "rpc a.example", ""},
 		{"--stellar-rpc-url=https://a.example/key --network=pubnet", pubnet, "rpc a.example", ""},

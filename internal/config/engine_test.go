@@ -16,7 +16,7 @@ import (
 
 const prefix = "lumenhook."
 
-// may grants a permission to the tests' user.
+// may grants a permission on a topic to the tests' user.
 func may(operation kmsg.ACLOperation, topic string) kfake.ACL {
 	return kfake.ACL{
 		Resource:  kmsg.ACLResourceTypeTopic,
@@ -27,7 +27,8 @@ func may(operation kmsg.ACLOperation, topic string) kfake.ACL {
 	}
 }
 
-// A user without permissions is told which ones are needed, and not that no engine runs.
+// A user who lacks permissions must learn which ones are needed, rather than that no engine is
+// running.
 func TestAUserWithoutRightsIsToldWhichAreNeeded(t *testing.T) {
 	for name, rights := range map[string][]kfake.ACL{
 		"nothing": nil,
@@ -67,7 +68,6 @@ func TestAUserWithoutRightsIsToldWhichAreNeeded(t *testing.T) {
 	}
 }
 
-// openAccount submits one command.
 func openAccount(t *testing.T, cluster kafka.Cluster) error {
 	t.Helper()
 	e, err := config.OpenEngine(t.Context(), cluster)

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// parsed returns the connection settings of a command line.
+// parsed returns the connection settings from a command line.
 func parsed(t *testing.T, args ...string) (kafka.Cluster, error) {
 	t.Helper()
 	var k Kafka
@@ -29,10 +29,9 @@ func parsed(t *testing.T, args ...string) (kafka.Cluster, error) {
 	return k.Cluster("test", slog.New(slog.DiscardHandler))
 }
 
-// topic is one that the brokers of these tests have, behind the prefix.
+// topic is a topic that the brokers of these tests have, with the prefix before its name.
 const topic = "reached"
 
-// reached reads the end of a topic.
 func reached(t *testing.T, args ...string) error {
 	t.Helper()
 	c, err := parsed(t, args...)
@@ -57,8 +56,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// newBroker starts a broker that requires TLS and a password, and has one user for each
-// mechanism.
+// newBroker starts a broker that requires TLS and a password and has one user per mechanism.
 func newBroker(t *testing.T) (address, caFile string) {
 	t.Helper()
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
@@ -83,8 +81,9 @@ func newBroker(t *testing.T) (address, caFile string) {
 	return b.ListenAddrs()[0], caFile
 }
 
-// TestFlagsReachABroker: what is refused, and how it is said, is tried on a real broker
-// (real_test.go); this one only hangs up on a wrong password, which clients ask again.
+// TestFlagsReachABroker covers logins that succeed. Refusals and their messages are tested with a
+// real broker (real_test.go), because this one merely hangs up on a wrong password, and clients
+// retry.
 func TestFlagsReachABroker(t *testing.T) {
 	address, caFile := newBroker(t)
 	for _, c := range []struct {
@@ -110,7 +109,6 @@ func TestFlagsReachABroker(t *testing.T) {
 	}
 }
 
-// TestAPasswordFileIsReadAtEachLogin: an open client uses the current password.
 func TestAPasswordFileIsReadAtEachLogin(t *testing.T) {
 	address, caFile := newBroker(t)
 	file := write(t, "password", "not yet known")
@@ -132,7 +130,7 @@ func TestAPasswordFileIsReadAtEachLogin(t *testing.T) {
 	}
 }
 
-// TestABrokerNeedsAPort: the Kafka client would take one that nobody named.
+// A broker without a port must be refused, because the Kafka client would add a default one.
 func TestABrokerNeedsAPort(t *testing.T) {
 	for _, bad := range []string{
 		"kafka", "127.0.0.1", "::1", "kafka:", ":9092", "kafka:0", "kafka:x", "kafka:70000",

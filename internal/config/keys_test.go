@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// draw generates a key with the default permission read.
+// draw generates a key. Its default permission is read.
 func draw(t *testing.T, live bool, line string) (domain.Key, string, error) {
 	t.Helper()
 	var k Key

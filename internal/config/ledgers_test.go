@@ -21,8 +21,9 @@ func parse(t *testing.T, args ...string) *Ledgers {
 	return &s
 }
 
-// A quorum needs at least as many named servers as must agree. With several, each reason to leave
-// each of them is announced first: an alert sees an increase only of a count that existed before.
+// A quorum needs at least as many servers as must agree. With several servers, every reason to
+// leave each of them must be counted from the start, because an alert notices only the increase of
+// an existing count.
 func TestWhoMayBeAQuorum(t *testing.T) {
 	const two, three = "--ledger-quorum=2", "--ledger-quorum=3"
 	named := map[string]string{
@@ -33,7 +34,7 @@ func TestWhoMayBeAQuorum(t *testing.T) {
 	for _, c := range []struct {
 		quorum string
 		who    string
-		fault  string // empty: none
+		fault  string // empty if there is none
 	}{
 		{two, "a b", ""},
 		{two, "a lake", ""},

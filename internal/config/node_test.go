@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestConnectionsStayForAllAttempts compares the idle connections with the attempts that may be in
-// flight, even if they are more than usual.
+// The pool of idle connections must exceed the number of attempts in flight, even if that is larger
+// than usual.
 func TestConnectionsStayForAllAttempts(t *testing.T) {
 	for _, args := range [][]string{nil, {"--attempts-in-flight", "3000"}} {
 		var s Node

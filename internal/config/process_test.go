@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// If neither the data folder's service runs nor a process listens at the usual address, the error
-// says what happened to the folder's service, and how to continue.
+// If the data folder's service isn't running and no process listens at the usual address, the error
+// must say what happened to that service and how to continue.
 func TestAServiceThatWasStoppedIsToldOf(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := runfile.Open(dir)
@@ -28,7 +28,7 @@ func TestAServiceThatWasStoppedIsToldOf(t *testing.T) {
 	l.Close()
 	var p Process
 	p.Register(pflag.NewFlagSet("test", pflag.ContinueOnError))
-	p.DataDir, p.listen = dir, l.Addr().String() // in place of the defaults
+	p.DataDir, p.listen = dir, l.Addr().String() // instead of the defaults
 	_, err = p.LedgerSources(t.Context())
 	if err == nil {
 		t.Fatal("it is answered")

@@ -15,7 +15,7 @@ import (
 
 const user = "client"
 
-// newSecureCluster is a real broker whose user may do everything with topics.
+// newSecureCluster starts a real broker with a user who may do everything with topics.
 func newSecureCluster(t *testing.T) *kafkatest.Cluster {
 	t.Helper()
 	c, err := kafkatest.Start(t.Context(), kafkatest.Config{

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo: every part of the service is
-// found in the same way.
+// All parts of the service are found in the same way, so each error must name the flag that would
+// replace the missing service.
 func TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo(t *testing.T) {
 	s := config.Service{DataDir: t.TempDir()}
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -37,7 +37,8 @@ func TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo(t *testing.T) {
 	}
 }
 
-// TestABrokerOfAnUnknownNameIsReported: at once, as every broker that cannot be reached.
+// A broker whose name doesn't resolve must be reported at once, like every broker that cannot be
+// reached.
 func TestABrokerOfAnUnknownNameIsReported(t *testing.T) {
 	s := config.Service{DataDir: t.TempDir()}
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)

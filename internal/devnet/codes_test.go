@@ -17,11 +17,11 @@ func lumensOp(to, amount string) *txnbuild.Payment {
 
 func ops(list ...txnbuild.Operation) []txnbuild.Operation { return list }
 
-// What keeps a transaction out of the queue, each with the network's code.
+// TestRefusals checks what keeps a transaction out of the queue, each with the network's code.
 func TestRefusals(t *testing.T) {
 	r := start(t, testConfig(t))
 	stranger := keypair.MustRandom()
-	poor := r.account("1") // exactly its reserve: it cannot pay a fee
+	poor := r.account("1") // exactly its reserve, so it cannot pay a fee
 	pay := ops(lumensOp(r.issuer.Address(), "1"))
 	now := time.Now().Unix()
 	from := func(s txSpec) txSpec {
@@ -220,7 +220,8 @@ func badAsset(r *rig) xdr.Asset {
 	}}
 }
 
-// What fails in a ledger: the fee is kept, the sequence number used, nothing else changes (D4).
+// If a transaction fails in a ledger, its fee is kept and its sequence number used, and nothing
+// else changes (D4).
 func TestFailures(t *testing.T) {
 	r := start(t, testConfig(t))
 	rich, poor, full := r.account("100"), r.account("1.00003"), r.account("100")
@@ -286,7 +287,8 @@ func TestFailures(t *testing.T) {
 	r.verifyAll()
 }
 
-// A limit below the balance, and the whole life of a trustline.
+// TestTrustlineLife takes a trustline from its creation to its removal, with limits below the
+// balance.
 func TestTrustlineLife(t *testing.T) {
 	r := start(t, testConfig(t))
 	holder := r.account("100")
@@ -322,12 +324,11 @@ func TestTrustlineLife(t *testing.T) {
 	if n := r.entry(key).Account.NumSubEntries; n != 0 {
 		t.Fatal("subentries", n)
 	}
-	// to oneself: nothing moves
 	step(holder, lumensOp(holder.Address(), "999999"), "SUCCESS", "PaymentSuccess")
 	r.verifyAll()
 }
 
-// All operations take effect or none.
+// Either all operations of a transaction take effect, or none.
 func TestAllOrNothing(t *testing.T) {
 	r := start(t, testConfig(t))
 	a, b := keypair.MustRandom(), keypair.MustRandom()
@@ -344,7 +345,7 @@ func TestAllOrNothing(t *testing.T) {
 	if r.lumens(a.Address()) != -1 {
 		t.Fatal("an operation of a failed transaction took effect")
 	}
-	// An account made by the transaction can act in it, when its key signed.
+	// An account that the transaction creates may act in it if its key signed.
 	done = r.apply(txSpec{from: r.payer, signers: []*keypair.Full{r.payer, a}, ops: ops(
 		&txnbuild.CreateAccount{Destination: a.Address(), Amount: "10"},
 		&txnbuild.Payment{

@@ -16,7 +16,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// rig is a network behind a real socket, whose ledgers close when the test says so.
+// rig is a network behind a real socket. Its ledgers close when the test says so.
 type rig struct {
 	*Network
 	t        testing.TB
@@ -78,16 +78,16 @@ func (r *rig) closeLedger() uint32 {
 	return sequence
 }
 
-// txSpec is a transaction to build; what is left out is as it should be.
+// txSpec is a transaction to build. Fields that are left out get valid values.
 type txSpec struct {
 	from       *keypair.Full
 	sourceAddr string // instead of from's address, for muxed sources
-	seqNum     int64  // 0: the next by the ledger; use after for pending transactions
-	after      int64  // transactions of this source that wait
+	seqNum     int64  // 0 means the next in the ledger; use after for pending transactions
+	after      int64  // number of pending transactions of this source
 	ops        []txnbuild.Operation
 	memo       txnbuild.Memo
 	cond       *txnbuild.Preconditions
-	signers    []*keypair.Full // nil: from
+	signers    []*keypair.Full // nil means from
 	edit       func(*xdr.TransactionEnvelope)
 	passphrase string
 }
@@ -102,7 +102,7 @@ func (r *rig) sequence(address string) int64 {
 	return n
 }
 
-// build makes the transaction, editing the envelope before it is signed.
+// build creates the transaction. edit changes the envelope before it is signed.
 func (r *rig) build(s txSpec) xdr.TransactionEnvelope {
 	r.t.Helper()
 	if s.seqNum == 0 {
@@ -115,7 +115,7 @@ func (r *rig) build(s txSpec) xdr.TransactionEnvelope {
 		s.cond = &txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()}
 	}
 	ops := s.ops
-	if len(ops) == 0 { // txnbuild refuses to build what the network refuses
+	if len(ops) == 0 { // txnbuild doesn't build what the network refuses
 		ops = []txnbuild.Operation{&txnbuild.BumpSequence{BumpTo: 1}}
 	}
 	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
@@ -170,7 +170,7 @@ func (r *rig) send(env xdr.TransactionEnvelope) protocol.SendTransactionResponse
 	return answer
 }
 
-// accept sends a transaction that must get into the queue.
+// accept sends a transaction that must enter the queue.
 func (r *rig) accept(s txSpec) string {
 	r.t.Helper()
 	answer := r.send(r.build(s))
@@ -180,7 +180,6 @@ func (r *rig) accept(s txSpec) string {
 	return answer.Hash
 }
 
-// apply sends a transaction, closes the ledger and returns what became of it.
 func (r *rig) apply(s txSpec) protocol.GetTransactionResponse {
 	r.t.Helper()
 	hash := r.accept(s)
@@ -198,7 +197,7 @@ func (r *rig) transaction(hash string) protocol.GetTransactionResponse {
 	return answer
 }
 
-// account makes a funded account, through the payer, in a ledger of its own.
+// account creates a funded account in its own ledger. The payer funds it.
 func (r *rig) account(lumens string) *keypair.Full {
 	r.t.Helper()
 	pair := keypair.MustRandom()
@@ -224,7 +223,7 @@ func trustOp(asset txnbuild.CreditAsset, limit string) *txnbuild.ChangeTrust {
 	return &txnbuild.ChangeTrust{Line: txnbuild.ChangeTrustAssetWrapper{Asset: asset}, Limit: limit}
 }
 
-// resultText tells a result's code and those of its failed operations.
+// resultText returns the code of a result and the codes of its operations.
 func resultText(t testing.TB, resultXDR string) string {
 	t.Helper()
 	var result xdr.TransactionResult
@@ -255,7 +254,7 @@ func resultText(t testing.TB, resultXDR string) string {
 	return text
 }
 
-// ledgers reads every ledger through pages of the RPC client.
+// ledgers reads every ledger, page by page, with the RPC client.
 func (r *rig) ledgers() []xdr.LedgerCloseMeta {
 	r.t.Helper()
 	health, err := r.rpc.GetHealth(context.Background())
@@ -297,7 +296,7 @@ func (r *rig) ledgers() []xdr.LedgerCloseMeta {
 	}
 }
 
-// replay is the state as a reader of the ledgers knows it, by marshalled key.
+// replay is the state that a reader of the ledgers knows, by marshalled key.
 type replay map[string]xdr.LedgerEntry
 
 func (s replay) take(t testing.TB, ledger uint32, changes xdr.LedgerEntryChanges) {
@@ -343,7 +342,7 @@ func (s replay) put(t testing.TB, key string, entry xdr.LedgerEntry, ledger uint
 	s[key] = entry
 }
 
-// verifyChain checks hashes and order of the ledgers (D2), replays them (D5) and counts the
+// verifyChain checks the hashes and order of the ledgers (D2), replays them (D5) and adds up the
 // lumens (D3).
 func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta) replay {
 	t.Helper()
@@ -410,7 +409,7 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 			}
 		}
 		state.holds(t)
-		if ledgers[0].LedgerSequence() == 2 { // before that the reader does not know every account
+		if ledgers[0].LedgerSequence() == 2 { // otherwise the reader doesn't know every account
 			var total int64
 			for _, entry := range state {
 				if entry.Data.Type == xdr.LedgerEntryTypeAccount {
@@ -429,7 +428,7 @@ func verifyChain(t testing.TB, passphrase string, ledgers []xdr.LedgerCloseMeta)
 	return state
 }
 
-// claimsAreChanges checks that the seller of each trade that a result claims has changed.
+// claimsAreChanges checks that each trade in a result changed the seller's account.
 func claimsAreChanges(t testing.TB, tx xdr.TransactionResultMetaV1) {
 	t.Helper()
 	results, _ := tx.Result.Result.OperationResults()
@@ -451,7 +450,6 @@ func claimsAreChanges(t testing.TB, tx xdr.TransactionResultMetaV1) {
 	}
 }
 
-// claimed are the trades that an operation made.
 func claimed(result xdr.OperationResult) []xdr.ClaimAtom {
 	switch tr := result.Tr; tr.Type {
 	case xdr.OperationTypePathPaymentStrictSend:
@@ -462,7 +460,8 @@ func claimed(result xdr.OperationResult) []xdr.ClaimAtom {
 	return nil
 }
 
-// holds checks that accounts count what they own, and that balances are within their limits.
+// holds checks that each account counts its entries correctly and that balances are within their
+// limits.
 func (s replay) holds(t testing.TB) {
 	t.Helper()
 	owned := map[string]xdr.Uint32{}
@@ -486,7 +485,7 @@ func (s replay) holds(t testing.TB) {
 	}
 }
 
-// verifyAll checks the chain, and that the state it replays to is the one that is served.
+// verifyAll checks the chain, and that replaying it leads to the state that the network serves.
 func (r *rig) verifyAll() replay {
 	r.t.Helper()
 	state := verifyChain(r.t, r.Passphrase(), r.ledgers())
@@ -502,7 +501,6 @@ func (r *rig) verifyAll() replay {
 	return state
 }
 
-// entry reads a ledger entry as the RPC serves it, or returns nil.
 func (r *rig) entry(key xdr.LedgerKey) *xdr.LedgerEntryData {
 	r.t.Helper()
 	text, err := xdr.MarshalBase64(key)
@@ -534,7 +532,6 @@ func (r *rig) lumens(address string) int64 {
 	return -1
 }
 
-// trustline returns the demo asset's trustline, or nil.
 func (r *rig) trustline(address string) *xdr.TrustLineEntry {
 	r.t.Helper()
 	asset, err := r.demo.ToXDR()

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet"
 )
 
-// open runs a network whose ledgers close when the test says so.
+// open runs a network. By default, its ledgers close only when the test says so.
 func open(t *testing.T, change func(*devnet.Config)) (*devnet.Network, devnet.Identities) {
 	t.Helper()
 	ids, err := devnet.NewIdentities()
@@ -48,8 +48,8 @@ func open(t *testing.T, change func(*devnet.Config)) (*devnet.Network, devnet.Id
 	return n, ids
 }
 
-// installSDK has npm install Stellar's JavaScript SDK as its lock file pins it, into the user's
-// cache, once for each lock.
+// installSDK has npm install Stellar's JavaScript SDK, as pinned by the lock file, into the user's
+// cache, once per lock file.
 func installSDK(t *testing.T, ctx context.Context) (dir string) {
 	t.Helper()
 	lock, err := os.ReadFile("javascript/package-lock.json")
@@ -92,7 +92,8 @@ func copyInto(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// Stellar's own JavaScript SDK, unchanged, meets the development network as it meets the real one.
+// Stellar's own JavaScript SDK must work with the devnet, unchanged, as it does with the real
+// network.
 func TestJavaScriptSDK(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -110,7 +111,7 @@ func TestJavaScriptSDK(t *testing.T) {
 		Ledger       uint32
 	}
 	var got struct {
-		Destination, Balance string // the balance in stroops
+		Destination, Balance string // balance in stroops
 		Paid, Failed         outcome
 	}
 	if err := json.Unmarshal(out, &got); err != nil {

@@ -19,7 +19,7 @@ import (
 
 const childVariable = "LUMENHOOK_DEVNET_TEST_CHILD"
 
-// TestMain runs the test program as a network of its own when it is told to, to be killed.
+// TestMain runs the test binary as a network that a test can kill, if childVariable is set.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(childVariable); text != "" {
 		if err := runChild(text); err != nil {
@@ -51,14 +51,14 @@ func runChild(text string) error {
 		return err
 	}
 	fmt.Println(n.RPCURL())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // should nobody kill it
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // in case nobody kills it
 	defer cancel()
 	return n.Run(ctx)
 }
 
-// Killed at any moment, the folder continues from the last ledger anybody saw: every payment
-// that was told to be in a ledger is in that ledger after it (D1), the chain holds, no lumen is
-// lost.
+// If the network is killed at any moment, its folder must continue from the last ledger that anyone
+// saw. Every payment that was reported in a ledger is in that ledger afterwards (D1), the chain is
+// valid, and no lumen is lost.
 func TestKill(t *testing.T) {
 	cfg := testConfig(t)
 	to := keypair.MustRandom().Address()
@@ -89,8 +89,8 @@ func TestKill(t *testing.T) {
 	t.Logf("%d payments, %d ledgers", len(payments), r.tip.latest)
 }
 
-// killedRound runs a network, pays through it for a while and kills it; it returns the last
-// ledger seen.
+// killedRound runs a network, pays through it for a while and kills it. It returns the last ledger
+// that a client saw.
 func killedRound(
 	t *testing.T, cfg Config, to string, payments map[string]uint32, life time.Duration,
 ) uint32 {
@@ -122,7 +122,7 @@ func killedRound(
 		timer := time.NewTimer(life)
 		defer timer.Stop()
 		<-timer.C
-		_ = cmd.Process.Kill() // SIGKILL
+		_ = cmd.Process.Kill()
 	}()
 	return payUntilGone(ctx, t, url, cfg.Identities.PayerSeed, to, payments)
 }
@@ -138,7 +138,7 @@ func payUntilGone(
 	defer client.Close()
 	watcher := rpcclient.NewClient(url, nil)
 	defer watcher.Close()
-	_ = client.Fund(ctx, to) // refused from the second time on
+	_ = client.Fund(ctx, to) // fails from the second round on
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for range 8 {
@@ -162,8 +162,8 @@ func payUntilGone(
 	return latest
 }
 
-// A copy of the folder of a running network opens as that network at its last ledger: nothing
-// that was served is in the process's memory only.
+// A copy of a running network's folder must open as that network at its last ledger, because
+// nothing that was served is only in memory.
 func TestCopyOfAnOpenFolder(t *testing.T) {
 	cfg := testConfig(t)
 	r := start(t, cfg)

@@ -9,7 +9,6 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// The market's rate, and what it refuses.
 func TestMarket(t *testing.T) {
 	r := start(t, testConfig(t))
 	to := r.account("20")
@@ -101,7 +100,7 @@ func TestMarket(t *testing.T) {
 	r.verifyAll()
 }
 
-// A path that leads through an asset and back trades at each hop, in either direction.
+// A path that leads to another asset and back must trade at each hop, in either direction.
 func TestTwoHops(t *testing.T) {
 	r := start(t, testConfig(t))
 	to, lumens := r.account("20"), txnbuild.NativeAsset{}
@@ -124,14 +123,14 @@ func TestTwoHops(t *testing.T) {
 	if got := r.lumens(to.Address()); got != 23*stroopsPerUnit+1 {
 		t.Errorf("the wallet holds %d stroops", got)
 	}
-	// 9 stroops of the first payment, and 9 of the second, do not buy a stroop of the asset.
+	// The remaining 9 stroops of each payment don't buy a stroop of the asset.
 	if got := r.lumens(r.issuer.Address()) - before; got != 9+9 {
 		t.Errorf("rounding brought the market %d stroops", got)
 	}
 	r.verifyAll()
 }
 
-// opResult is the result of the only operation.
+// opResult returns the result of a transaction's only operation.
 func opResult(t *testing.T, resultXDR string) *xdr.OperationResultTr {
 	t.Helper()
 	var result xdr.TransactionResult
@@ -141,7 +140,6 @@ func opResult(t *testing.T, resultXDR string) *xdr.OperationResultTr {
 	return (*result.Result.Results)[0].Tr
 }
 
-// opCode is the code of the only operation's result.
 func opCode(t *testing.T, resultXDR string) string {
 	t.Helper()
 	var result xdr.TransactionResult
@@ -164,8 +162,8 @@ func opCode(t *testing.T, resultXDR string) string {
 	return tr.Type.String()
 }
 
-// What is left of an account's transactions in the ledger that merges it away pays its fee and
-// fails.
+// If a ledger merges an account away, the account's remaining transactions in it must pay their
+// fees and fail.
 func TestMerge(t *testing.T) {
 	r := start(t, testConfig(t))
 	gone := r.account("5")
@@ -265,7 +263,7 @@ func mustBase64(t *testing.T, env xdr.TransactionEnvelope) string {
 	return text
 }
 
-// transferOp calls an asset's contract. Edits change the call before it is sent.
+// transferOp calls the contract of an asset.
 func transferOp(
 	r *rig, asset txnbuild.Asset, from, to *keypair.Full, muxedID, stroops uint64,
 ) *txnbuild.InvokeHostFunction {
@@ -306,8 +304,8 @@ func transferOp(
 	}
 }
 
-// Contract transfers move what payments would, emit what asset contracts emit, and pay for
-// resources.
+// A contract transfer must move what a payment would move, emit the events of an asset contract,
+// and pay for resources.
 func TestContractTransfers(t *testing.T) {
 	r := start(t, testConfig(t))
 	to := r.account("20")
@@ -358,7 +356,7 @@ func TestContractTransfers(t *testing.T) {
 	r.verifyAll()
 }
 
-// refusesCalls sends calls that never get into a ledger.
+// refusesCalls sends calls that must not enter a ledger.
 func (r *rig) refusesCalls(to *keypair.Full) {
 	r.t.Helper()
 	lumens := txnbuild.NativeAsset{}

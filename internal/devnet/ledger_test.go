@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The accounts that exist from the first ledger, and ledgers that follow each other with and
+// TestGenesisAndChain checks the accounts of the first ledger, and a chain of ledgers with and
 // without transactions.
 func TestGenesisAndChain(t *testing.T) {
 	r := start(t, testConfig(t))
@@ -25,7 +25,7 @@ func TestGenesisAndChain(t *testing.T) {
 	if r.Passphrase() != DefaultPassphrase || r.lumens(keypair.Root(r.Passphrase()).Address()) <= 0 {
 		t.Fatal("the root account is not that of the passphrase")
 	}
-	for range 9 { // a page and a bit, empty ones too
+	for range 9 { // more than a page, including empty ledgers
 		r.closeLedger()
 	}
 	r.account("10")
@@ -35,7 +35,6 @@ func TestGenesisAndChain(t *testing.T) {
 	r.verifyAll()
 }
 
-// Memos and muxed accounts come back from the ledger as they went in.
 func TestMemosAndMuxedAccounts(t *testing.T) {
 	r := start(t, testConfig(t))
 	to := r.account("10")
@@ -104,12 +103,12 @@ func feeBump(
 	return bump.ToXDR()
 }
 
-// A fee bump pays for an account that cannot, and is refused for its own faults and for the
-// inner one's.
+// A fee bump must pay for an account that cannot pay, and be refused for its own faults and for
+// those of the inner transaction.
 func TestFeeBump(t *testing.T) {
 	r := start(t, testConfig(t))
 	poor := r.account("1")
-	poorCan := ops(lumensOp(poor.Address(), "1")) // to itself: works with any balance
+	poorCan := ops(lumensOp(poor.Address(), "1")) // to itself, which works with any balance
 	before := r.lumens(r.payer.Address())
 	answer := r.send(feeBump(t, r, r.build(txSpec{from: poor, ops: poorCan}), r.payer, 100))
 	r.closeLedger()
@@ -152,7 +151,8 @@ func TestFeeBump(t *testing.T) {
 	r.verifyAll()
 }
 
-// Sequence numbers count the queue; a transaction that expires in it takes those behind it along.
+// Sequence numbers must take the queue into account. A transaction that expires in the queue takes
+// the later ones with it.
 func TestQueue(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	cfg := testConfig(t)
@@ -185,7 +185,7 @@ func TestQueue(t *testing.T) {
 		b != "NOT_FOUND" {
 		t.Fatal(a, b)
 	}
-	now = now.Add(-time.Hour) // a clock that is set back does not turn back the ledger
+	now = now.Add(-time.Hour) // setting the clock back must not affect ledgers
 	if done := r.apply(txSpec{from: r.payer, ops: pay}); done.Status != "SUCCESS" ||
 		done.LedgerCloseTime != 1_800_000_006 {
 		t.Fatal(done.Status, done.LedgerCloseTime)
@@ -196,10 +196,11 @@ func TestQueue(t *testing.T) {
 	r.verifyAll()
 }
 
-// The fees of pending transactions count, so that an account cannot spend the same lumens twice.
+// The fees of pending transactions must count, so that an account cannot spend the same lumens
+// twice.
 func TestQueuedFeesCount(t *testing.T) {
 	r := start(t, testConfig(t))
-	tight := r.account("1.000015") // its reserve and 150 stroops
+	tight := r.account("1.000015") // its reserve plus 150 stroops
 	pay := ops(lumensOp(tight.Address(), "1"))
 	r.accept(txSpec{from: tight, ops: pay})
 	answer := r.send(r.build(txSpec{from: tight, ops: pay, after: 1}))
@@ -211,8 +212,8 @@ func TestQueuedFeesCount(t *testing.T) {
 	r.verifyAll()
 }
 
-// Whatever is sent, lumens are conserved, the chain holds, and its replay is the state (D2, D3,
-// D5).
+// Whatever is sent, lumens must be conserved, the chain must be valid, and its replay must lead to
+// the state (D2, D3, D5).
 func TestConservation(t *testing.T) {
 	r := start(t, testConfig(t))
 	people := []*keypair.Full{r.payer, r.issuer, r.account("20"), r.account("3"), r.account("50")}
@@ -233,7 +234,7 @@ func TestConservation(t *testing.T) {
 			switch answer := r.send(r.build(spec)); answer.Status {
 			case "PENDING":
 				waiting[from.Address()]++
-			case "ERROR": // an account that is down to its reserve, or one that would trust itself
+			case "ERROR": // from an account at its reserve, or one that would trust itself
 			default:
 				t.Fatal(answer.Status)
 			}
@@ -241,13 +242,12 @@ func TestConservation(t *testing.T) {
 		r.closeLedger()
 	})
 	r.verifyAll()
-	// A short run tries a fifth of what rapid draws.
-	if n := r.claims(); n < 3 && !testing.Short() { // chance draws them; 9 were seen
+	// A short run tries a fifth of what rapid usually draws.
+	if n := r.claims(); n < 3 && !testing.Short() { // drawn at random; 9 in one run
 		t.Errorf("only %d trades were made: too few to check", n)
 	}
 }
 
-// claims counts the trades that operations made.
 func (r *rig) claims() (n int) {
 	for _, meta := range r.ledgers() {
 		for _, tx := range meta.V2.TxProcessing {
@@ -307,7 +307,6 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 	}
 }
 
-// drawTrade draws a path payment, in either direction.
 func drawTrade(t *rapid.T, r *rig, as, to, amount string) txnbuild.Operation {
 	var sold, bought txnbuild.Asset = txnbuild.NativeAsset{}, r.demo
 	if rapid.Bool().Draw(t, "other direction") {
@@ -333,7 +332,6 @@ func drawTrade(t *rapid.T, r *rig, as, to, amount string) txnbuild.Operation {
 	}
 }
 
-// BenchmarkClose closes ledgers of 1,000 payments.
 func BenchmarkClose(b *testing.B) {
 	r := start(b, testConfig(b))
 	to := keypair.MustRandom()

@@ -110,7 +110,7 @@ func TestOpenRefusesAnotherNetworksFolder(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "choose another address") {
 		t.Fatal(err)
 	}
-	if n, err = Open(cfg); err != nil { // the failed ones left nothing behind
+	if n, err = Open(cfg); err != nil { // failed attempts left nothing behind
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
@@ -118,8 +118,9 @@ func TestOpenRefusesAnotherNetworksFolder(t *testing.T) {
 	}
 }
 
-// The ticker closes ledgers; a context ends the run without an error; a second run and a late
-// call are refused; what was closed is there after a restart.
+// TestRunAndReopen checks that a ticker closes ledgers, that cancelling the context ends Run
+// without an error, that a second Run and late calls are refused, and that the ledgers are there
+// after a restart.
 func TestRunAndReopen(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.CloseInterval = minCloseInterval
@@ -188,7 +189,8 @@ func waitForLedger(t *testing.T, ctx context.Context, n *Network, sequence uint3
 	}
 }
 
-// Close while requests wait and clients are connected, with nobody ending the Run.
+// Close must end a Run that nothing else ends, while requests are waiting and clients are
+// connected.
 func TestCloseEndsRun(t *testing.T) {
 	cfg := testConfig(t)
 	n, err := Open(cfg)
@@ -198,7 +200,7 @@ func TestCloseEndsRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(context.Background()) }()
 	answered := make(chan int, 1)
-	go func() { // waits for a ledger that is an hour away
+	go func() { // waits for a ledger that closes in an hour
 		resp, err := http.Get(n.FriendbotURL() + "?addr=" + keypair.MustRandom().Address())
 		if err != nil {
 			answered <- 0
@@ -228,7 +230,7 @@ func eventually(t *testing.T, condition func() bool) {
 	testkit.Eventually(t, "the condition", condition)
 }
 
-// Old ledgers go, with their transactions; lowering the retention trims what a longer one kept.
+// Old ledgers must be removed with their transactions. A lower retention trims a longer history.
 func TestRetention(t *testing.T) {
 	cfg := testConfig(t)
 	r := start(t, cfg)
@@ -326,7 +328,8 @@ func TestIdentitiesFile(t *testing.T) {
 	}
 }
 
-// A transaction for the real network is worthless here, and the other way round.
+// With a passphrase of its own, a transaction of the devnet is invalid on a real network, and the
+// other way round.
 func TestPassphraseIsOurs(t *testing.T) {
 	for _, real := range []string{
 		network.PublicNetworkPassphrase, network.TestNetworkPassphrase,

@@ -33,13 +33,13 @@ func call(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params)
 }
 
-// Faulty requests get the codes and messages of a Stellar RPC server.
+// Invalid requests must get the codes and messages of a Stellar RPC server.
 func TestRequestErrors(t *testing.T) {
 	r := start(t, testConfig(t))
 	for range 8 {
 		r.closeLedger()
 	}
-	// 2 to 10 are there.
+	// Ledgers 2 to 10 exist.
 	cases := []struct {
 		name, body string
 		code       int
@@ -162,7 +162,8 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// Other SDKs depend on which numbers are strings; the SDK's own client would read its own mistakes.
+// Other SDKs depend on which numbers are strings. The Go SDK's own client would not notice
+// mistakes.
 func TestJSONShapes(t *testing.T) {
 	r := start(t, testConfig(t))
 	done := r.apply(txSpec{from: r.payer, ops: ops(lumensOp(r.issuer.Address(), "1"))})
@@ -261,7 +262,7 @@ func TestFriendbot(t *testing.T) {
 		t.Fatal("form:", resp.StatusCode)
 	}
 
-	// Asked for several accounts and for one twice, all in the same ledger or the next.
+	// Several accounts, and one account three times, in the same ledger or the next.
 	twice := keypair.MustRandom().Address()
 	answers := make(chan int, 6)
 	for _, address := range []string{
@@ -288,7 +289,7 @@ func TestFriendbot(t *testing.T) {
 	r.verifyAll()
 }
 
-// A page of large ledgers ends early, and its cursor continues there.
+// A page of large ledgers must end early, and its cursor must continue from there.
 func TestLedgerPagesAreBounded(t *testing.T) {
 	r := start(t, testConfig(t))
 	holder := r.account("1000")
@@ -306,7 +307,7 @@ func TestLedgerPagesAreBounded(t *testing.T) {
 			t.Fatal(answer.status, err)
 		}
 	}
-	large := r.closeLedger() // more than a page by itself
+	large := r.closeLedger() // more than a page on its own
 	r.closeLedger()
 	status, body := post(t, r.RPCURL(), call("getLedgers", `{"startLedger":2}`))
 	if status != 200 || len(body) > 3*maxPageBytes {
@@ -325,5 +326,5 @@ func TestLedgerPagesAreBounded(t *testing.T) {
 		answer.Result.Ledgers[n-1].Sequence != large || answer.Result.Cursor != fmt.Sprint(large) {
 		t.Fatal("bytes", len(body), "ledgers", n, "cursor", answer.Result.Cursor)
 	}
-	r.verifyAll() // reads on by cursors, and gets every ledger
+	r.verifyAll() // continues by cursors and gets every ledger
 }

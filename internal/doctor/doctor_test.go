@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
 
-// newConfig returns a configuration, of which a test sets the relevant parts.
+// newConfig returns a configuration for some checks. Tests set the parts that matter to them.
 func newConfig(t *testing.T, only ...string) doctor.Config {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -56,7 +56,6 @@ func newConfig(t *testing.T, only ...string) doctor.Config {
 	}
 }
 
-// found runs one check and returns its status and all that it says.
 func found(t *testing.T, cfg doctor.Config) (status doctor.Status, said string) {
 	t.Helper()
 	ended := 0
@@ -76,7 +75,6 @@ func found(t *testing.T, cfg doctor.Config) (status doctor.Status, said string) 
 	return report.Status, said
 }
 
-// holds fails unless a check ends with a status and says something.
 func holds(t *testing.T, cfg doctor.Config, status doctor.Status, want ...string) {
 	t.Helper()
 	got, said := found(t, cfg)
@@ -90,7 +88,7 @@ func holds(t *testing.T, cfg doctor.Config, status doctor.Status, want ...string
 	}
 }
 
-// on has a configuration check a cluster of one broker.
+// on configures a check of a cluster with one broker.
 func on(t *testing.T, b *brokertest.Broker, only string) doctor.Config {
 	t.Helper()
 	cfg := newConfig(t, only)
@@ -125,7 +123,8 @@ func TestTopicsThatAreWrongAreNamed(t *testing.T) {
 	holds(t, on(t, b, "rights"), doctor.OK, "topics of engine, api")
 }
 
-// TestBrokersThatAreNotThereHoldNothingUp: one that refuses, and one that never answers.
+// TestBrokersThatAreNotThereHoldNothingUp has a broker that refuses connections and one that never
+// answers.
 func TestBrokersThatAreNotThereHoldNothingUp(t *testing.T) {
 	cfg := newConfig(t, "kafka")
 	cfg.Cluster.Brokers, cfg.Cluster.Quiet = []string{"127.0.0.1:1"}, true
@@ -146,8 +145,8 @@ func TestBrokersThatAreNotThereHoldNothingUp(t *testing.T) {
 	}
 }
 
-// TestMissingPrivilegesAreNamed: with the documented privileges the projector's tables can be
-// created. If one is missing, doctor prints the statement that grants it. The API needs less.
+// The documented privileges must suffice to create the projector's tables. If one is missing,
+// doctor must print the statement that grants it. The API needs fewer privileges.
 func TestMissingPrivilegesAreNamed(t *testing.T) {
 	grants := writer.Grants("lumenhook")
 	page, err := os.ReadFile("../../docs/operate/configure.md")
@@ -177,7 +176,7 @@ func TestMissingPrivilegesAreNamed(t *testing.T) {
 	if err := writer.Migrate(t.Context(), db); err != nil {
 		t.Error(err)
 	}
-	// The disk of the machine may be full.
+	// The status isn't checked, because the machine's disk may be full.
 	if _, said := found(t, cfg); strings.Contains(said, "lacks") || strings.Contains(said, "cannot") ||
 		!strings.Contains(said, "all migrations of the database lumenhook were applied") {
 		t.Error(said)
@@ -193,7 +192,7 @@ func TestMissingPrivilegesAreNamed(t *testing.T) {
 	if _, said := found(t, cfg); strings.Contains(said, "lacks privileges") {
 		t.Error(said)
 	}
-	// What it could not read is not ok.
+	// A check that could not read something must not be OK.
 	cfg = start(slices.DeleteFunc(writer.Grants("lumenhook"), func(g string) bool {
 		return strings.HasPrefix(g, "SELECT ON system.")
 	}))
@@ -211,7 +210,7 @@ func TestMissingPrivilegesAreNamed(t *testing.T) {
 	}
 }
 
-// TestADeadBrokerOfSeveralIsNamed: the others do not list it.
+// A dead broker must be named even though the others don't list it.
 func TestADeadBrokerOfSeveralIsNamed(t *testing.T) {
 	cfg := on(t, brokertest.Start(t), "kafka")
 	cfg.Cluster.Brokers = append(cfg.Cluster.Brokers, "127.0.0.1:1")
@@ -219,7 +218,7 @@ func TestADeadBrokerOfSeveralIsNamed(t *testing.T) {
 		"127.0.0.1:1 does not respond: cannot connect", "start the broker")
 }
 
-// TestResultsHaveAFixedOrder: a slow check comes before a fast one with a later name.
+// The result of a slow check must come before that of a fast one with a later name.
 func TestResultsHaveAFixedOrder(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -270,8 +269,8 @@ func TestClickHouseIsAskedWhatItLacks(t *testing.T) {
 // node is a Stellar RPC server with configurable answers.
 type node struct {
 	passphrase string
-	behind     time.Duration // its newest ledger
-	skew       time.Duration // of its clock
+	behind     time.Duration // age of its latest ledger
+	skew       time.Duration // error of its clock
 }
 
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -286,7 +285,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, result)
 }
 
-// follow has a configuration ask RPC servers for the network "our network".
+// follow makes a configuration use RPC servers for the network "our network".
 func follow(t *testing.T, cfg *doctor.Config, nodes ...*node) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -362,7 +361,7 @@ func TestAClockThatIsOffIsNamed(t *testing.T) {
 	}
 }
 
-// receiver is an HTTPS server with a certificate that ends at a time.
+// receiver starts an HTTPS server whose certificate expires at a time.
 func receiver(t *testing.T, ends time.Time) (url string, roots *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -408,7 +407,7 @@ func TestTheWayToAReceiverIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		left   time.Duration // of its certificate
+		left   time.Duration // until its certificate expires
 		allow  bool
 		status doctor.Status
 		want   string
@@ -475,7 +474,7 @@ func TestFilesThatOthersMayReadAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, cfg, doctor.OK, "only their user can read the secret files (1)")
-	if err := os.Chmod(file, 0o644); err != nil { // the finding
+	if err := os.Chmod(file, 0o644); err != nil { // what the check must find
 		t.Fatal(err)
 	}
 	holds(t, cfg, doctor.Problem, "has mode 0644", "run `chmod 600 "+file+"`")

@@ -60,7 +60,7 @@ func BenchmarkPost(b *testing.B) {
 	})
 }
 
-// BenchmarkDispatch makes attempts as the engine does: signed, and each in a goroutine.
+// BenchmarkDispatch makes attempts like the engine: signed, each in its own goroutine.
 func BenchmarkDispatch(b *testing.B) {
 	url := benchReceiver(b)
 	c := newClient(b, nil)
@@ -79,7 +79,7 @@ func BenchmarkDispatch(b *testing.B) {
 	})
 }
 
-// BenchmarkFloor is a bare net/http client against the same receiver.
+// BenchmarkFloor runs a bare net/http client against the same receiver.
 func BenchmarkFloor(b *testing.B) {
 	url := benchReceiver(b)
 	c := &http.Client{Transport: &http.Transport{
@@ -97,8 +97,8 @@ func BenchmarkFloor(b *testing.B) {
 	})
 }
 
-// BenchmarkFreshConnections posts to eight receivers of one machine by turns,
-// each time on a new connection: the cost of reconnecting.
+// BenchmarkFreshConnections measures the cost of reconnecting: it posts to eight receivers on one
+// machine in turn, each time on a new connection.
 func BenchmarkFreshConnections(b *testing.B) {
 	var urls []string
 	for range 8 {

@@ -12,10 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// recorder is a client that records its requests.
 type recorder struct {
 	requests chan Request
-	answers  chan Result // none: the request hangs
+	answers  chan Result // if there is none, the request hangs
 	dropped  []string
 }
 
@@ -46,9 +45,9 @@ var attempt = domain.Attempt{
 	Secrets:    []domain.Secret{"whsec_new", "whsec_old"},
 }
 
-// TestTheRequest: the request has the unchanged body, the event's identifier, the time of
-// sending in seconds and a signature by each secret (specification, "Delivery request" and
-// "Signature"). The signatures were made with openssl:
+// TestTheRequest checks that a request has the unchanged body, the event's id, the sending time in
+// seconds and one signature per secret (specification, "Delivery request" and "Signature"). The
+// signatures were made with openssl:
 //
 //	printf '1793500000.{"id":"evt_1","memo":"ü"}' | openssl dgst -sha256 -hmac whsec_new
 func TestTheRequest(t *testing.T) {
@@ -73,7 +72,6 @@ func TestTheRequest(t *testing.T) {
 	}
 }
 
-// TestTheOutcome: the client's results are converted to the domain's.
 func TestTheOutcome(t *testing.T) {
 	h := newRecorder()
 	d := NewDispatcher(t.Context(), h, time.Now)
@@ -106,8 +104,7 @@ func TestTheOutcome(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsTheSpecifications checks that the client and the domain use the same error
-// codes.
+// The client and the domain must use the same error codes.
 func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	for code, want := range map[Code]domain.AttemptError{
 		"":          "",
@@ -123,8 +120,8 @@ func TestEveryCodeIsTheSpecifications(t *testing.T) {
 	}
 }
 
-// TestAMalformedHeaderFailsItsAttemptOnly: a command that the API did not check may contain a
-// header that the client refuses. The attempt fails, and the engine continues.
+// A command that the API did not check may contain a header that the client refuses. The attempt
+// must fail without stopping the engine.
 func TestAMalformedHeaderFailsItsAttemptOnly(t *testing.T) {
 	c, err := New(Config{})
 	if err != nil {
@@ -144,8 +141,8 @@ func TestAMalformedHeaderFailsItsAttemptOnly(t *testing.T) {
 	}
 }
 
-// TestWhatIsBrokenOffIsNoOutcome: an attempt that our own stop cancels says nothing about
-// its receiver, and is made again.
+// An attempt that our own shutdown cancels says nothing about its receiver. It must report no
+// result, so that it is made again.
 func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -157,8 +154,8 @@ func TestWhatIsBrokenOffIsNoOutcome(t *testing.T) {
 	})
 }
 
-// TestAnEchoShowsNoHeaderValue: a receiver may answer with the headers that it got, and everyone
-// who may read the history reads the answer.
+// A receiver may echo request headers in its response, and everyone with access to the history can
+// read that response. Header values must be masked in it.
 func TestAnEchoShowsNoHeaderValue(t *testing.T) {
 	h := newRecorder()
 	d := NewDispatcher(t.Context(), h, time.Now)
@@ -182,8 +179,8 @@ func TestAnEchoShowsNoHeaderValue(t *testing.T) {
 	}
 }
 
-// TestOverlappingHeaderValuesAreMasked: a short value may be part of a longer one, or overlap with
-// one, and a stored part may end within either.
+// TestOverlappingHeaderValuesAreMasked checks values that contain or overlap one another, and
+// response bodies that end in the middle of a value.
 func TestOverlappingHeaderValuesAreMasked(t *testing.T) {
 	headers := []domain.SentHeader{
 		{Name: "X-Tenant", Value: "acme-prod"},

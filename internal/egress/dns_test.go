@@ -21,14 +21,13 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// query is a question to a name server.
 type query struct {
 	dnsmessage.Header
 	dnsmessage.Question
 	udp bool
 }
 
-// reply begins the answer to a query.
+// reply returns a response to a query, without answer records.
 func (q query) reply(rcode dnsmessage.RCode) *dnsmessage.Message {
 	return &dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: q.ID, Response: true, RCode: rcode},
@@ -36,8 +35,8 @@ func (q query) reply(rcode dnsmessage.RCode) *dnsmessage.Message {
 	}
 }
 
-// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address. It does not
-// send a nil answer.
+// serveDNS runs a DNS server on loopback, over UDP and TCP, and returns its address. If answer
+// returns nil, the server sends nothing.
 func serveDNS(t *testing.T, answer func(query) *dnsmessage.Message) string {
 	t.Helper()
 	l, pc := listenBoth(t)
@@ -86,7 +85,6 @@ func serveDNS(t *testing.T, answer func(query) *dnsmessage.Message) string {
 	return pc.LocalAddr().String()
 }
 
-// listenBoth finds a port that is free for UDP and TCP.
 func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 	t.Helper()
 	for range 20 {
@@ -107,7 +105,6 @@ func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 // answers returns the records for a query, or false for NXDOMAIN.
 type answers = func(name string, qtype dnsmessage.Type) ([]string, bool)
 
-// nameServer runs a DNS server on loopback and returns its address.
 func nameServer(t *testing.T, answer answers) string {
 	t.Helper()
 	return serveDNS(t, func(q query) *dnsmessage.Message { return replyWith(q, answer) })
@@ -151,7 +148,7 @@ var types = map[string]dnsmessage.Type{
 	"A": dnsmessage.TypeA, "AAAA": dnsmessage.TypeAAAA, "CNAME": dnsmessage.TypeCNAME,
 }
 
-// zone answers from a table of name to records, and follows aliases in it.
+// zone answers from a table that maps names to records, and follows its aliases.
 func zone(records map[string][]string) answers {
 	return func(name string, qtype dnsmessage.Type) (out []string, ok bool) {
 		_, ok = records[name]
@@ -212,7 +209,7 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 		"mapped.test":   {0, SSRFBlocked, FaultForbidden},
 		"only6.test":    {0, SSRFBlocked, FaultForbidden}, "alias.test": {0, SSRFBlocked, FaultForbidden},
 		"chain.test": {0, SSRFBlocked, FaultForbidden}, "rebound.test": {0, SSRFBlocked, FaultForbidden},
-		// also beyond the addresses that are tried
+		// also when the forbidden address is not among those that are tried
 		"nat64.test": {0, SSRFBlocked, FaultForbidden}, "last.test": {0, SSRFBlocked, FaultForbidden},
 		"empty.test": {0, DNS, FaultDoesNotResolve}, "missing.test": {0, DNS, FaultDoesNotResolve},
 	} {
@@ -231,8 +228,8 @@ func TestDNSAnswersAreJudged(t *testing.T) {
 	}
 }
 
-// TestDNSRebinding: a name whose address turns private is blocked at the next dial; the
-// good connection that is pooled is used only up to its maximum age.
+// TestDNSRebinding checks that a name whose address becomes private is blocked at the next dial.
+// The pooled connection to the old address stays in use until it is dropped.
 func TestDNSRebinding(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	server, private := rebinding(t)
@@ -243,13 +240,13 @@ func TestDNSRebinding(t *testing.T) {
 	}
 	wantResult(t, post(t, c, url), 200, "")
 	private.Store(true)
-	wantResult(t, post(t, c, url), 200, "") // the pooled connection to 127.0.0.1
+	wantResult(t, post(t, c, url), 200, "") // on the pooled connection to 127.0.0.1
 	c.DropIdle(url)
 	wantResult(t, post(t, c, url), 0, SSRFBlocked)
 }
 
-// rebinding runs the name server of names at 127.0.0.1, and at 10.0.0.1 from when private is
-// set. It returns the server's address.
+// rebinding runs a name server that resolves every name to 127.0.0.1, and to 10.0.0.1 once private
+// is set. It returns the server's address.
 func rebinding(t *testing.T) (server string, private *atomic.Bool) {
 	t.Helper()
 	private = new(atomic.Bool)
@@ -264,8 +261,8 @@ func rebinding(t *testing.T) (server string, private *atomic.Bool) {
 	}), private
 }
 
-// TestDNSRebindingBehindTheCache: while the answer is kept, its address is dialled, which was
-// judged and is judged again; then the name's new address is blocked, by kept answers too.
+// TestDNSRebindingBehindTheCache checks that a cached address is dialed, and checked again, until
+// its time is over. Then the name's new address is blocked, even while it is cached.
 func TestDNSRebindingBehindTheCache(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	server, private := rebinding(t)
@@ -276,7 +273,7 @@ func TestDNSRebindingBehindTheCache(t *testing.T) {
 	private.Store(true)
 	c.DropIdle(url)
 	resolver.keepUntil(t, "rebind.test.", time.Now().Add(time.Hour))
-	wantResult(t, post(t, c, url), 200, "") // 127.0.0.1 still
+	wantResult(t, post(t, c, url), 200, "") // still 127.0.0.1
 	c.DropIdle(url)
 	resolver.keepUntil(t, "rebind.test.", time.Time{})
 	wantResult(t, post(t, c, url), 0, SSRFBlocked)
@@ -288,8 +285,7 @@ func TestDNSRebindingBehindTheCache(t *testing.T) {
 	}
 }
 
-// TestDialGuard: even if the resolver returned a permitted address, the dial itself
-// refuses.
+// The dialer must refuse a forbidden address itself, in case the resolver lets one through.
 func TestDialGuard(t *testing.T) {
 	accepted := make(chan struct{}, 1)
 	addr := rawReceiver(t, func(net.Conn) { accepted <- struct{}{} })
@@ -319,8 +315,7 @@ func TestDialGuard(t *testing.T) {
 	wantResult(t, post(t, narrow, "https://"+addr), 0, SSRFBlocked)
 }
 
-// TestDNSThatNeverAnswersIsDNS: a name that no server answers for did not resolve, which is
-// reported after at most half of the budget.
+// If no server answers for a name, the attempt must fail with DNS before its time is used up.
 func TestDNSThatNeverAnswersIsDNS(t *testing.T) {
 	const budget = 6 * time.Second
 	var asked atomic.Int32
@@ -344,7 +339,7 @@ func TestDNSThatNeverAnswersIsDNS(t *testing.T) {
 	}
 }
 
-// TestDNSSlowIsTimeout: there is one budget, and the time of a lookup counts.
+// A lookup counts toward the attempt's time.
 func TestDNSSlowIsTimeout(t *testing.T) {
 	c := newClient(t, func(cfg *Config) {
 		cfg.Resolver, cfg.AttemptTimeout = untilTheEnd{}, 150*time.Millisecond
@@ -352,14 +347,14 @@ func TestDNSSlowIsTimeout(t *testing.T) {
 	wantResult(t, post(t, c, "https://slow.test"), 0, Timeout)
 }
 
-// TestALookupThatRanOutOfItsOwnTimeIsDNS: with many servers that never answer, the lookup's
-// own timeout ends before its queries do. That is not the budget.
+// With many servers that never answer, the lookup's own timeout expires before its queries finish.
+// That must not be reported as a timeout of the attempt.
 func TestALookupThatRanOutOfItsOwnTimeIsDNS(t *testing.T) {
 	c := newClient(t, func(cfg *Config) { cfg.Resolver = ranOut{} })
 	wantResult(t, post(t, c, "https://slow.test"), 0, DNS)
 }
 
-// ranOut is a resolver whose own timeout has passed at once.
+// ranOut is a resolver whose own timeout expires at once.
 type ranOut struct{}
 
 func (ranOut) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
@@ -368,7 +363,7 @@ func (ranOut) LookupNetIP(ctx context.Context, network, host string) ([]netip.Ad
 	return nil, fmt.Errorf("looking %s up: %w", host, ctx.Err())
 }
 
-// untilTheEnd is a resolver that waits for the end of the context.
+// untilTheEnd is a resolver that waits until the context ends.
 type untilTheEnd struct{}
 
 func (untilTheEnd) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
@@ -376,8 +371,6 @@ func (untilTheEnd) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, 
 	return nil, ctx.Err()
 }
 
-// TestDNSLostQuestionIsAskedAgain: a lost datagram costs a part of the lookup's time and
-// not the attempt.
 func TestDNSLostQuestionIsAskedAgain(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	var asked sync.Map
@@ -404,7 +397,6 @@ func TestDNSServerDown(t *testing.T) {
 	wantResult(t, post(t, c, "https://any.test"), 0, DNS)
 }
 
-// TestConnectTriesTheNextAddress: a dead first address does not fail the attempt.
 func TestConnectTriesTheNextAddress(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	port := s.Listener.Addr().(*net.TCPAddr).Port
@@ -413,14 +405,12 @@ func TestConnectTriesTheNextAddress(t *testing.T) {
 	wantResult(t, post(t, c, "https://two.test:"+itoa(port)), 200, "")
 }
 
-// fixed is a resolver with one answer.
 type fixed []netip.Addr
 
 func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return append([]netip.Addr(nil), f...), nil
 }
 
-// byName is a resolver with one answer a name.
 type byName map[string]string
 
 func (b byName) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {

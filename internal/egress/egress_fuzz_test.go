@@ -39,8 +39,8 @@ func forms(a netip.Addr) []string {
 	}
 }
 
-// FuzzForbiddenForms: in whatever form a forbidden address is written, with whatever port,
-// no URL with it passes, and it is not dialed.
+// FuzzForbiddenForms checks that a forbidden address is rejected in URLs, in any notation and with
+// any port, and that it is never dialed.
 func FuzzForbiddenForms(f *testing.F) {
 	for _, p := range forbidden4 {
 		b := p.Addr().As4()
@@ -84,8 +84,8 @@ func FuzzForbiddenForms(f *testing.F) {
 	})
 }
 
-// FuzzParsers: an operator's settings are refused or parsed, without a panic; what was
-// parsed is formatted the same way again.
+// FuzzParsers checks that parsing an operator's settings doesn't panic, and that parsed settings
+// survive formatting and parsing again.
 func FuzzParsers(f *testing.F) {
 	for _, s := range []string{
 		"443,8443", "1-65535", "10.0.0.0/8", "::1", "http://u:p@proxy:3128",

@@ -68,7 +68,7 @@ func (c *testCA) pool() *x509.CertPool {
 	return p
 }
 
-// issue makes a certificate for loopback and the names the tests resolve.
+// issue creates a certificate for loopback and for the names that the tests resolve.
 func (c *testCA) issue(change func(*x509.Certificate)) tls.Certificate {
 	key := mustKey()
 	template := &x509.Certificate{
@@ -85,7 +85,7 @@ func (c *testCA) issue(change func(*x509.Certificate)) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// receiver runs an HTTPS server that offers HTTP/2 too.
+// receiver runs an HTTPS server that also offers HTTP/2.
 func receiver(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -96,8 +96,8 @@ func receiver(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// rawReceiver runs serve on every connection to a listener; each is closed
-// after it, and all are closed at the end of the test.
+// rawReceiver runs serve on every connection to a listener. It closes a connection when serve
+// returns, and all connections at the end of the test.
 func rawReceiver(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func rawReceiver(t testing.TB, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// rawTLS is rawReceiver behind TLS; serve gets connections whose handshake is done.
+// rawTLS is rawReceiver with TLS. serve gets connections that have completed the handshake.
 func rawTLS(t testing.TB, cfg *tls.Config, serve func(*tls.Conn)) string {
 	t.Helper()
 	if cfg == nil {
@@ -148,7 +148,8 @@ func rawTLS(t testing.TB, cfg *tls.Config, serve func(*tls.Conn)) string {
 	})
 }
 
-// newClient permits loopback and every port; change adapts the rest.
+// newClient returns a client that permits loopback and every port. change adjusts the rest of its
+// configuration.
 func newClient(t testing.TB, change func(*Config)) *Client {
 	t.Helper()
 	ports, err := ParsePorts("1-65535")
@@ -192,7 +193,7 @@ func wantResult(t testing.TB, r Result, status int, code Code) {
 	}
 }
 
-// readRequest reads one whole request from a raw connection and returns its text.
+// readRequest reads a complete request from a raw connection and returns its text.
 func readRequest(conn net.Conn) (string, error) {
 	var text strings.Builder
 	buf := make([]byte, 4096)
@@ -218,7 +219,6 @@ func addrs(list ...string) []netip.Addr {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// awaitClose returns once a receiver has reported that it closed a connection.
 func awaitClose(t testing.TB, closed <-chan struct{}) {
 	t.Helper()
 	select {
@@ -228,7 +228,6 @@ func awaitClose(t testing.TB, closed <-chan struct{}) {
 	}
 }
 
-// serveOn runs an HTTPS server on a listener and returns its URL.
 func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -240,7 +239,7 @@ func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
 	return s.URL
 }
 
-// newest returns the connection that became idle last, or nil.
+// newest returns the connection that became idle most recently, or nil.
 func newest(c *Client) *connection {
 	if front := c.pool.idle.Front(); front != nil {
 		return front.Value.(*connection)

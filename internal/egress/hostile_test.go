@@ -19,8 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestHostileEndless: endless answers are cut off at their limit, not at the end of the
-// attempt's time.
+// Endless responses must be cut off at their size limit, not when the attempt's time is over.
 func TestHostileEndless(t *testing.T) {
 	for name, k := range map[string]struct {
 		first, again string
@@ -70,7 +69,8 @@ func TestHostileEndless(t *testing.T) {
 	}
 }
 
-// TestHostileResets: a reset (not a clean close) at each moment of the answer.
+// TestHostileResets resets the connection, instead of closing it cleanly, at each stage of the
+// response.
 func TestHostileResets(t *testing.T) {
 	for name, answer := range map[string]string{
 		"before the answer": "",
@@ -86,7 +86,7 @@ func TestHostileResets(t *testing.T) {
 				}
 				requests.Add(1)
 				_, _ = io.WriteString(c, answer)
-				_ = c.NetConn().(*net.TCPConn).SetLinger(0) // closing resets
+				_ = c.NetConn().(*net.TCPConn).SetLinger(0) // makes Close reset the connection
 				_ = c.NetConn().Close()
 			})
 			r := post(t, newClient(t, nil), url)
@@ -97,10 +97,10 @@ func TestHostileResets(t *testing.T) {
 	}
 }
 
-// TestHostileHandshakes: a handshake that is prolonged costs the attempt's time and no
-// more; old protocols are refused at once.
+// A prolonged handshake must cost no more than the attempt's time. Old protocol versions are
+// refused at once.
 func TestHostileHandshakes(t *testing.T) {
-	drip := func(c net.Conn) { // a server's first record, a byte at a time, endlessly
+	drip := func(c net.Conn) { // sends a server's first record endlessly, a byte at a time
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		if _, err := c.Write([]byte{22, 3, 3, 0x40, 0}); err != nil {
@@ -138,12 +138,12 @@ func TestHostileHandshakes(t *testing.T) {
 	wantResult(t, post(t, newClient(t, nil), "https://"+rawReceiver(t, alerts)), 0, TLS)
 }
 
-// farm is thousands of hostile receivers with few goroutines: each connection is brought to
-// the expensive point and held there; those that flood start on command.
+// farm runs thousands of hostile receivers on few goroutines. It brings each connection to its most
+// expensive point and keeps it there. Floods start on command.
 type farm struct {
 	cfg      *tls.Config
 	accepted chan net.Conn
-	held     atomic.Int32 // connections that hold an attempt
+	held     atomic.Int32 // number of connections that keep an attempt waiting
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -156,8 +156,7 @@ type flood struct {
 	text string
 }
 
-// farmKinds are the behaviours of a receiver, by the path of the request: its first answer,
-// then its flood.
+// farmKinds maps request paths to a receiver's behavior: the start of its response, then its flood.
 var farmKinds = map[string]struct{ first, flood string }{
 	"/silent":  {"", ""},
 	"/drip":    {"HTTP/1.1 200 OK\r\nX-Slow: ", ""},
@@ -173,7 +172,7 @@ var farmKinds = map[string]struct{ first, flood string }{
 	},
 }
 
-// start runs the farm: one address answers TLS, the other never sends anything.
+// start runs the farm. It returns an address that answers TLS and one that never sends anything.
 func (f *farm) start(t *testing.T) (url, mute string) {
 	f.cfg = &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
 	f.accepted = make(chan net.Conn, 64)
@@ -240,7 +239,6 @@ func (f *farm) receive(raw net.Conn) {
 	f.held.Add(1)
 }
 
-// open starts all floods.
 func (f *farm) open() {
 	f.mu.Lock()
 	floods := make(chan flood, len(f.flood))
@@ -260,7 +258,7 @@ func (f *farm) open() {
 	wg.Wait()
 }
 
-// drip sends one header byte a second to each connection that gets them.
+// drip sends a header byte per second on each dripping connection.
 func (f *farm) drip(stop <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -279,11 +277,11 @@ func (f *farm) drip(stop <-chan struct{}) {
 	}
 }
 
-// TestFiveThousandHostileReceivers holds 5,000 concurrent attempts at receivers that never
-// speak, do not answer, send a byte a second, stall in the body, and then all flood with
-// headers, interim answers and a compressed body. The memory of both ends stays bounded,
-// and a normal receiver is served meanwhile (G6). TestPostTimesOut shows that hanging
-// attempts end in time; here the receivers end them.
+// TestFiveThousandHostileReceivers keeps 5,000 attempts in flight at receivers that never speak,
+// don't answer, send a byte per second or stall in the body. Some of them then flood with headers,
+// interim responses and a compressed body. The memory of both ends must stay bounded, and a normal
+// receiver must be served meanwhile (G6). TestPostTimesOut shows that hanging attempts time out.
+// Here the receivers end them.
 func TestFiveThousandHostileReceivers(t *testing.T) {
 	const boundBytes = 768 << 20
 	hostile := raiseFiles(t, 5000)
@@ -317,7 +315,7 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 				flooded.Add(1)
 			}
 		})
-		// A handshake takes a goroutine more, and the race detector has a limit.
+		// Each handshake needs an extra goroutine, and the race detector limits how many can run.
 		testkit.Eventually(t, "the last hundred are held",
 			func() bool { return int(f.held.Load()) > i-100 })
 	}
@@ -336,8 +334,8 @@ func TestFiveThousandHostileReceivers(t *testing.T) {
 	}
 }
 
-// raiseFiles raises the limit of open files so that n connections have both their ends, and
-// returns how many are possible: fewer on a machine with a low hard limit.
+// raiseFiles raises the limit of open files so that n connections can have both ends in this
+// process. It returns how many are possible, which is fewer if the hard limit is low.
 func raiseFiles(t *testing.T, n int) int {
 	t.Helper()
 	const others, least = 500, 1000
@@ -356,8 +354,8 @@ func raiseFiles(t *testing.T, n int) int {
 	return can
 }
 
-// watchMemory samples the memory in use and returns a function that stops the sampling and
-// returns the peak above the start.
+// watchMemory samples the memory in use. The function that it returns stops the sampling and
+// returns the peak growth.
 func watchMemory(t *testing.T) func() uint64 {
 	t.Helper()
 	runtime.GC()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPolicyEdges checks each forbidden range: its first and last address, and its
-// neighbours, which are public unless they are in another range.
+// TestPolicyEdges checks the first and last address of each forbidden range, and its neighbors,
+// which are public unless they are in another range.
 func TestPolicyEdges(t *testing.T) {
 	edges := []struct{ prefix, before, first, last, after string }{
 		{"0.0.0.0/8", "", "0.0.0.0", "0.255.255.255", "1.0.0.0"},
@@ -208,7 +208,7 @@ func TestCheckURL(t *testing.T) {
 		"https://" + strings.Repeat("a.", 130) + "example/": FaultHost,
 		"https://example.com/" + strings.Repeat("a", 2048):  FaultTooLong,
 	}
-	// No textual form of a forbidden address passes.
+	// Forbidden addresses, in every notation.
 	for _, host := range []string{
 		"127.0.0.1", "10.0.0.1", "169.254.169.254", "168.63.129.16", "0.0.0.0", "[::1]", "[::]",
 		"[::ffff:127.0.0.1]",
@@ -216,7 +216,7 @@ func TestCheckURL(t *testing.T) {
 	} {
 		bad["https://"+host+"/"] = FaultForbidden
 	}
-	// Nor one that old rules, some or all, read as such an address.
+	// Notations that old parsing rules, all or some of them, read as a forbidden address.
 	for _, host := range []string{
 		"127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.0x1", "0x", "0", "10.1",
 		"10.0.1", "0xA000001", "167772161",
@@ -267,8 +267,8 @@ func TestCheckURLReportsEveryFault(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL: a URL that passes names no forbidden literal, and its result passes again
-// unchanged.
+// FuzzCheckURL checks that an accepted URL has no forbidden literal address, and that its canonical
+// form is accepted unchanged.
 func FuzzCheckURL(f *testing.F) {
 	for _, s := range []string{
 		"https://example.com/", "https://[::ffff:127.0.0.1]:8443/x", "https://0x7f.1/",

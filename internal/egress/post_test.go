@@ -147,7 +147,7 @@ func TestPostTimesOut(t *testing.T) {
 	t.Parallel()
 	all := &subtests{T: t}
 	defer all.wg.Wait()
-	// Long enough to reach where each hangs on a busy machine.
+	// Long enough to reach the stage where each receiver hangs, even on a busy machine.
 	const budget = 3 * time.Second
 	short := func(cfg *Config) { cfg.AttemptTimeout = budget }
 	answer := func(text string, then func(net.Conn)) func(testing.TB) string {
@@ -269,9 +269,9 @@ func TestPostAcceptsUnusualAnswers(t *testing.T) {
 				closed <- struct{}{}
 			})
 			c := newClient(t, nil)
-			for range 2 { // the second is not affected by what the first left
+			for range 2 { // the first must leave nothing that affects the second
 				r := post(t, c, url)
-				awaitClose(t, closed) // otherwise the second may meet the close half-way
+				awaitClose(t, closed) // otherwise the second attempt may race with the close
 				wantResult(t, r, 200, "")
 				if string(r.Body) != "body" {
 					t.Errorf("body %q", r.Body)
@@ -281,7 +281,7 @@ func TestPostAcceptsUnusualAnswers(t *testing.T) {
 	}
 }
 
-// A receiver without HTTP/1.1 does not agree on a protocol. (A Go server with h2 alone would.)
+// A receiver without HTTP/1.1 agrees on no protocol. (A Go server that offers only h2 would agree.)
 func TestHTTP1IsRequired(t *testing.T) {
 	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}, NextProtos: []string{"other"}}
 	r := post(t, newClient(t, nil), "https://"+rawTLS(t, cfg, func(*tls.Conn) {}))

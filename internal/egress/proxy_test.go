@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// tunnels is a proxy on loopback that connects every tunnel to one address.
+// tunnels is a proxy on loopback that connects every tunnel to the same address.
 type tunnels struct {
 	to       string
-	secured  *tls.Config // speak TLS to the client
+	secured  *tls.Config // if set, the proxy speaks TLS to the client
 	asked    atomic.Int32
 	mu       sync.Mutex
 	lastAsk  *http.Request
-	answerer func(net.Conn) // instead of a tunnel
+	answerer func(net.Conn) // if set, it answers instead of a tunnel
 }
 
 func (p *tunnels) start(t *testing.T) *url.URL {
@@ -59,8 +59,8 @@ func (p *tunnels) start(t *testing.T) *url.URL {
 	return must(url.Parse(scheme + addr))
 }
 
-// TestProxyTunnels: attempts go through the proxy, which is asked for the host by its name;
-// a pooled tunnel is used again.
+// TestProxyTunnels checks that attempts go through the proxy, that the proxy gets the host's name,
+// and that a pooled tunnel is reused.
 func TestProxyTunnels(t *testing.T) {
 	for name, secured := range map[string]*tls.Config{
 		"http":  nil,
@@ -74,7 +74,7 @@ func TestProxyTunnels(t *testing.T) {
 			proxy.User = url.UserPassword("user", "pass")
 			c := newClient(t, func(cfg *Config) {
 				cfg.Proxy, cfg.Resolver = proxy, byName{"hook.test.": "203.0.114.7"}
-				cfg.Policy.Allow = nil // the proxy is on loopback: its address is the operator's choice
+				cfg.Policy.Allow = nil // the proxy is on loopback, which the operator may choose
 			})
 			for range 3 {
 				wantResult(t, post(t, c, "https://hook.test:8443/x"), 200, "")
@@ -90,7 +90,6 @@ func TestProxyTunnels(t *testing.T) {
 	}
 }
 
-// TestProxyIsNotAskedForForbiddenHosts: a host's addresses are checked first.
 func TestProxyIsNotAskedForForbiddenHosts(t *testing.T) {
 	p := &tunnels{to: "127.0.0.1:1"}
 	proxy := p.start(t)

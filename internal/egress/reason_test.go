@@ -18,8 +18,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// wantReason checks the text that the account holder reads: it holds the wanted part, and
-// nothing of what only this machine knows.
+// wantReason checks the text that the account holder reads: it must contain part, and nothing that
+// only this machine should know.
 func wantReason(t *testing.T, r Result, code Code, part string) {
 	t.Helper()
 	wantResult(t, r, r.StatusCode, code)
@@ -42,8 +42,8 @@ func checkReason(t *testing.T, detail string) {
 	}
 }
 
-// TestTLSReasons: an attempt that ends with TLS says what is wrong with the certificate or
-// the handshake.
+// TestTLSReasons checks that an attempt that fails with TLS says what is wrong with the certificate
+// or the handshake.
 func TestTLSReasons(t *testing.T) {
 	with := func(change func(*x509.Certificate)) *tls.Config {
 		return &tls.Config{Certificates: []tls.Certificate{ca().issue(change)}}
@@ -112,7 +112,7 @@ func TestTLSReasons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := "https://" + rawReceiver(t, func(c net.Conn) {
 				if tls.Server(c, k.cfg).Handshake() != nil {
-					_, _ = io.Copy(io.Discard, c) // so that its alert is not overtaken by a reset
+					_, _ = io.Copy(io.Discard, c) // a close could reset the connection before the alert arrives
 				}
 			})
 			wantReason(t, post(t, newClient(t, nil), url), TLS, k.part)
@@ -126,8 +126,8 @@ func TestTLSReasons(t *testing.T) {
 	})
 }
 
-// TestReasonsOfTheOtherErrors: DNS, CONN_REFUSED and SSRF_BLOCKED, with what failed and
-// without the addresses of this machine, its name servers or its proxy.
+// TestReasonsOfTheOtherErrors checks that DNS, CONN_REFUSED and SSRF_BLOCKED come with what failed,
+// and without the addresses of this machine, its name servers or its proxy.
 func TestReasonsOfTheOtherErrors(t *testing.T) {
 	closed := must(net.Listen("tcp", "127.0.0.1:0"))
 	_ = closed.Close()
@@ -221,8 +221,8 @@ func TestInternalAddressesAreHidden(t *testing.T) {
 	}
 }
 
-// FuzzReason: whatever a receiver has in its certificate or answer, the text about it is one
-// bounded line without internal addresses.
+// FuzzReason checks that the text about any certificate or response is a single bounded line
+// without internal addresses.
 func FuzzReason(f *testing.F) {
 	for _, s := range []string{
 		"read tcp 10.1.2.3:40000->[fd00::7]:443: reset", "::ffff:127.0.0.1", "a\x00b\u202ec\xff",

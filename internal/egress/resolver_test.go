@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// counted counts the queries for IPv4 addresses.
+// counted counts the queries for IPv4 addresses that reach answer.
 func counted(n *atomic.Int32, answer answers) answers {
 	return func(name string, qtype dnsmessage.Type) ([]string, bool) {
 		if qtype == dnsmessage.TypeA {
@@ -32,7 +32,6 @@ func newResolver(t *testing.T, server string) *cachingResolver {
 	return must(newCachingResolver(server, 5*time.Second))
 }
 
-// cached returns the cached lookup of a name, if there is one.
 func (r *cachingResolver) cached(host string) *lookup {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +39,7 @@ func (r *cachingResolver) cached(host string) *lookup {
 	return l
 }
 
-// keepUntil moves the end of the time for which the answer of a name is kept.
+// keepUntil changes the time until which a name's answer is cached.
 func (r *cachingResolver) keepUntil(t *testing.T, host string, until time.Time) {
 	t.Helper()
 	l := r.cached(host)
@@ -57,8 +56,8 @@ func lookupAddrs(t *testing.T, r *cachingResolver, host string) ([]netip.Addr, e
 	return r.LookupNetIP(context.Background(), "ip", host)
 }
 
-// TestResolverKeepsAnswers: each kind of answer is cached for its time, is not queried
-// meanwhile, and is queried again afterwards.
+// TestResolverKeepsAnswers checks that each kind of answer is cached for its time without further
+// queries, and queried again afterwards.
 func TestResolverKeepsAnswers(t *testing.T) {
 	var asked atomic.Int32
 	server := serveDNS(t, func(q query) *dnsmessage.Message {
@@ -84,7 +83,7 @@ func TestResolverKeepsAnswers(t *testing.T) {
 				t.Fatalf("kept: %v, until %s, which is not %s", kept, l.until.Sub(ended), want)
 			}
 			first := asked.Load()
-			l.until = l.until.Add(time.Minute) // so that a slow machine does not let it run out
+			l.until = l.until.Add(time.Minute) // so that it doesn't expire on a slow machine
 			for range 100 {
 				if _, again := lookupAddrs(t, r, host); (again == nil) != (err == nil) {
 					t.Fatalf("first %v, then %v", err, again)
@@ -101,8 +100,8 @@ func TestResolverKeepsAnswers(t *testing.T) {
 	}
 }
 
-// TestResolverAsksOnceForMany: however many attempts need a name at once, and even if the
-// first of them is cancelled, the name server is queried once.
+// However many attempts need a name at the same time, the name server must be queried once, even if
+// the first of them is cancelled.
 func TestResolverAsksOnceForMany(t *testing.T) {
 	var asked atomic.Int32
 	release := make(chan struct{})
@@ -149,7 +148,7 @@ func TestResolverIsBounded(t *testing.T) {
 		}
 		return list, true
 	}))
-	// The cache is full of names with a long TTL: new ones evict them.
+	// The cache is full of names with a long TTL. New names evict them.
 	for i := range maxNames {
 		l := &lookup{done: make(chan struct{}), until: time.Now().Add(time.Hour)}
 		close(l.done)
@@ -164,14 +163,14 @@ func TestResolverIsBounded(t *testing.T) {
 		t.Errorf("%d names, the newest among them: %v, the oldest: %v", r.names.Len(),
 			r.names.Contains("new9.test."), r.names.Contains("n0.test."))
 	}
-	// An answer with many addresses comes over TCP, and is not cached.
+	// An answer with many addresses arrives over TCP and isn't cached.
 	addrs, err := lookupAddrs(t, r, "wide.test.")
 	if err != nil || len(addrs) != maxCachedAddrs+1 || r.names.Contains("wide.test.") {
 		t.Errorf("%d addresses, %v; kept: %v", len(addrs), err, r.names.Contains("wide.test."))
 	}
 }
 
-// TestResolverOverTCP: an answer that does not fit a datagram is queried over TCP.
+// A query whose answer doesn't fit a datagram must be repeated over TCP.
 func TestResolverOverTCP(t *testing.T) {
 	r := newResolver(t, serveDNS(t, func(q query) *dnsmessage.Message {
 		m := q.reply(dnsmessage.RCodeSuccess)
@@ -204,7 +203,6 @@ func TestDNSServerMustBeAnAddress(t *testing.T) {
 	}
 }
 
-// TestDNSSixOnly: a name with IPv6 addresses only is reached over IPv6.
 func TestDNSSixOnly(t *testing.T) {
 	server := nameServer(t, zone(map[string][]string{"six.test.": {"AAAA ::1"}}))
 	c := newClient(t, func(cfg *Config) { cfg.DNSServer = server })
@@ -213,7 +211,7 @@ func TestDNSSixOnly(t *testing.T) {
 		t.Fatalf("six.test is %v, %v", addrs, err)
 	}
 	l, err := net.Listen("tcp", "[::1]:0")
-	if err != nil { // a machine without IPv6: the attempt must say so and not hang
+	if err != nil { // without IPv6, the attempt must say so instead of hanging
 		wantResult(t, post(t, c, "https://six.test:8443"), 0, ConnRefused)
 		return
 	}
@@ -221,8 +219,8 @@ func TestDNSSixOnly(t *testing.T) {
 	wantResult(t, post(t, c, strings.Replace(url, "[::1]", "six.test", 1)), 200, "")
 }
 
-// TestDNSAnswersRaceTheCheck is the classic rebinding: a name with a good address when it
-// is checked and a private one when it is dialed, at every other query.
+// TestDNSAnswersRaceTheCheck is the classic rebinding attack: a name has a good address when it is
+// checked and a private one when it is dialed.
 func TestDNSAnswersRaceTheCheck(t *testing.T) {
 	t.Run("uncached", func(t *testing.T) {
 		raceTheCheck(t, func(server string) (Resolver, func()) {
@@ -237,7 +235,8 @@ func TestDNSAnswersRaceTheCheck(t *testing.T) {
 	})
 }
 
-// raceTheCheck takes a resolver for a name server, with what ends the time of its answers.
+// raceTheCheck tests the resolver that resolve returns for a name server. The second result of
+// resolve expires the resolver's answers.
 func raceTheCheck(t *testing.T, resolve func(server string) (Resolver, func())) {
 	var reached atomic.Bool
 	inside := rawReceiver(t, func(net.Conn) { reached.Store(true) })
@@ -247,7 +246,7 @@ func raceTheCheck(t *testing.T, resolve func(server string) (Resolver, func())) 
 			return nil, true
 		}
 		if n.Add(1)%2 == 1 {
-			return []string{name + " 0 IN A 203.0.114.1"}, true // public; nothing dials it: see below
+			return []string{name + " 0 IN A 203.0.114.1"}, true // public, and never dialed (see below)
 		}
 		return []string{name + " 0 IN A 127.0.0.1"}, true
 	})
@@ -256,7 +255,7 @@ func raceTheCheck(t *testing.T, resolve func(server string) (Resolver, func())) 
 	_, port, _ := net.SplitHostPort(inside)
 	for range 10 {
 		if err := c.CheckHost(context.Background(), "race.test"); err != nil {
-			t.Fatal(err) // the first of each pair of answers
+			t.Fatal(err) // this is the first answer of each pair
 		}
 		expire()
 		wantResult(t, post(t, c, "https://race.test:"+port), 0, SSRFBlocked) // the second

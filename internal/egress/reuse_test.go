@@ -20,13 +20,12 @@ import (
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// countingReceiver answers requests on each connection until end says that a
-// connection is over: before the answer to request n of that connection
-// (counted from 1), or after it.
+// countingReceiver answers requests on each connection until before or after reports that the
+// connection ends: before or after the response to its nth request, counted from 1.
 type countingReceiver struct {
 	requests, conns atomic.Int32
 	before, after   func(n int) bool
-	ended           chan struct{} // a value per connection closed
+	ended           chan struct{} // receives a value for every closed connection
 }
 
 func (r *countingReceiver) serve(c *tls.Conn) {
@@ -65,22 +64,22 @@ func TestReuseKeepsOneConnection(t *testing.T) {
 	}
 }
 
-// TestReuseOfClosedConnections: a receiver that closes each connection after its answer,
-// without announcing it, costs no attempt, and gets each request once.
+// A receiver that closes each connection after its response, without announcing it, must not make
+// an attempt fail, and must get each request once.
 func TestReuseOfClosedConnections(t *testing.T) {
 	r := &countingReceiver{after: func(int) bool { return true }}
 	url, c := r.start(t), newClient(t, nil)
 	for i := 1; i <= 20; i++ {
 		wantResult(t, post(t, c, url), 200, "")
-		awaitClose(t, r.ended) // the close has reached the socket: loopback delivers at once
+		awaitClose(t, r.ended) // the close has reached the socket, because loopback delivers at once
 		if int(r.requests.Load()) != i {
 			t.Fatalf("%d requests for %d attempts", r.requests.Load(), i)
 		}
 	}
 }
 
-// TestReuseOnlyOfWhatIsClean: a connection is not reused if its receiver announced a close,
-// though it does not close it, or sent more than one answer.
+// A connection must not be reused if its receiver announced a close, even if it stays open, or sent
+// more than one response.
 func TestReuseOnlyOfWhatIsClean(t *testing.T) {
 	for name, first := range map[string]string{
 		"says close":       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
@@ -107,17 +106,17 @@ func TestReuseOnlyOfWhatIsClean(t *testing.T) {
 	}
 }
 
-// TestReuseSendsOnceMore: a receiver that closes a reused connection without a byte of a
-// response gets the request again on a new connection. It does not if that one ends the same
-// way, or if a response had begun.
+// A request on a reused connection that ends before the first byte of a response is sent again,
+// once, on a new connection. It is not sent again if that connection ends the same way, or if a
+// response had begun.
 func TestReuseSendsOnceMore(t *testing.T) {
 	const begun = "HTTP/1.1 200 OK\r\nContent-Le"
 	second := func(_, n int) bool { return n == 2 }
 	later := func(conn, n int) bool { return conn > 1 || n > 1 }
 	for name, k := range map[string]struct {
-		end      string // what the receiver says before it ends a connection
+		end      string // what the receiver sends before it ends a connection
 		reset    bool
-		on       func(conn, n int) bool // the request at which it does
+		on       func(conn, n int) bool // the request at which it ends the connection
 		status   int
 		requests int32
 	}{
@@ -158,7 +157,6 @@ func TestReuseSendsOnceMore(t *testing.T) {
 	}
 }
 
-// hangUp closes a connection, or resets it.
 func hangUp(c net.Conn, reset bool) {
 	if reset {
 		_ = c.(*net.TCPConn).SetLinger(0)
@@ -166,8 +164,8 @@ func hangUp(c net.Conn, reset bool) {
 	_ = c.Close()
 }
 
-// TestReuseUnderRandomCloses closes connections at the worst times while many attempts run:
-// no attempt fails, and none sends its request more often than it may.
+// TestReuseUnderRandomCloses closes every third connection while many attempts run. No attempt may
+// fail, and there may be at most two requests per attempt.
 func TestReuseUnderRandomCloses(t *testing.T) {
 	const workers, each = 8, 60
 	var attempts, failed atomic.Int32
@@ -191,8 +189,7 @@ func TestReuseUnderRandomCloses(t *testing.T) {
 	}
 }
 
-// TestUnwrittenRequestGoesToAnotherConnection: a pooled connection that accepts not one
-// byte, though the probe found it open, costs no attempt.
+// A pooled connection that the probe found open but that accepts no byte must not fail the attempt.
 func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	r := &countingReceiver{}
 	url, c := r.start(t), newClient(t, nil)
@@ -201,7 +198,7 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	if err := idle.raw.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	awaitClose(t, r.ended) // the receiver has seen it and closed
+	awaitClose(t, r.ended) // the receiver has noticed it and closed the connection
 	looked := false
 	idle.probe.look.peek = func(uintptr) bool {
 		looked = true
@@ -269,8 +266,7 @@ func TestPoolExpires(t *testing.T) {
 	wantResult(t, post(t, c, s.URL), 200, "")
 }
 
-// TestPoolAge: an old connection is not reused, so that its name is resolved and checked
-// again.
+// An old connection must not be reused, so that its name is resolved and checked again.
 func TestPoolAge(t *testing.T) {
 	var conns sync.Map
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) })
@@ -285,7 +281,7 @@ func TestPoolAge(t *testing.T) {
 	}
 }
 
-// TestManyHostileReceivers holds many hanging attempts at once besides one that works.
+// TestManyHostileReceivers keeps many attempts hanging while another receiver works normally.
 func TestManyHostileReceivers(t *testing.T) {
 	const hostile = 300
 	hang := "https://" + rawReceiver(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })

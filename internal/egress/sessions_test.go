@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// resuming runs a receiver on loopback that counts the sessions it resumes.
+// resuming runs a receiver on loopback that counts resumed sessions.
 func resuming(t *testing.T, resumed *atomic.Int32, change func(*tls.Config)) string {
 	cfg := &tls.Config{Certificates: []tls.Certificate{ca().issue(nil)}}
 	if change != nil {
@@ -25,8 +25,7 @@ func resuming(t *testing.T, resumed *atomic.Int32, change func(*tls.Config)) str
 	})
 }
 
-// TestReconnectsResume: eight receivers on the ports of one host each resume their own
-// session.
+// Eight receivers on different ports of one host must each resume their own session.
 func TestReconnectsResume(t *testing.T) {
 	for name, version := range map[string]uint16{
 		"TLS 1.2": tls.VersionTLS12,
@@ -51,8 +50,7 @@ func TestReconnectsResume(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBounded: the session of a receiver with a very long chain or ticket is not
-// stored.
+// A session with a very long chain or ticket must not be stored.
 func TestSessionsAreBounded(t *testing.T) {
 	for name, change := range map[string]func(*tls.Config){
 		"chain": func(cfg *tls.Config) {
@@ -83,8 +81,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoSessionWithoutTrust: a session that was made under one set of roots does not admit
-// a receiver under another.
+// A session that was created with one set of roots must not admit a receiver under another.
 func TestNoSessionWithoutTrust(t *testing.T) {
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {})
 	trusting := newClient(t, func(cfg *Config) { cfg.MaxConnAge = 1 })

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endings are what a receiver does at a point of the exchange, the error of the attempt, and the
-// time that the attempt has: only one that stalls ends by it, on a slow machine too.
+// endings are what a receiver does at some point of the exchange, the error code of the attempt,
+// and the attempt's time. Only a stall may use up that time, even on a slow machine.
 var endings = map[string]struct {
 	end    func(net.Conn)
 	code   Code
@@ -28,7 +28,8 @@ var endings = map[string]struct {
 	"resets": {func(c net.Conn) { hangUp(c, true) }, ConnRefused, time.Hour},
 }
 
-// subtests run at once, however few processors there are: they wait for most of their time.
+// subtests runs its tests all at once, regardless of the number of processors, because they mostly
+// wait.
 type subtests struct {
 	*testing.T
 	wg sync.WaitGroup
@@ -38,8 +39,8 @@ func (s *subtests) run(name string, test func(t *testing.T)) {
 	s.wg.Go(func() { s.Run(name, test) })
 }
 
-// atEachEnding runs an attempt against a receiver that comes to a point of the exchange and
-// then stalls, closes the connection or resets it.
+// atEachEnding runs attempts against receivers that reach a point of the exchange and then stall,
+// close the connection or reset it.
 func (s *subtests) atEachEnding(
 	point string, status int, stage string, start func(t *testing.T, end func(net.Conn)) string,
 ) {
@@ -48,7 +49,7 @@ func (s *subtests) atEachEnding(
 			url := "https://" + start(t, ending.end)
 			c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = ending.within })
 			r := post(t, c, url)
-			if name == "resets" { // which may overtake what was sent before
+			if name == "resets" { // a reset may overtake what was sent before it
 				wantResult(t, r, r.StatusCode, ending.code)
 				return
 			}
@@ -60,8 +61,8 @@ func (s *subtests) atEachEnding(
 	}
 }
 
-// TestEveryStallIsATimeout: whatever an HTTP/1.1 receiver has sent before it falls silent,
-// the error is TIMEOUT; if it closes or resets the connection instead, CONN_REFUSED.
+// Whatever an HTTP/1.1 receiver has sent before it stalls, the error must be TIMEOUT. If it closes
+// or resets the connection instead, the error must be CONN_REFUSED.
 func TestEveryStallIsATimeout(t *testing.T) {
 	t.Parallel()
 	all := &subtests{T: t}
@@ -115,8 +116,7 @@ func TestEveryStallIsATimeout(t *testing.T) {
 	})
 }
 
-// TestSlowAnswersAreTimeouts: a receiver that sends some bytes again and again, but never
-// completes what they belong to.
+// A receiver that keeps sending bytes, but never completes a response, must end in TIMEOUT.
 func TestSlowAnswersAreTimeouts(t *testing.T) {
 	all := &subtests{T: t}
 	defer all.wg.Wait()
@@ -143,7 +143,7 @@ func TestSlowAnswersAreTimeouts(t *testing.T) {
 	}
 }
 
-// repeatedly does something ten times a second until it fails.
+// repeatedly calls do ten times per second until it fails.
 func repeatedly(do func() error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -154,8 +154,7 @@ func repeatedly(do func() error) {
 	}
 }
 
-// TestAStallThatReadsNothingIsATimeout: the receiver takes the connection and the handshake,
-// but not the request.
+// This receiver accepts the connection and completes the handshake, but doesn't read the request.
 func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
 	t.Parallel()
 	all := &subtests{T: t}
@@ -170,7 +169,7 @@ func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
 				}
 				ending.end(c.NetConn())
 			})
-			t.Cleanup(func() { close(released) }) // before the receiver is awaited
+			t.Cleanup(func() { close(released) }) // runs before the receiver is awaited
 			c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = ending.within })
 			r, err := c.Post(context.Background(), Request{URL: url, Body: make([]byte, 32<<20)})
 			if err != nil {
@@ -181,7 +180,7 @@ func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
 	}
 }
 
-// deaf listens at an address and takes no connection: its backlog is full.
+// deaf listens at an address and accepts no connection: its backlog is full.
 func deaf(t *testing.T, address string) *net.TCPAddr {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -205,7 +204,6 @@ func deaf(t *testing.T, address string) *net.TCPAddr {
 	}
 }
 
-// TestAStallOfConnectIsATimeout: nothing answers the first packet.
 func TestAStallOfConnectIsATimeout(t *testing.T) {
 	c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = time.Second })
 	r := post(t, c, "https://"+deaf(t, "127.0.0.1:0").String())
@@ -215,9 +213,8 @@ func TestAStallOfConnectIsATimeout(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatIsSilentDelaysLittle: a host has an address that nothing answers at, as
-// IPv6 often is, and one that works. The attempt does not wait for the first: with half of
-// its time for each address it would fail here.
+// A host has one address where nothing answers, as is common with IPv6, and one that works. The
+// attempt must not wait for the first: if each address got half of the time, it would fail here.
 func TestAnAddressThatIsSilentDelaysLittle(t *testing.T) {
 	silent := deaf(t, "127.0.0.99:0")
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", itoa(silent.Port)))
@@ -253,8 +250,8 @@ func TestFamiliesInTurn(t *testing.T) {
 	}
 }
 
-// TestAMovedNameIsFollowed: a connection of a minute is not used any more, so that a name
-// that has moved leads to its new address while the old server still answers.
+// A connection that is a minute old must not be used again. Otherwise a name that has moved would
+// lead to its old server as long as that server answers.
 func TestAMovedNameIsFollowed(t *testing.T) {
 	var old, moved atomic.Int32
 	first := receiver(t, func(http.ResponseWriter, *http.Request) { old.Add(1) })
@@ -280,8 +277,8 @@ func TestAMovedNameIsFollowed(t *testing.T) {
 	}
 }
 
-// TestKeepAliveHints: a receiver that says how long it keeps an idle connection gets no
-// request on one that is about as old.
+// If a receiver announces how long it keeps idle connections, a connection that is about that old
+// must not be used.
 func TestKeepAliveHints(t *testing.T) {
 	for _, k := range []struct {
 		header string

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestHandshakeIsMetered: an unrealistically long chain of certificates is not read to its
-// end.
+// An absurdly long chain of certificates must not be read to its end.
 func TestHandshakeIsMetered(t *testing.T) {
 	cert := ca().issue(nil)
 	for range 300 {
@@ -23,8 +22,7 @@ func TestHandshakeIsMetered(t *testing.T) {
 	}
 }
 
-// TestMeterGrantsWhatIsUsed: a long-lived connection is never cut off for its total
-// traffic.
+// A long-lived connection must not be cut off because of its total traffic.
 func TestMeterGrantsWhatIsUsed(t *testing.T) {
 	body := make([]byte, 60<<10)
 	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {

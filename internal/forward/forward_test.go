@@ -30,10 +30,9 @@ var event = client.PulledEvent{
 	Body: body,
 }
 
-// receiver is a real one, which keeps what it got.
 type receiver struct {
 	mu   sync.Mutex
-	got  []string // bodies, or what reading one ended with
+	got  []string // bodies, each with the error that ended reading it
 	with []http.Header
 }
 
@@ -59,7 +58,7 @@ func (r *receiver) bodies() []string {
 	return slices.Clone(r.got)
 }
 
-// forwarder forwards to a URL, and says what it does into out.
+// forwarder forwards to a URL and writes its messages to out.
 func forwarder(url string) (f *forward.Forwarder, out *testkit.Buffer) {
 	out = &testkit.Buffer{}
 	return forward.New(url, &forward.Report{Out: out, Tell: out, Now: func() time.Time {
@@ -93,9 +92,8 @@ func TestAnEventIsPostedAsTheServiceWould(t *testing.T) {
 	}
 }
 
-// What refuses an event, or answers with a redirect, has not taken it; the next one follows.
 // A pulled event is signed for the time when it was created. With the receiver's secret, each post
-// is signed for its own moment, so that the receiver takes old events too.
+// is signed for the current time instead, so that the receiver accepts old events as well.
 func TestAnOldEventIsSignedAgain(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -146,7 +144,7 @@ func TestFailuresOnPurpose(t *testing.T) {
 	if err := f.Handle(t.Context(), event); err != nil {
 		t.Fatal(err)
 	}
-	// The server reads half of a body while the next request is already answered.
+	// The server may still be reading half of a body when the next request has been answered.
 	testkit.Eventually(t, "half a body", func() bool { return len(r.bodies()) == 3 })
 	got := r.bodies()
 	slices.Sort(got)
@@ -173,8 +171,8 @@ func TestFailuresOnPurpose(t *testing.T) {
 	}
 }
 
-// A receiver that is being started is waited for, and what had failed on purpose before is not
-// repeated.
+// A receiver that is still starting must be waited for, and a failure that was caused on purpose
+// before must not be repeated.
 func TestAReceiverThatIsNotThereIsWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

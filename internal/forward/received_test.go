@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/receiver"
 )
 
-// A line gives back every byte that was signed, whatever the body holds.
+// A line must preserve every byte that was signed, whatever the body contains.
 func TestALineKeepsTheBody(t *testing.T) {
 	for _, body := range []string{`{"a":"<&>\u2028 é"}`, "two\nlines\x00\x1b[2J", "\xff\xfe", ""} {
 		var line bytes.Buffer

@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
-// request is a request's method and headers.
 type request map[string]string
 
 func answer(t *testing.T, c ingress.Guard, in request) *httptest.ResponseRecorder {
@@ -340,8 +339,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 	}
 }
 
-// A path that two components may interpret differently doesn't reach a handler, for example an
-// encoded slash that one router takes as part of an id and the next one as a slash.
+// A path that two components may interpret differently must not reach a handler. For example, one
+// router may read an encoded slash as part of an id, and the next as a separator.
 func TestNoPathIsReadInTwoWays(t *testing.T) {
 	c := ingress.Guard{Listen: loopback}
 	for path, want := range map[string]int{

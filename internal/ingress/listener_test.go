@@ -16,11 +16,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// failing is a listener that fails before each connection.
+// failing is a listener that fails before every connection.
 type failing struct {
 	net.Listener
 	failed int
-	with   syscall.Errno // or else EMFILE
+	with   syscall.Errno // EMFILE if it is 0
 }
 
 func (l *failing) Accept() (net.Conn, error) {
@@ -45,7 +45,6 @@ func listen(t *testing.T, cfg ingress.Config) *ingress.Listener {
 	return bounded
 }
 
-// dialFrom connects from an address of 127.0.0.0/8.
 func dialFrom(t *testing.T, from string, l net.Listener) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -67,7 +66,7 @@ func accept(t *testing.T, l *ingress.Listener) *ingress.Conn {
 	return conn.(*ingress.Conn)
 }
 
-// isClosed waits until the connection is closed.
+// isClosed waits until the connection is closed, and reports whether it was closed in time.
 func isClosed(t *testing.T, conn net.Conn) bool {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(testkit.Patience(t)))
@@ -75,7 +74,7 @@ func isClosed(t *testing.T, conn net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// answers reports whether a connection is open in both directions.
+// answers reports whether data from server reaches client.
 func answers(t *testing.T, client net.Conn, server *ingress.Conn) bool {
 	t.Helper()
 	if _, err := io.WriteString(server, "x"); err != nil {
@@ -86,8 +85,8 @@ func answers(t *testing.T, client net.Conn, server *ingress.Conn) bool {
 	return err == nil
 }
 
-// Idle connections lock out neither clients with another address nor their own. Busy connections
-// stay open, and never exceed the limits.
+// Idle connections must not lock out new clients, whether from other addresses or from their own.
+// Busy connections stay open, and never exceed the limits.
 func TestIdleConnectionsAreReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg         ingress.Config
@@ -141,7 +140,7 @@ func TestIdleConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-// A single address never gets all places, unless it is a proxy's.
+// A single address must never get all places, unless it is a proxy's.
 func TestOneAddressLeavesPlacesToOthers(t *testing.T) {
 	proxy := netip.MustParsePrefix("127.0.0.9/32")
 	l := listen(t, ingress.Config{Max: 8, MaxPerAddress: 100, Proxies: []netip.Prefix{proxy}})
@@ -175,13 +174,13 @@ func TestOneAddressLeavesPlacesToOthers(t *testing.T) {
 	}
 }
 
-// A server that is out of descriptors for a moment recovers. Other errors and closing the listener
-// end Accept.
+// A server that briefly runs out of descriptors must recover. Other errors, and closing the
+// listener, end Accept.
 func TestAcceptErrorsAreRetried(t *testing.T) {
 	l := listen(t, ingress.Config{Max: 10, MaxPerAddress: 10})
 	for range 3 {
 		dialFrom(t, "127.0.0.2", l)
-		accept(t, l) // not net/http's, which retries on its own
+		accept(t, l) // not net/http's Accept loop, which retries on its own
 	}
 	_ = l.Close()
 	if conn, err := l.Accept(); err == nil {
@@ -193,8 +192,8 @@ func TestAcceptErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// A listener accepts no more connections than its share of the process's descriptors, so that
-// others are left for files.
+// A listener must accept no more connections than its share of the process's descriptors, so that
+// some are left for files.
 func TestDescriptorsAreLeft(t *testing.T) {
 	l := listen(t, ingress.Config{
 		Max: 1 << 30, MaxPerAddress: 1 << 30, Share: 4.5 / float64(ingress.Descriptors()),
@@ -210,7 +209,8 @@ func TestDescriptorsAreLeft(t *testing.T) {
 	}
 }
 
-// A trusted proxy serves many clients, even if its prefix is a single IPv6 address.
+// A trusted proxy serves many clients, so it has no limit per address, even if its prefix is a
+// single IPv6 address.
 func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	plain, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -232,7 +232,6 @@ func TestAProxyHasNoBoundOfItsOwn(t *testing.T) {
 	}
 }
 
-// Addresses that count as one.
 func TestAddressOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1:80":            "192.0.2.1/32",

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// Places are bounded in all and for each holder, and a place that is left is free again. A holder
-// whose bound changes has the new one at once.
+// Places must be bounded in total and per holder. A place that is given up is free again, and a
+// changed limit takes effect at once.
 func TestPlacesAreBounded(t *testing.T) {
 	p := ingress.NewPlaces[string](3)
 	take := func(of string, most int64, want error) func() {
@@ -40,8 +40,8 @@ func TestPlacesAreBounded(t *testing.T) {
 	}
 }
 
-// Those who wait get places in the order of their arrival, a flood of one holder delays no other,
-// and the wait ends with its context.
+// Waiting requests must get places in the order of their arrival. A flood from one holder must not
+// delay another, and waiting ends with the context.
 func TestPlacesAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ingress.NewPlaces[string](2)

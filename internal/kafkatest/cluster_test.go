@@ -34,7 +34,7 @@ func start(t *testing.T, cfg kafkatest.Config) *kafkatest.Cluster {
 	return c
 }
 
-// attach uses a cluster as another process would.
+// attach connects to a cluster like another process.
 func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kafka-") // short, because a socket's path has at most 104 bytes
@@ -56,8 +56,8 @@ func attach(t *testing.T, c *kafkatest.Cluster) *kafkatest.Cluster {
 	return attached
 }
 
-// A cluster of three continues without one broker, whether it is killed or paused, and readmits it,
-// no matter which process started it.
+// A cluster of three must work without one broker, whether that is killed or paused, and readmit
+// it, no matter which process started the cluster.
 func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
 	started := start(t, kafkatest.Config{Brokers: 3})
 	c := attach(t, started)
@@ -111,7 +111,7 @@ func TestThreeBrokersGoOnWithoutOne(t *testing.T) {
 	}
 }
 
-// A secure cluster admits no client without a password, and permits nothing without an ACL.
+// A secure cluster must admit no client without a password, and permit nothing without an ACL.
 func TestASecureClusterAuthenticatesAndAuthorizes(t *testing.T) {
 	c := start(t, kafkatest.Config{Brokers: 1, Secure: true, Users: []string{"writer"}})
 	admin, err := c.AdminClient()

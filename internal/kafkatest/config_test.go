@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheSampleForOperatorsIsAsTested: deploy/kafka/server.properties has the settings that the
-// tests' brokers and docs/decisions/real-kafka.md have.
+// The sample in deploy/kafka/server.properties must have the settings of the tests' brokers and of
+// docs/decisions/real-kafka.md.
 func TestTheSampleForOperatorsIsAsTested(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/kafka/server.properties")
 	if err != nil {

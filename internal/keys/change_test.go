@@ -67,11 +67,11 @@ func TestAFileThatCannotTakeItsNameLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAChangeByRootKeepsTheOwner: an operator rotates keys as root, and the service runs as another
-// user. Whether it is changed or created, the file stays readable for the service.
+// An operator may rotate keys as root while the service runs as another user. Whether the file is
+// changed or created, it must stay readable for the service.
 func TestAChangeByRootKeepsTheOwner(t *testing.T) {
 	service, group := os.Geteuid(), os.Getegid()
-	if service == 0 { // any other user can give nothing away
+	if service == 0 { // other users cannot give files away
 		service, group = 12345, 12346
 	}
 	dir := t.TempDir()
@@ -109,8 +109,8 @@ func TestAChangeByRootKeepsTheOwner(t *testing.T) {
 	check(0o640)
 }
 
-// TestAnUnreadableKeyFileIsReported: a sealer keeps using the keys that it has, and says why it
-// cannot open what was sealed with a new one.
+// If the key file becomes unreadable, a sealer must keep using the keys that it has, and say why it
+// cannot open a value that was sealed with a new one.
 func TestAnUnreadableKeyFileIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "master-key.json")
 	service, err := LoadOrCreateSealer(path)
@@ -128,7 +128,7 @@ func TestAnUnreadableKeyFileIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o666); err != nil { // root reads every file; this one it refuses
+	if err := os.Chmod(path, 0o666); err != nil { // root may read every file, but this mode is refused
 		t.Fatal(err)
 	}
 	_, err = service.Open(sealed, "endpoint")

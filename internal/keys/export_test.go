@@ -1,6 +1,7 @@
 package keys
 
-// Look reads the file now, and reports whether that failed, which a running process says once.
+// Look reads the file now and reports whether that failed. A running process logs such a failure
+// once.
 func (r *SigningRing) Look() (failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -8,5 +9,4 @@ func (r *SigningRing) Look() (failed bool) {
 	return r.said
 }
 
-// NewKey draws a key and seals it.
 var NewKey = newSigningKey

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Root's file may be read through its group by a process that is not root's: secrets are
-// mounted this way. Nothing else is permitted.
+// A process of another user may read root's file through its group, because secrets are mounted
+// this way. No other access by a group or by everyone is permitted.
 func TestWhoMayReadTheKeyFile(t *testing.T) {
 	const root, service = 0, 65532
 	for _, c := range []struct {

@@ -130,7 +130,8 @@ func TestIssue(t *testing.T) {
 	}
 }
 
-// TestConstraints: even with the key in hand, nothing beyond loopback verifies.
+// Even with the authority's key, nobody must be able to create a valid certificate for anything
+// beyond loopback.
 func TestConstraints(t *testing.T) {
 	ca := newPlace(t).open(t, start)
 	key := issue(t, ca).PrivateKey.(*ecdsa.PrivateKey)
@@ -240,7 +241,7 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
-// TestOpenSSLAgrees checks the chain with independent code where there is any.
+// TestOpenSSLAgrees verifies the chain with independent code, if openssl is installed.
 func TestOpenSSLAgrees(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {

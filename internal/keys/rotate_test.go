@@ -30,8 +30,8 @@ func wantOpens(t *testing.T, s *keys.Sealer, sealed []byte, want string) {
 	}
 }
 
-// TestWhatAnOlderKeySealedStillOpens rotates again and again: everything opens, with
-// sealers from before each rotation and with later ones.
+// TestWhatAnOlderKeySealedStillOpens rotates repeatedly. Every value must open with sealers from
+// before and after each rotation.
 func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "master-key.json")
 	old := newSealer(t, path)
@@ -69,7 +69,7 @@ func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
 	}
 }
 
-// TestAStagedKeySealsNothingYet: processes get a key first and use it afterwards.
+// With staging, all processes can load a new key before any of them uses it.
 func TestAStagedKeySealsNothingYet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	s := newSealer(t, path)
@@ -93,8 +93,7 @@ func TestAStagedKeySealsNothingYet(t *testing.T) {
 	}
 }
 
-// TestASealerFollowsItsFile: a running process soon seals with the new key, and opens at
-// once what others sealed with it.
+// A running process must soon seal with the new key, and at once open what others sealed with it.
 func TestASealerFollowsItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	running := newSealer(t, path)
@@ -111,8 +110,8 @@ func TestASealerFollowsItsFile(t *testing.T) {
 			t.Fatal("the running process never sealed with the new key")
 		}
 	}
-	// If the file is gone or broken, the known keys stay in use. A value with an unknown
-	// key makes the sealer read the file at once.
+	// If the file is missing or broken, the known keys stay in use. A value with an unknown key makes
+	// the sealer read the file at once.
 	unknown := seal(t, newSealer(t, filepath.Join(t.TempDir(), "key")), "z")
 	reloadIfChanged := func() {
 		_, err := running.Open(unknown, "ep_1")
@@ -214,8 +213,8 @@ func TestAKeyFromAVariable(t *testing.T) {
 	}
 }
 
-// TestDrop: what a dropped key sealed can no longer be opened, in running processes either,
-// and all else can; the key that seals cannot be dropped.
+// Values that a dropped key sealed must no longer open, even in running processes. All other values
+// must open, and the key that seals must not be dropped.
 func TestDrop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	running := newSealer(t, path)

@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// FuzzOpen: any sealed value from a topic opens only if it was sealed with one of our keys
-// for what it is opened for; and resealing it preserves its content.
+// FuzzOpen checks that a value opens only if it was sealed with one of our keys, and for the use
+// for which it is opened, and that resealing preserves its content.
 func FuzzOpen(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "key")
 	old := newSealer(f, path)
@@ -50,8 +50,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzKeyText: an invalid master key is refused without being quoted, and a valid one keeps
-// its keys through a rotation and back.
+// FuzzKeyText checks that the error for an invalid master key doesn't quote it, and that a valid
+// one gains a key by rotation and cannot lose the key that seals.
 func FuzzKeyText(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "key")
 	newSealer(f, path)
@@ -75,7 +75,7 @@ func FuzzKeyText(f *testing.F) {
 		}
 		rotated, after, err := keys.RotateMaster(text, false)
 		if err != nil {
-			return // too many keys, or of another type
+			return // too many keys, or keys of another type
 		}
 		if len(after) != len(list)+1 && !list[len(list)-1].Staged {
 			t.Fatalf("%d keys became %d", len(list), len(after))

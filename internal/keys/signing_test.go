@@ -21,13 +21,13 @@ import (
 
 var begin = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// place is a folder with a master key, and perhaps signing keys.
+// place is a folder with a master key and a file for signing keys.
 type place struct {
 	t      *testing.T
 	master string
 	path   string
 	sealer *keys.Sealer
-	logged bytes.Buffer // by processes that follow the file
+	logged bytes.Buffer // log of the rings that follow the file
 }
 
 func newPlace(t *testing.T) *place {
@@ -69,7 +69,7 @@ func (p *place) open() *keys.SigningRing {
 	return r
 }
 
-// wantSigners holds who signs at a time, newest first: what they sign verifies.
+// wantSigners checks which keys sign at a time, newest first, by verifying what they sign.
 func (p *place) wantSigners(r *keys.SigningRing, at time.Time, want ...keys.SigningKey) {
 	p.t.Helper()
 	signers, err := r.Signers(at.UnixMilli())
@@ -91,8 +91,8 @@ func wantErr(t *testing.T, err error, text string) {
 	}
 }
 
-// TestWhoSignsWhen: a key is published before it signs, signs next to the previous one for a day,
-// and stays published long after.
+// A key must be published before it signs, sign together with the previous key for a day, and stay
+// published long afterwards.
 func TestWhoSignsWhen(t *testing.T) {
 	p := newPlace(t)
 	first := p.create()
@@ -129,7 +129,7 @@ func TestWhoSignsWhen(t *testing.T) {
 	}
 }
 
-// TestAStolenKeyIsReplacedAtOnce: nothing verifies by it any more.
+// After a replacement, no old key may sign or be published.
 func TestAStolenKeyIsReplacedAtOnce(t *testing.T) {
 	p := newPlace(t)
 	p.create()
@@ -141,8 +141,8 @@ func TestAStolenKeyIsReplacedAtOnce(t *testing.T) {
 	p.wantSigners(p.open(), begin.Add(time.Hour), list[0])
 }
 
-// TestARunningProcessFollows: a process sees a file that is made after its start, and its
-// rotation, and keeps the keys when the file breaks or goes away.
+// A running process must pick up a file that is created after its start, and its rotation. It must
+// keep the keys if the file breaks or disappears.
 func TestARunningProcessFollows(t *testing.T) {
 	p := newPlace(t)
 	r := p.open()
@@ -205,8 +205,8 @@ func TestARunningProcessFollows(t *testing.T) {
 	}
 }
 
-// TestPrivateKeysAreSealed: the file holds no private key, none opens with another master key
-// or in another's place, and a rewrap puts all under the newest master key.
+// Private keys must be stored sealed, open only with their master key, and move to the newest
+// master key by resealing.
 func TestPrivateKeysAreSealed(t *testing.T) {
 	p := newPlace(t)
 	first := p.create()
@@ -268,7 +268,8 @@ func TestPrivateKeysAreSealed(t *testing.T) {
 	}
 }
 
-// TestWhatAFileMayHold: what commands did not write is refused whole, by its name alone.
+// A file that the commands did not write must be refused as a whole, and the error must not quote
+// it.
 func TestWhatAFileMayHold(t *testing.T) {
 	p := newPlace(t)
 	_, err := keys.RotateSigning(p.path, p.sealer, begin, begin.Add(24*time.Hour))
@@ -318,7 +319,7 @@ func TestWhatAFileMayHold(t *testing.T) {
 	}
 }
 
-// TestNoIDLooksLikeAFlag: one id in 64 would begin with a hyphen.
+// An id must not begin with a hyphen. Without a check, one in 64 would.
 func TestNoIDLooksLikeAFlag(t *testing.T) {
 	p := newPlace(t)
 	for range 500 {
@@ -329,9 +330,9 @@ func TestNoIDLooksLikeAFlag(t *testing.T) {
 	}
 }
 
-// TestEachEndpointHasKeysOfItsOwn: what is signed for one endpoint verifies by no key of another,
-// nor by a key of the deployment. Through a rotation, a key of an endpoint signs and is published
-// for as long as the deployment's key from which it is derived.
+// A signature for one endpoint must verify with no key of another endpoint or of the deployment.
+// During a rotation, an endpoint's key signs and is published as long as the deployment's key from
+// which it is derived.
 func TestEachEndpointHasKeysOfItsOwn(t *testing.T) {
 	p := newPlace(t)
 	p.create()
@@ -351,10 +352,10 @@ func TestEachEndpointHasKeysOfItsOwn(t *testing.T) {
 	for _, k := range r.Published() {
 		published["the deployment"] = append(published["the deployment"], k.Public)
 	}
-	for at, signs := range map[time.Time][]int{ // by the place among the published
+	for at, signs := range map[time.Time][]int{ // indexes of published keys
 		begin: {0}, from: {1, 0}, from.Add(keys.Overlap): {1},
 	} {
-		for range 2 { // derived, and remembered
+		for range 2 { // the first time derived, then cached
 			private, err := r.EndpointSigners(mine, at.UnixMilli())
 			if err != nil || len(private) != len(signs) {
 				t.Fatalf("at %s %d keys sign, %v", at, len(private), err)
@@ -374,8 +375,8 @@ func TestEachEndpointHasKeysOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestAnEndpointsKeyNeverChanges: receivers may keep an endpoint's public key. Another program
-// computed the seed (HKDF-SHA256, RFC 5869).
+// Receivers may store an endpoint's public key, so it must never change. Another program computed
+// the expected seed (HKDF-SHA256, RFC 5869).
 func TestAnEndpointsKeyNeverChanges(t *testing.T) {
 	p := newPlace(t)
 	seed := make([]byte, ed25519.SeedSize)

@@ -7,7 +7,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Arguments that a tool does not take are refused by their names, with what it does take.
+// If a tool doesn't have an argument, the error must name it and list the arguments that the tool
+// has.
 func TestWrongArgumentsAreRefusedInWords(t *testing.T) {
 	server, err := New(Config{Version: "1"})
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	callTool    = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"late"}}`
 )
 
-// Every request that came before the end of the input is answered. The end is an error if a line is
-// no message, or too long.
+// Every request that arrived before the end of the input must be answered. The end is an error if a
+// line isn't a message or is too long.
 func TestWhatWasAskedBeforeTheEndIsAnswered(t *testing.T) {
 	for name, last := range map[string]string{
 		"the end":    "",
@@ -36,7 +36,7 @@ func TestWhatWasAskedBeforeTheEndIsAnswered(t *testing.T) {
 				func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 					select {
 					case <-release:
-					case <-ctx.Done(): // the SDK has given the request up
+					case <-ctx.Done(): // the SDK has cancelled the request
 						return nil, ctx.Err()
 					}
 					text := &mcp.TextContent{Text: "here"}
@@ -60,7 +60,7 @@ func TestWhatWasAskedBeforeTheEndIsAnswered(t *testing.T) {
 	}
 }
 
-// ending comes before the end of an input, and lets the tools answer once it is reached.
+// ending is read just before the end of an input, and lets the tools answer then.
 type ending struct{ release chan struct{} }
 
 func (e ending) Read([]byte) (int, error) {

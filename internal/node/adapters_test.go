@@ -41,8 +41,7 @@ func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
 	}
 }
 
-// Every fault of a URL is reported, and every spelling of a forbidden address is
-// recognized.
+// Every fault of a URL must be reported, and every spelling of a forbidden address recognized.
 func TestURLFaultsAreReportedAtOnce(t *testing.T) {
 	policy := newURLPolicy(t)
 	for raw, want := range map[string]string{

@@ -12,11 +12,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// pages reads pages of ten ledgers up to the latest.
+// pages reads ledgers in pages of ten, up to the latest.
 type pages struct {
 	follower.Source
 	latest uint32
-	asked  int // for the latest
+	asked  int // number of calls to Latest
 }
 
 func (p *pages) Latest(context.Context) (uint32, error) {
@@ -57,8 +57,8 @@ func TestCatchingUpIsReported(t *testing.T) {
 	}
 }
 
-// A catch-up that would take years is an error of the source, so no time is reported. The source is
-// asked for its newest ledger once in ten seconds.
+// A catch-up that would take years is an error of the source, so no time is reported. The source
+// must be asked for its latest ledger once in ten seconds.
 func TestCatchingUpToAnImpossibleLedger(t *testing.T) {
 	var told []string
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

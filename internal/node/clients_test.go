@@ -17,7 +17,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// clientIDs records the ids of all clients that are opened.
 type clientIDs struct {
 	mu  sync.Mutex
 	ids []string
@@ -29,8 +28,8 @@ func (c *clientIDs) OnNewClient(client *kgo.Client) {
 	c.ids = append(c.ids, client.OptValue(kgo.ClientID).(string))
 }
 
-// Quotas are by client id: one that throttles the engine must not throttle the other parts
-// of its process.
+// Kafka quotas apply per client id. A quota that throttles the engine must not throttle the other
+// parts of its process.
 func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	b, err := broker.Start(broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: logger})

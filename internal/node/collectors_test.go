@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestEngineStatsAreAddedUp: one partition works, another is half restored, and of two standbys one
-// is following and the other not yet.
+// TestEngineStatsAreAddedUp has a partition that works and one that is half restored, and two
+// standbys, of which one has caught up.
 func TestEngineStatsAreAddedUp(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(engineStats{

@@ -39,7 +39,7 @@ func TestWithoutRoomNoNewWorkIsTaken(t *testing.T) {
 
 	free = 255 << 20
 	r.look()
-	r.look() // said once
+	r.look() // reported only once
 	if _, err := (submitter{disk: r}).Submit(t.Context(), domain.Command{}); !errors.Is(err,
 		api.ErrWritesRefused) || !strings.Contains(err.Error(), "255 MiB") {
 		t.Errorf("a command was answered %v", err)

@@ -28,7 +28,6 @@ import (
 
 const goodKey = "Bearer good"
 
-// guarded accepts requests with the good key.
 var guarded = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", "req_1")
 	if r.Header.Get("Authorization") != goodKey {
@@ -55,7 +54,6 @@ func newEdge(t *testing.T, change func(*node.HTTPConfig)) *node.Server {
 	return s
 }
 
-// serve runs a server on loopback until the test ends.
 func serve(t *testing.T, s *node.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +73,7 @@ func serve(t *testing.T, s *node.Server) string {
 	return l.Addr().String()
 }
 
-// ask sends a request on an open connection, and returns the status; 0 if the connection is
+// ask sends a request on an open connection and returns the status, or 0 if the connection is
 // closed.
 func ask(conn net.Conn) int {
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
@@ -98,8 +96,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// Connections with a request in progress are bounded: more are closed at once, and a freed place
-// is given to the next. Idle connections are replaced.
+// The number of connections with a request in progress must be bounded: excess connections are
+// closed at once, and a freed place goes to the next connection. Idle connections are replaced.
 func TestConnectionsAreBounded(t *testing.T) {
 	for name, change := range map[string]func(*node.HTTPConfig){
 		"in all":     func(c *node.HTTPConfig) { c.MaxConns = 3 },
@@ -137,7 +135,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				select {
 				case <-begun:
 					busy = append(busy, reader)
-				case <-answered: // it was closed, because the server has not noticed an idle one yet
+				case <-answered: // closed, because the server had not noticed an idle connection yet
 				}
 			}
 			for range 20 {
@@ -161,8 +159,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSlowClientsAreCutOff: headers that come a byte at a time are cut off at the server's
-// limit, and so are silent connections.
+// Silent connections, and headers that arrive a byte at a time, must be cut off at the server's
+// limit.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	addr := serve(t, newEdge(t, func(c *node.HTTPConfig) {
 		c.Server.ReadHeaderTimeout, c.Server.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
@@ -180,8 +178,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheServerAreProblems: requests that net/http refuses itself, before any handler,
-// are answered in the API's form.
+// Requests that net/http itself refuses, before any handler, must be answered in the API's format.
 func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 	plain := serve(t, newEdge(t, func(c *node.HTTPConfig) { c.Server.MaxHeaderBytes = 4096 }))
 	long := func(bytes int) string {
@@ -207,7 +204,7 @@ func TestRefusalsOfTheServerAreProblems(t *testing.T) {
 		"far too long":     {long(200_000), "HEADERS_TOO_LARGE", 431},
 	} {
 		conn := dial(t, plain)
-		// a request that is not read is refused while it is being sent
+		// the server refuses some requests while they are still being sent
 		go io.WriteString(conn, each.request)
 		checkProblem(t, name, conn, each.status, each.code)
 	}
@@ -245,8 +242,8 @@ func checkProblem(t *testing.T, name string, conn net.Conn, status int, code str
 	}
 }
 
-// TestRefusalsOnAPortWithTLS: a request without TLS gets an answer that says so, and headers that
-// are too long are refused in the API's form in HTTP/1.1 and HTTP/2.
+// A request without TLS must get a response that says so. Headers that are too long must be refused
+// in the API's format, in HTTP/1.1 and HTTP/2.
 func TestRefusalsOnAPortWithTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t, t.TempDir())
 	addr := serve(t, newEdge(t, func(c *node.HTTPConfig) {
@@ -296,9 +293,9 @@ func TestAnswersNameNoVersion(t *testing.T) {
 	}
 }
 
-// TestRefusedKeysAreSlowed runs in virtual time: the first refusals are free, the next take longer
-// and longer, more are answered 429, and good keys from the same address are always accepted at
-// once.
+// TestRefusedKeysAreSlowed runs in virtual time. The first refusals are immediate, the next ones
+// are delayed longer and longer, and further ones get 429. Good keys from the same address must
+// always be accepted at once.
 func TestRefusedKeysAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
@@ -333,7 +330,7 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 				t.Errorf("a neighbour's: %d after %s", out.Code, took)
 			}
 		}
-		// Many at once: a few wait, the rest are answered to retry later.
+		// Of many at once, a few wait, and the rest get 429.
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		codes := map[int]int{}
@@ -359,7 +356,7 @@ func TestRefusedKeysAreSlowed(t *testing.T) {
 				t.Errorf("refusal %d of the network took %s", n, took)
 			}
 		}
-		// Refusals are forgiven with time.
+		// Refusals are forgotten after a while.
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual
 		if _, took := request(guesser, "Bearer bad"); took != 0 {
 			t.Errorf("an hour later: %s", took)
@@ -385,7 +382,7 @@ func checkTooMany(t *testing.T, out *httptest.ResponseRecorder) {
 	}
 }
 
-// TestACallerWhoLeavesDoesNotWait: a delayed answer ends with its request.
+// A delayed response must end with its request.
 func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
@@ -403,8 +400,8 @@ func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
 	})
 }
 
-// certificate writes a certificate and key for loopback, and returns the file names and
-// roots that trust it.
+// certificate writes a certificate for loopback and its key. It returns the file names and roots
+// that trust the certificate.
 func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	secrets := t.TempDir()
@@ -420,8 +417,8 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x50
 	return certFile, keyFile, roots
 }
 
-// TestTLSReloads: TLS 1.2 at least, with HSTS; a renewed certificate is used without a
-// restart, and a broken one never.
+// TestTLSReloads checks that the server speaks at least TLS 1.2, with HSTS, and that it uses a
+// renewed certificate without a restart, but never a broken one.
 func TestTLSReloads(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, first := certificate(t, dir)

@@ -10,8 +10,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// A ledger that was read before a call is in its answer, however quickly calls follow each other: a
-// statement that ended with an older ledger would miss a payment whose event was listed before.
+// A ledger that was read before a call must be in its answer, even if calls follow each other
+// quickly. Otherwise a statement could end with an older ledger and miss a payment whose event was
+// already listed.
 func TestTheCursorIsNeverOlderThanTheQuestion(t *testing.T) {
 	committed := uint32(0)
 	l := newLedgers(func(context.Context) (schemas.LedgerRead, bool, error) {
@@ -25,13 +26,13 @@ func TestTheCursorIsNeverOlderThanTheQuestion(t *testing.T) {
 	}
 }
 
-// However many ask while the cursor is read, one more read answers them all.
+// All callers that arrive while the cursor is being read must share one more read.
 func TestOneReadAnswersAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := uint32(0)
 		l := newLedgers(func(context.Context) (schemas.LedgerRead, bool, error) {
 			reads++
-			<-time.After(time.Millisecond) // virtual
+			<-time.After(time.Millisecond) // in virtual time
 			return schemas.LedgerRead{Sequence: reads}, true, nil
 		}, time.Now)
 		var asking sync.WaitGroup

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestHeapOf: the smaller of a control group's limit and the machine's memory counts. An unknown
-// value is not a limit. Parents limit a group too, as MemoryMax= of a slice does.
+// TestHeapOf checks that the smaller of the control group's limit and the machine's memory counts,
+// and that unknown values are no limit. The limits of parent groups count as well, like MemoryMax=
+// of a slice.
 func TestHeapOf(t *testing.T) {
 	const machine = "MemTotal:        2097152 kB\nMemFree:          104000 kB\n"
 	for _, c := range []struct {

@@ -16,14 +16,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// failingListener fails for good at its first connection.
+// failingListener fails permanently at its first connection.
 type failingListener struct{ net.Listener }
 
 func (f failingListener) Accept() (net.Conn, error) {
 	return nil, errors.New("the socket is broken")
 }
 
-// failingRole is a role whose loop fails until it is healed.
 type failingRole struct {
 	part
 	healed chan struct{}
@@ -44,8 +43,8 @@ func (r *failingRole) Start(context.Context) error {
 	return nil
 }
 
-// TestARoleThatFailsEndsNoOther: it is restarted, the node is not ready and says which and why, it
-// is counted, and the other parts, here a listener that breaks too, work.
+// A role that fails must be restarted and counted. Meanwhile the node isn't ready and reports which
+// role fails and why. The other parts keep working, even a listener that also breaks.
 func TestARoleThatFailsEndsNoOther(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	stack := &Stack{

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReceiversDoNotFillTheLog: lines in the global log, which hostile receivers can make net/http
-// write, are logged only at debug level.
+// Hostile receivers can make net/http write lines to the global log. They must be logged only at
+// debug level.
 func TestReceiversDoNotFillTheLog(t *testing.T) {
 	out, flags := log.Writer(), log.Flags()
 	t.Cleanup(func() { log.SetOutput(out); log.SetFlags(flags) })

@@ -14,7 +14,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/node"
 )
 
-// diary records what parts did, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -29,7 +28,7 @@ func (d *diary) note(line string) {
 type part struct {
 	name   string
 	diary  *diary
-	fails  error // to start
+	fails  error // error of Start
 	unwell error
 }
 
@@ -103,7 +102,6 @@ func TestAStartThatFailsIsCleanedUp(t *testing.T) {
 	}
 }
 
-// A cancelled start starts nothing more.
 func TestAStartThatWasCalledOff(t *testing.T) {
 	var d diary
 	s := newStack(t, nil)
@@ -116,8 +114,8 @@ func TestAStartThatWasCalledOff(t *testing.T) {
 	s.Stop()
 }
 
-// TestALoopThatEndsIsRestarted: the part is not ready until it has worked again for a while, the
-// others are not touched, and each change is one line of the log, not each try.
+// A loop that fails must be restarted without affecting the others. Its part isn't ready until the
+// loop has worked for a while. The log has a line for each change, not for each try.
 func TestALoopThatEndsIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -160,7 +158,7 @@ func TestALoopThatEndsIsRestarted(t *testing.T) {
 	})
 }
 
-// TestALoopThatEndsWithoutAnErrorIsRestarted: it has no reason to end.
+// A loop has no reason to end, so it must be restarted even if it ends without an error.
 func TestALoopThatEndsWithoutAnErrorIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, nil)
@@ -169,7 +167,7 @@ func TestALoopThatEndsWithoutAnErrorIsRestarted(t *testing.T) {
 		<-time.After(time.Hour)
 		synctest.Wait()
 		s.Stop()
-		if runs < 100 || runs > 250 { // every 15 to 30 s
+		if runs < 100 || runs > 250 { // once every 15 to 30 s
 			t.Errorf("%d runs in an hour", runs)
 		}
 	})

@@ -27,13 +27,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// collected is a collector that keeps spans.
+// collected is a collector that keeps the spans it receives.
 type collected struct {
 	mu    sync.Mutex
 	spans []*sentSpan
 }
 
-// sentSpan is a span as a collector receives it.
 type sentSpan struct {
 	Name              string
 	TraceID           []byte `json:"traceId"`
@@ -44,7 +43,7 @@ type sentSpan struct {
 	Status            struct{ Code string }
 }
 
-// decodeSpans decodes a request of the exporter, which has registered its form.
+// decodeSpans decodes a request of the exporter, whose package has registered the message type.
 func decodeSpans(raw []byte) (all []*sentSpan, err error) {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(
 		"opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest")
@@ -94,7 +93,6 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.spans = append(c.spans, sent...)
 }
 
-// named are the spans of a name.
 func (c *collected) named(name string) (found []*sentSpan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,8 +139,8 @@ func attempted(eventID string) domain.Fact {
 	}}
 }
 
-// TestAnEventHasOneTrace: a ledger read by one process, read again by another, and
-// an attempt made by a third are one trace, whose first span is the same one.
+// A ledger that one process reads, another process that reads it again, and an attempt made by a
+// third must belong to the same trace, with the same first span.
 func TestAnEventHasOneTrace(t *testing.T) {
 	const event = "evt_1"
 	var spans []*sentSpan
@@ -189,7 +187,7 @@ func TestAnEventHasOneTrace(t *testing.T) {
 	}
 }
 
-// TestAllProcessesKeepTheSameTraces: a trace is sampled by all processes or by none.
+// A trace must be sampled by all processes or by none.
 func TestAllProcessesKeepTheSameTraces(t *testing.T) {
 	one, first := newTracing(t, 0.5)
 	other, second := newTracing(t, 0.5)
@@ -219,8 +217,8 @@ func TestAllProcessesKeepTheSameTraces(t *testing.T) {
 	}
 }
 
-// TestTracesCrossTopics: a record of an event carries the event's trace in its headers, and
-// producing and consuming it are spans of the trace. Other records start none.
+// A record of an event must carry the event's trace in its headers, and producing and consuming it
+// are spans of that trace.
 func TestTracesCrossTopics(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t.journal",
 		"t.payments"))
@@ -291,8 +289,8 @@ func TestTracesCrossTopics(t *testing.T) {
 	}
 }
 
-// TestACollectorThatIsAwayHoldsNothingUp: excess spans are dropped, the shutdown does not
-// wait for them, and the log reports it once.
+// If the collector is unreachable, excess spans must be dropped, the shutdown must not wait for
+// them, and the log must report it once.
 func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	var log bytes.Buffer
 	tracing, err := NewTracing(t.Context(), TracingConfig{

@@ -2,8 +2,8 @@ package node
 
 import "testing"
 
-// TestProcs: a small machine runs more goroutines than it has processors, a large one and a
-// container with a share of one do not.
+// A small machine must run more goroutines than it has processors. A large machine, and a container
+// with a share of one, must not.
 func TestProcs(t *testing.T) {
 	for _, c := range []struct{ processors, used, want int }{
 		{1, 1, 4},

@@ -65,8 +65,8 @@ func TestTheReportOfARewrap(t *testing.T) {
 	}
 }
 
-// TestDropLooksAtCommandsThatWait: a command that no engine has decided yet is in no table, and
-// will be.
+// A key must not be dropped while a command that no engine has processed yet needs it: the
+// command's values are in no table yet, but will be.
 func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	cluster := newCluster(t)
 	path := filepath.Join(t.TempDir(), "key")
@@ -95,7 +95,7 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is in use") {
 		t.Errorf("a key that commands need was dropped: %v", err)
 	}
-	// The engine has decided all of them.
+	// Now the engine has processed all of them.
 	_, ends, err := w.cluster.Extent(t.Context(), schemas.TopicCommands)
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func newCluster(t *testing.T) kafka.Cluster {
 	return cluster
 }
 
-// appendCommands appends one of each kind of command with sealed values, five of them in
-// all, and one without. It returns the key that sealed them.
+// appendCommands appends one command of each kind with sealed values, five values in all, and one
+// command without. It returns the key that sealed them.
 func appendCommands(t *testing.T, cluster kafka.Cluster, sealer *keys.Sealer) uint32 {
 	t.Helper()
 	seal := func() []byte {

@@ -31,7 +31,6 @@ func TestStatementsEndAtTheirSemicolon(t *testing.T) {
 	}
 }
 
-// typist is a terminal at which lines are typed.
 type typist struct {
 	lines   []string
 	prompts []string
@@ -63,7 +62,7 @@ func TestShellAsksForWholeStatements(t *testing.T) {
 	}
 }
 
-// A cell, the name of a column and an answer on a terminal give it no commands.
+// Cells and column names must not send commands to a terminal.
 func TestAnAnswerGivesATerminalNoCommands(t *testing.T) {
 	const hostile = "x\u009b2J\u202e\u200b"
 	answer := history.Answer{Columns: []string{hostile}, Rows: [][]any{{hostile}}}
@@ -83,7 +82,7 @@ func TestAnAnswerGivesATerminalNoCommands(t *testing.T) {
 	}
 }
 
-// DESCRIBE prints whole comments, and a definition keeps its lines.
+// DESCRIBE must print complete comments, and a definition must keep its line breaks.
 func TestASchemaIsNeverCut(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for statement, whole := range map[string]bool{
@@ -115,7 +114,8 @@ func TestASchemaIsNeverCut(t *testing.T) {
 	}
 }
 
-// A row of hashes is one line of CSV. Other text that is not UTF-8 is no hash.
+// A row of hashes must be a single line of CSV. Other text that isn't UTF-8 must not be taken for a
+// hash.
 func TestHashesAreHex(t *testing.T) {
 	hash := strings.Repeat("\n\xff", 16)
 	answer := history.Answer{

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestASnapshotIsShown: its manifest as it is, its chunks by their sizes.
+// A snapshot's manifest must be printed unchanged, and its chunks by their sizes.
 func TestASnapshotIsShown(t *testing.T) {
 	for header, of := range map[string]struct{ value, want string }{
 		task.HeaderChunk: {

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/printable"
 )
 
-// Whatever a stranger writes: no character of the result commands a terminal, changes the
-// direction of the text, or is invisible; and JSON stays the same value.
+// Whatever a stranger writes, no character of the result may control a terminal, change the
+// direction of text or be invisible. As JSON, the text must stay the same value.
 func TestPrintableTextCommandsNothing(t *testing.T) {
 	hidden := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -30,7 +30,7 @@ func TestPrintableTextCommandsNothing(t *testing.T) {
 			}
 		}
 		if r < ' ' || r == '"' || r == '\\' {
-			continue // JSON's own escapes
+			continue // must be escaped in JSON anyway
 		}
 		var value string
 		if err := json.Unmarshal([]byte(`"`+got+`"`), &value); err != nil || value != text {

@@ -17,7 +17,7 @@ import (
 
 var errAway = errors.New("it is away")
 
-// latest is the jitter that makes waits the longest they can be.
+// latest is jitter that makes every wait as long as possible.
 func latest() float64 { return 1 }
 
 func policy() retry.Policy {
@@ -161,8 +161,8 @@ func TestAnEndedContextIsToldWithTheLastFailure(t *testing.T) {
 	})
 }
 
-// TestForeverBeginsAnewAfterProgress: runs that made progress are retried soon, others
-// later and later; one that ended without an error is followed at once.
+// After a run that made progress, Forever must retry soon, and otherwise after longer and longer
+// waits. After a run that ended without an error, it must start the next one at once.
 func TestForeverBeginsAnewAfterProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := []struct {
@@ -227,7 +227,6 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestAFailureIsToldOnce: repeated failures are reported once, with the wait.
 func TestAFailureIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A folder goes on with the network with which it was begun, also one that was begun before that
-// was recorded.
+// A folder must keep the network that it was created with, even if it was created before the
+// network was recorded.
 func TestAFolderIsOfOneNetwork(t *testing.T) {
 	const test, other = "Test SDF Network ; September 2015", "Another ; 2026"
 	for name, c := range map[string]struct{ begun, next, says string }{

@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestAFolderSaysWhyNobodyIsThere: the reasons for which a command finds no service are
-// distinguished by what the folder contains.
+// TestAFolderSaysWhyNobodyIsThere checks that the folder's content distinguishes the reasons why a
+// command finds no service.
 func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 	dir := t.TempDir()
 	says := func(want string) {
@@ -32,7 +32,7 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("; not ready: follower: no source responds: try again")
-	NoteFailure(dir, "another start") // while the service runs
+	NoteFailure(dir, "another start") // not recorded, because the service is running
 	if _, err := Open(dir); err == nil ||
 		!strings.Contains(err.Error(), "in use by another lumenhook") {
 		t.Errorf("a folder in use was opened: %v", err)
@@ -66,7 +66,7 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says("has been stopped: start it again") // a start that became ready forgets it
+	says("has been stopped: start it again") // a start that became ready forgets the failure
 	dir = t.TempDir()
 	NoteFailure(dir, "no folder of a service")
 	says("no service has run in " + dir + "; start one")
@@ -79,7 +79,6 @@ func TestAFolderSaysWhyNobodyIsThere(t *testing.T) {
 	says("is not running; it failed before: no network: start it with `systemctl start lumenhook`")
 }
 
-// endedProcess is the id of a process that has ended.
 func endedProcess(t *testing.T) int {
 	c := exec.Command(os.Args[0], "-test.run", "^$")
 	if err := c.Run(); err != nil {
@@ -110,8 +109,8 @@ func TestWhatAFolderDrewItKeeps(t *testing.T) {
 	}
 }
 
-// A key that the account does not have yet is not in the folder: a start that ends before would
-// leave a key that the next start refuses.
+// A new key must not be stored in the folder before the account has it. Otherwise an interrupted
+// start would leave a key that the next start refuses.
 func TestANewKeyOfAnAccountIsWrittenLater(t *testing.T) {
 	folder, err := Open(t.TempDir())
 	if err != nil {
@@ -137,7 +136,7 @@ func TestANewKeyOfAnAccountIsWrittenLater(t *testing.T) {
 	}
 }
 
-// A stopped folder is held without a write, and is not opened in the meantime.
+// Holding a stopped folder must not write to it, and must keep it from being opened.
 func TestAStoppedFolderIsHeld(t *testing.T) {
 	dir := t.TempDir()
 	for _, lock := range []string{"none yet", "there"} {
@@ -171,7 +170,8 @@ func TestAStoppedFolderIsHeld(t *testing.T) {
 	}
 }
 
-// The package's unit starts the service of its folder, and nobody else should.
+// The advice for the package's folder must name its systemd unit, because nothing else should start
+// that service.
 func TestThePackagesServiceIsStartedBySystemd(t *testing.T) {
 	for dir, want := range map[string]string{
 		"/var/lib/lumenhook/": "systemctl start lumenhook", "/var/lib/other": "lumenhook run --data-dir",

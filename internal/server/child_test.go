@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/server"
 )
 
-// asChild names what this test binary does as a child.
+// asChild is a variable that says what this test binary does as a child.
 const asChild = "SUPERVISE_TEST_CHILD"
 
 var children = map[string]func(){
@@ -34,14 +34,14 @@ var children = map[string]func(){
 	},
 	"takes no order": func() {
 		never := make(chan os.Signal, 1)
-		signal.Notify(never, syscall.SIGUSR1) // without one, Go calls it a deadlock
+		signal.Notify(never, syscall.SIGUSR1) // without a handler, Go would report a deadlock
 		begun()
 		<-never
 	},
 	"is a parent itself": func() {
 		must(os.Setenv(asChild, "takes no order"))
 		_, err := server.RunChild(context.Background(), nil, func(int) {})
-		panic(err) // it is killed before
+		panic(err) // it is killed before this
 	},
 }
 
@@ -64,7 +64,7 @@ func killed() {
 	select {}
 }
 
-// told is closed at the order to end.
+// told is closed when the child is ordered to exit.
 func told() <-chan os.Signal {
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGTERM)
@@ -72,14 +72,14 @@ func told() <-chan os.Signal {
 	return heard
 }
 
-// begun lets the test continue: its pipe is the child's standard input.
+// begun lets the test continue. The child's standard input is a pipe to the test.
 func begun() {
 	_, err := os.Stdin.Write([]byte{1})
 	must(err)
 }
 
-// child runs a child, and calls then once it runs, with a function that tells it to end and
-// its pid.
+// child runs a child process. Once it runs, child calls then with a function that orders it to
+// exit, and its pid.
 func child(t *testing.T, does string, then func(order func(), pid int)) server.ChildEnd {
 	t.Helper()
 	t.Setenv(asChild, does)
@@ -106,7 +106,6 @@ func child(t *testing.T, does string, then func(order func(), pid int)) server.C
 	return end
 }
 
-// The reasons for a child's end are distinguished.
 func TestHowAChildEndedIsTold(t *testing.T) {
 	for does, want := range map[string]struct {
 		clean bool
@@ -130,7 +129,7 @@ func TestHowAChildEndedIsTold(t *testing.T) {
 	}
 }
 
-// A SIGTERM that this program did not send is no order to end.
+// A SIGTERM that another program sent doesn't count as our order to exit.
 func TestASignalOfAnotherIsADeath(t *testing.T) {
 	end := child(t, "takes no order", func(_ func(), pid int) {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
@@ -142,10 +141,11 @@ func TestASignalOfAnotherIsADeath(t *testing.T) {
 	}
 }
 
-// The pipe that a child holds ends with it, and with its parent, which is killed.
+// A child must die with its parent. The pipe that the child inherits ends when the last of both has
+// exited.
 func TestAChildGoesWhenItsParentIsKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // nothing is guaranteed
+		return // other systems guarantee nothing
 	}
 	ours, its, err := os.Pipe()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 var untold = transfer.Telling{Step: func(string) {}, Progress: func(int64, int64) {}}
 
-// fills a folder with files, given their sizes.
+// fills creates files with the given sizes in a folder.
 func fills(t *testing.T, dir string, files map[string]int64) {
 	t.Helper()
 	for name, size := range files {
@@ -35,7 +35,6 @@ func fills(t *testing.T, dir string, files map[string]int64) {
 	}
 }
 
-// stoppedFolder returns the data folder of a stopped service.
 func stoppedFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -58,10 +57,10 @@ func isEmpty(t *testing.T, dir string) {
 	}
 }
 
-// A backup that does not fit writes nothing, so the service keeps its space.
+// A backup that doesn't fit must write nothing, so that the service keeps its space.
 func TestABackupNeedsSpace(t *testing.T) {
 	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
-	huge := map[string]int64{"broker/p/1.dat": 1 << 42} // without content, so it takes no space
+	huge := map[string]int64{"broker/p/1.dat": 1 << 42} // sparse, so it takes no space
 	fills(t, dir, huge)
 	err := backsUp(t.Context(), dir, to, untold)
 	if err == nil || !strings.Contains(err.Error(), "must stay free: delete older backups") {
@@ -70,7 +69,7 @@ func TestABackupNeedsSpace(t *testing.T) {
 	isEmpty(t, to)
 }
 
-// A backup that fails removes what it wrote, and can be repeated with the same folder.
+// A failed backup must remove what it wrote, and must be repeatable with the same folder.
 func TestAFailedBackupLeavesNothing(t *testing.T) {
 	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
 	interrupted := errors.New("interrupted")
@@ -89,7 +88,7 @@ func TestAFailedBackupLeavesNothing(t *testing.T) {
 	}
 }
 
-// A restore that was interrupted between its last steps can be repeated.
+// A restore that was interrupted between its last steps must be repeatable.
 func TestAnInterruptedRestoreIsRepeated(t *testing.T) {
 	to, dir := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "new")
 	if err := backsUp(t.Context(), stoppedFolder(t), to, untold); err != nil {
@@ -112,7 +111,8 @@ func TestAnInterruptedRestoreIsRepeated(t *testing.T) {
 	}
 }
 
-// A folder whose restore failed is no new deployment's folder until the restore is repeated.
+// After a failed restore, the folder must not be used as that of a new deployment. The restore has
+// to be repeated first.
 func TestAFailedRestoreIsNotStarted(t *testing.T) {
 	to, dir := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "new")
 	if err := backsUp(t.Context(), stoppedFolder(t), to, untold); err != nil {
@@ -144,13 +144,13 @@ func TestAFailedRestoreIsNotStarted(t *testing.T) {
 	if _, err := RestoreBackup(t.Context(), to, dir, untold); err != nil {
 		t.Fatal(err)
 	}
-	fills(t, dir, map[string]int64{"restoring/broker/left": 0}) // by a kill after the last step
+	fills(t, dir, map[string]int64{"restoring/broker/left": 0}) // left by a kill after the last step
 	if err := starts(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A backup does not copy the snapshot that a killed backup left behind.
+// A backup must not copy the snapshot of a backup that was killed.
 func TestABackupHasNoSnapshots(t *testing.T) {
 	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
 	fills(t, dir, map[string]int64{"broker/snapshot-1/p/0.dat": 10})
@@ -163,7 +163,7 @@ func TestABackupHasNoSnapshots(t *testing.T) {
 	}
 }
 
-// A backup of a stopped folder changes nothing there, so the folder may be read-only.
+// A backup of a stopped folder must change nothing there, because the folder may be read-only.
 func TestABackupOnlyReads(t *testing.T) {
 	dir, to := stoppedFolder(t), filepath.Join(t.TempDir(), "backup")
 	fills(t, dir, map[string]int64{"lock": 0})

@@ -17,8 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client permits it, no other
-// program can bind it.
+// Once the egress client permits the demo receiver's port, no other program may be able to bind it.
 func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	dir, err := runfile.Open(t.TempDir())
 	if err != nil {

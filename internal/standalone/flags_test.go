@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet"
 )
 
-// TestOneMistakeIsOneError: a consequence of a fault is not reported as another fault.
+// A consequence of a mistake must not be reported as another mistake.
 func TestOneMistakeIsOneError(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--network=mainnet", `unknown network "mainnet" (known: pubnet, testnet, devnet; or give the ` +
@@ -23,7 +23,7 @@ func TestOneMistakeIsOneError(t *testing.T) {
 		{"--network=devnt", "did you mean devnet?"},
 		{"--network=futurenet", `unknown network "futurenet" (known: `},
 		{"--network=devnet", ""},
-		{"--network=AcmePay --no-demo --stellar-rpc-url=http://127.0.0.1:1", ""}, // a private network's
+		{"--network=AcmePay --no-demo --stellar-rpc-url=http://127.0.0.1:1", ""}, // a private network
 		{"--network=testnet --no-demo", ""},
 		{"--network=testnet", "add --no-demo"},
 		{"--network=pubnet --no-demo", "--stellar-rpc-url \"\": set at least one"},
@@ -59,7 +59,7 @@ func TestDevnetIsTheNetworkThatRunStarts(t *testing.T) {
 	}
 }
 
-// TestHelpNamesTheBounds: what a value may be is in its flag's help, before an error says it.
+// If an error names the bounds of a flag, the flag's help must name them as well.
 func TestHelpNamesTheBounds(t *testing.T) {
 	bounds := regexp.MustCompile(`must be (?:from (\S+) to (\S+)|(\d+) or more|at least (\S+),)|` +
 		`(at most 100) waits|must be (above 0 and at most 1)|a wait must be from (\S+) to (\S+)`)
@@ -77,7 +77,7 @@ func TestHelpNamesTheBounds(t *testing.T) {
 			tried[f.Name] = []string{"-1", "2000000000"}
 		}
 	})
-	tried["ledger-quorum"] = []string{"-1"} // its upper bound is the number of servers
+	tried["ledger-quorum"] = []string{"-1"} // the upper bound is the number of servers
 	if len(tried) < 12 {
 		t.Fatalf("only %d flags have bounds", len(tried))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// startOn decides the addresses of a start on a folder, of which the API's default is this one.
+// startOn chooses the addresses for a start with a folder. api is the default address of the API.
 func startOn(t *testing.T, dir *runfile.Folder, api string, args ...string) (
 	v *service, out *testkit.Buffer, err error,
 ) {
@@ -35,9 +35,10 @@ func startOn(t *testing.T, dir *runfile.Folder, api string, args ...string) (
 	return v, out, v.settleAddresses(t.Context())
 }
 
-// The first start of a demo replaces a default that is taken, says so twice, because the output in
-// between hides it, and the folder keeps the address. Nobody else gets another one silently: the
-// shop's URLs would lead to the program that took it.
+// At the first start of a demo, a default address that is taken is replaced, and the folder keeps
+// the new one. The note is printed twice, because the output in between hides the first. Later
+// starts must never choose another address silently: the shop's URLs would lead to the program that
+// took the old one.
 func TestAFolderKeepsItsAddresses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,7 +91,7 @@ func TestAFolderKeepsItsAddresses(t *testing.T) {
 	}
 }
 
-// A service for a network of others chooses no address, not even the first time.
+// A service for another network must choose no other address, not even at the first start.
 func TestAnotherNetworkGetsNoOtherPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// The reason of a cancelled delivery is printed as in its fact, and nothing more.
+// The reason for a cancelled delivery must be printed as in its fact.
 func TestWhyADeliveryWasCancelledIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		body domain.FactBody

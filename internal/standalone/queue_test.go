@@ -41,7 +41,7 @@ func TestATerminalThatStandsStillHoldsNothingBack(t *testing.T) {
 	}
 }
 
-// Every line of a JSON log is JSON, so that its reader can parse each line.
+// Every line of a JSON log must be JSON, because its reader parses each line.
 func TestAJSONLogThatStandsStillStaysJSON(t *testing.T) {
 	const lines = 2 * queueLines
 	reader, writer := io.Pipe() // blocks until it is read

@@ -11,21 +11,21 @@ import (
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
-// TestAChildDiesWithItsParent kills a parent whose child holds the other end of a
-// pipe: the pipe ends when the child does.
+// TestAChildDiesWithItsParent kills a parent whose child has the other end of a pipe. The pipe ends
+// when the child dies.
 func TestAChildDiesWithItsParent(t *testing.T) {
 	if os.Getenv("ORPHANS_PARENT") != "" {
-		runtime.LockOSThread() // the kernel looks at the thread that started the child
+		runtime.LockOSThread() // the kernel watches the thread that started the child
 		child := exec.Command("sh", "-c", "echo started; exec cat")
 		child.Stdin, child.Stdout, child.SysProcAttr = os.Stdin, os.Stdout, subprocess.Killed()
 		t.Fatal(child.Run()) // it ends when the parent is killed
 	}
 	if runtime.GOOS != "linux" {
-		return // nothing is promised
+		return // other systems guarantee nothing
 	}
 	parent := exec.Command(os.Args[0], "-test.run", "^TestAChildDiesWithItsParent$")
 	parent.Env = append(os.Environ(), "ORPHANS_PARENT=1")
-	stdin, err := parent.StdinPipe() // open, so that the child does not end by itself
+	stdin, err := parent.StdinPipe() // kept open, so that the child doesn't exit on its own
 	if err != nil {
 		t.Fatal(err)
 	}

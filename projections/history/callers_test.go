@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// endingContext is a context whose deadline has passed, but whose own timer has not fired yet.
+// endingContext has a deadline that has passed, but its timer has not fired yet.
 type endingContext struct {
 	context.Context
 	deadline time.Time
@@ -19,7 +19,7 @@ type endingContext struct {
 
 func (c endingContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// TestTheCallersDeadlineComesFirst: even if a connection, which has the same deadline, reports it
+// The caller's deadline takes precedence, even if a connection with the same deadline reports it
 // before the context does.
 func TestTheCallersDeadlineComesFirst(t *testing.T) {
 	timeout := fmt.Errorf("%w: read tcp: %w", readmodel.ErrUnavailable, os.ErrDeadlineExceeded)

@@ -12,8 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A server that keeps sending facts until the fold times out is not replaced by another; one that
-// sends none is. If the caller's time runs out, it gets its context's error.
+// A server that keeps sending facts until the fold times out is not replaced by another server,
+// but one that sends none is. If the caller's own time runs out, it gets the error of its
+// context.
 func TestAFoldThatIsSlowHasManyFacts(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))

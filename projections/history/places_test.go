@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/writer"
 )
 
-// TestReadsWaitForAConnection: fewer reads run at once than there are connections. The others wait
-// as long as their callers do: the pool would reject them after two seconds.
+// Fewer reads run at once than there are connections. The others wait as long as their callers
+// do, because the pool would reject them after two seconds.
 func TestReadsWaitForAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := writer.Open("clickhouse://127.0.0.1:1/lumenhook")

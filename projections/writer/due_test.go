@@ -15,8 +15,8 @@ func TestABlockWaitsAsLongAsItsReadersAllow(t *testing.T) {
 		name    string
 		records int
 		asked   map[int32]int64 // nil: no reader
-		busy    time.Duration   // after the block began
-		want    time.Duration   // after the block began
+		busy    time.Duration   // since the block began
+		want    time.Duration   // since the block began
 	}{
 		{"a small block, unread", many - 1, nil, 0, time.Second},
 		{"a large block, unread", many, nil, 0, manyFactor * time.Second},

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(clickhousetest.Sharing(m).Run())
 }
 
-// TestARebuildThatFailsIsTriedLessOften: with increasing waits, one log line for the damage and one
+// A failing rebuild is retried at increasing intervals, with one log line for the damage and one
 // for the failure.
 func TestARebuildThatFailsIsTriedLessOften(t *testing.T) {
 	ctx := t.Context()

@@ -61,12 +61,12 @@ func (r *rig) open(cfg commands.Config) *commands.Client {
 	return c
 }
 
-// engine plays the engine: it answers each command with an account of the command's aggregate, on
-// the command's partition, and all commands of one read in one transaction. A repeated command gets
-// the same answer. Its hook, if set, is called with the first command of a transaction and returns
-// whether to abort it.
+// engine is a fake engine. It answers each command with an account that has the ID of the command's
+// aggregate, on the command's partition. It answers all commands of one read in one transaction. A
+// repeated command gets the same answer. If abort is set, it gets the first command of each
+// transaction and decides whether to abort the transaction.
 type engine struct {
-	seen  sync.Map // command id → number of times
+	seen  sync.Map // number of times by command ID
 	abort func(domain.Command) bool
 }
 
@@ -104,7 +104,6 @@ func (r *rig) startEngine(e *engine) {
 	})
 }
 
-// turn answers the commands that it reads.
 func (e *engine) turn(
 	ctx context.Context, r *rig, reader *kafka.Reader, writer *kgo.Client,
 ) error {
@@ -189,7 +188,7 @@ func TestEachCommandGetsItsAnswer(t *testing.T) {
 	r := newRig(t)
 	r.startEngine(&engine{})
 	var all sync.WaitGroup
-	// two nodes
+	// Two clients stand for two nodes.
 	for _, c := range []*commands.Client{r.open(commands.Config{}), r.open(commands.Config{})} {
 		for n := range 50 {
 			all.Go(func() { wantAnswer(t, c, command(n)) })
@@ -223,7 +222,7 @@ func TestACommandWithoutAnswerIsNotConfirmedButTakesEffect(t *testing.T) {
 	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
 	cmd := command(1)
 	log := brokertest.NewLog(t, r.cluster)
-	// it is appended before the first caller gives up
+	// The command is appended before the first caller gives up.
 	testkit.Eventually(t, "the command is appended", func() bool {
 		_, err := c.Submit(t.Context(), cmd)
 		var unconfirmed commands.ErrNotConfirmed
@@ -233,7 +232,7 @@ func TestACommandWithoutAnswerIsNotConfirmedButTakesEffect(t *testing.T) {
 		}
 		return len(log.Read(schemas.TopicCommands)) > 0
 	})
-	// The engine starts, processes it, and answers every later caller.
+	// The engine starts, processes the command, and answers every later caller.
 	e := &engine{}
 	r.startEngine(e)
 	testkit.Eventually(t, "the engine sees what was not confirmed",
@@ -256,7 +255,7 @@ func TestTheCallersTimeCounts(t *testing.T) {
 	}
 }
 
-// A cancelled caller does not cancel other callers' commands.
+// A caller that cancels must not cancel other callers' commands.
 func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -282,8 +281,8 @@ func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	all.Wait()
 }
 
-// An aborted result is never returned: only the committed one counts. The answer to a later command
-// in the same partition shows that it was skipped.
+// An aborted result is never returned, because only a committed one counts. The answer to a later
+// command in the same partition shows that the aborted one was skipped.
 func TestAbortedResultsAreNotAnswers(t *testing.T) {
 	r := newRig(t)
 	var aborted atomic.Int64

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A directory whose broker returned aborted rows stops, and is refilled when it is reopened.
+// A directory whose broker returned aborted rows stops. When it is reopened, its store is empty.
 func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -32,7 +32,7 @@ func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	aborted := r.txn("task")
 	aborted.begin(endpointRow("ep_1", "https://aborted.example", 2))
 	aborted.end(kgo.TryAbort)
-	for n := range 12 { // more than one fetch, in the same partition, and incompressible
+	for n := range 12 { // more than one fetch in the same partition, and incompressible
 		noise := make([]byte, 450_000)
 		_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(noise)
 		r.txn("task").write(endpointRow("ep_1", fmt.Sprintf("https://%x.example", noise), uint64(n+2)))

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Backfills are found while they are in progress, one after another, account by account.
+// Backfills are found only while they are in progress, one after another and account by account.
 func TestBackfillsInProgressAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
@@ -58,7 +58,7 @@ func TestBackfillsInProgressAreFound(t *testing.T) {
 }
 
 // Open parts are listed, and their watches found, even if no backfill is in progress, because only
-// a follower ends them.
+// a follower ends open parts.
 func TestOpenPartsAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
@@ -173,7 +173,7 @@ func TestAbandonedWatchesAreNotListed(t *testing.T) {
 	applyAll(t, s, endpoint("ep_1", domain.StatusActive),
 		endpoint("ep_2", domain.StatusActive), put("wat_1", "ep_1", 0))
 	expect(both[:1], both[:1])
-	applyAll(t, s, endpoint("ep_1", domain.StatusDeleted)) // its deletion is read after the watch
+	applyAll(t, s, endpoint("ep_1", domain.StatusDeleted)) // the deletion is read after the watch
 	expect(both[:1], nil)
 	applyAll(t, s, put("wat_1", "ep_1", 0), put("wat_2", "ep_1", 0))
 	expect(nil, nil)
@@ -183,8 +183,8 @@ func TestAbandonedWatchesAreNotListed(t *testing.T) {
 	expect(nil, nil)
 }
 
-// TestWhatAnAccountHasIsCounted: also after changes, deletions and tombstones, and not what others
-// have.
+// An account's counts stay right after changes, deletions and tombstones, and they exclude what
+// other accounts have.
 func TestWhatAnAccountHasIsCounted(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()

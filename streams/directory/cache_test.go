@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestWhatIsKeptEndsWithItsRow: a cached key is refused as soon as its revocation is read, and a
-// cached endpoint is the latest version.
+// The directory refuses a cached key as soon as it has read the revocation. A cached endpoint is
+// always the latest version.
 func TestWhatIsKeptEndsWithItsRow(t *testing.T) {
 	d := openFiltered(t, vfs.NewMem(), 0)
 	defer func() { _ = d.Close() }()
@@ -35,7 +35,7 @@ func TestWhatIsKeptEndsWithItsRow(t *testing.T) {
 	}
 	holds := func(when, wantKeys, wantEndpoint string) {
 		t.Helper()
-		for range 2 { // the second time it is cached
+		for range 2 { // the second read finds it in the cache
 			keys := ""
 			for _, hash := range []string{"a", "b"} {
 				key, owner, found, err := d.KeyByHash([]byte(hash))
@@ -67,7 +67,7 @@ func TestWhatIsKeptEndsWithItsRow(t *testing.T) {
 	holds("gone", "", "0 false")
 }
 
-// TestWhatIsReadWhileItChangesIsNotKept: the value may be the one before the change.
+// A value that was read while it changed is not cached, because it may be the old one.
 func TestWhatIsReadWhileItChangesIsNotKept(t *testing.T) {
 	c := newRowCache[int](2)
 	value := 1

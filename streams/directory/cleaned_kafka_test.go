@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestTablesThatAreCleanedWhileTheyAreRead: brokers roll segments every second and compact them at
-// once, including tombstones, while rows are written and read. A directory that reads all the time
-// and one that starts afterwards have the same rows.
+// Brokers roll segments every second and compact them at once, including tombstones, while rows are
+// written and read. A directory that reads throughout and one that starts afterwards must have the
+// same rows.
 func TestTablesThatAreCleanedWhileTheyAreRead(t *testing.T) {
 	r := newRig(t)
 	r.cleanAtOnce(schemas.TopicWatches)
@@ -47,7 +47,6 @@ func TestTablesThatAreCleanedWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// cleanAtOnce makes brokers compact a topic as soon as they can.
 func (r *rig) cleanAtOnce(topic string) {
 	r.t.Helper()
 	var changes []kadm.AlterConfig

@@ -9,9 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 )
 
-// A table that was truncated while the directory was closed, and has grown past its checkpoint
-// again, is detected by the epoch of the leader that wrote the stored rows. The broker reports
-// where that epoch ended, as after an unclean election.
+// While the directory is closed, a table may be truncated and grow past the directory's checkpoint
+// again. The directory detects this by the epoch of the leader that wrote the stored rows. The
+// broker reports where that epoch ended, as after an unclean election.
 func TestADirectoryNoticesATableThatWasCut(t *testing.T) {
 	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))

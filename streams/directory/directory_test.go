@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// clock is the wall clock, which a test may advance.
+// clock is a wall clock that a test can advance.
 type clock struct{ forward atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.forward.Load())) }
@@ -45,7 +45,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// newRigOn uses the test's own brokers.
+// newRigOn returns a rig on the test's own brokers.
 func newRigOn(t *testing.T, addrs ...string) *rig {
 	t.Helper()
 	return newRigAt(t, 1, kafka.Cluster{
@@ -76,8 +76,8 @@ func newRigAt(t *testing.T, replicas int16, cluster kafka.Cluster) *rig {
 	return r
 }
 
-// open opens the directory in the folder and runs it until the test ends or the returned
-// function is called.
+// open opens the directory in a folder. It runs until the test ends or the returned function is
+// called.
 func (r *rig) open(dir string) (*Directory, func()) {
 	r.t.Helper()
 	d, err := Open(r.t.Context(),
@@ -242,7 +242,7 @@ func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 	r.caughtUp(d)
 	r.wantWatches(d, "GA", "wat_1", "wat_2")
 
-	// A revoked key, a moved watch, a deleted watch, a restored endpoint.
+	// One transaction revokes a key, moves a watch, deletes a watch and restores an endpoint.
 	w.write(accountRow("acc_1", 4, "one"), watchRow("wat_1", "GB", 2),
 		tombstone(schemas.TopicWatches, "wat_2"), endpointRow("ep_1", "https://b.example/", 0))
 	r.caughtUp(d)
@@ -272,7 +272,7 @@ func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			holder := r.txn("holder-" + c.name)
 			holder.begin(watchRow("wat_open", "GOPEN", 1))
-			// A watch that another writer had acknowledged comes after it.
+			// After it comes a watch that another writer acknowledged.
 			r.txn("other-"+c.name).write(watchRow("wat_"+c.name, "GOTHER", 1),
 				watchRow("wat_open2", "GBEHIND", 1))
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -347,7 +347,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, dir := range []string{r.dir, t.TempDir()} { // the same folder, and an empty one
+	for _, dir := range []string{r.dir, t.TempDir()} { // the same folder, then an empty one
 		d, stop := r.open(dir)
 		r.caughtUp(d)
 		r.wantWatches(d, "GA")
@@ -380,7 +380,7 @@ func TestAStoreAheadOfItsTableIsRefilled(t *testing.T) {
 	r.wantWatches(d, "GA", "wat_1")
 }
 
-// compacting returns a broker whose compaction the test triggers.
+// compacting returns a broker on which the test triggers compaction.
 func compacting(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
@@ -408,7 +408,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 		w.write(watchRow("wat_1", fmt.Sprintf("G%d", i), uint64(i+21)),
 			watchRow("wat_3", "GC", uint64(i+1)))
 	}
-	c.Compact() // also records that the stopped directory has not read
+	c.Compact() // includes records that the stopped directory has not read
 	for _, dir := range []string{r.dir, t.TempDir()} {
 		d, stop := r.open(dir)
 		r.caughtUp(d)
@@ -431,7 +431,7 @@ func TestAStoreThatWasClosedTooLongIsRefilled(t *testing.T) {
 	r.caughtUp(d)
 	stop()
 	w.write(tombstone(schemas.TopicWatches, "wat_gone"))
-	for i := range 30 { // the tombstone must not be in the last batch
+	for i := range 30 { // keeps the tombstone out of the last batch
 		w.write(watchRow(fmt.Sprintf("wat_%d", i), "GB", 1))
 	}
 	c.Compact()
@@ -482,7 +482,7 @@ func TestFreshnessEndsWithTheCluster(t *testing.T) {
 	})
 }
 
-// A transaction that stays open prevents the directory from being confirmed.
+// A directory cannot be confirmed while a transaction stays open.
 func TestAnOpenTransactionIsNotFresh(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -522,7 +522,7 @@ func TestAwait(t *testing.T) {
 	if err := d.AwaitWatch(soon(t), "wat_1", 1); err != nil {
 		t.Fatal(err)
 	}
-	// Waiters for one row: two for versions, one for its end.
+	// Three wait for one row: two for a version and one for its deletion.
 	results := make(chan error, 3)
 	for _, version := range []uint64{2, 3} {
 		go func() { results <- d.AwaitWatch(soon(t), "wat_1", version) }()
@@ -559,8 +559,8 @@ func TestWaitersAreBounded(t *testing.T) {
 	}
 }
 
-// Writers, readers, waiters and barriers at once: every reader sees all rows that were acknowledged
-// and caught up with.
+// With concurrent writers, readers, waiters and barriers, every reader sees all rows that were
+// acknowledged and caught up with.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -42,7 +42,6 @@ func listedEndpoint(
 		}))
 }
 
-// walkWatches reads a list to its end, in pages.
 func walkWatches(t *testing.T, d *Directory, f readmodel.WatchFilter, limit int) (ids []string) {
 	t.Helper()
 	var after *readmodel.Position
@@ -64,7 +63,7 @@ func walkWatches(t *testing.T, d *Directory, f readmodel.WatchFilter, limit int)
 	}
 }
 
-// Lists are compared with a model, through every kind of change of a row.
+// This test compares lists with a model through every kind of row change.
 func TestListsAreTheTables(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -81,7 +80,7 @@ func TestListsAreTheTables(t *testing.T) {
 			continue
 		}
 		if created[id] == 0 {
-			created[id] = int64(1000 + random.IntN(10)) // several share a time
+			created[id] = int64(1000 + random.IntN(10)) // several watches share a time
 		}
 		x := domain.Watch{
 			ID:              id,
@@ -128,8 +127,8 @@ func TestListsAreTheTables(t *testing.T) {
 	}
 }
 
-// Two accounts with the same hash are next to each other in a wallet's index, and each account's
-// list has only its own watches.
+// Two accounts with the same hash are adjacent in a wallet's index. Each account's list must have
+// only its own watches.
 func TestAccountsOfOneHashAreToldApart(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -211,7 +210,7 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	}
 }
 
-// A page of large rows ends after about a megabyte, and the next one continues.
+// A page of large rows ends after about a megabyte, and the next page continues from there.
 func TestAPageIsBoundedByBytes(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -252,8 +251,8 @@ func TestAPageIsBoundedByBytes(t *testing.T) {
 	}
 }
 
-// Deleting an endpoint leaves all of its watches, and no other's, without an endpoint: the answer
-// counts them across pages, and names the newest.
+// Deleting an endpoint leaves all its watches, and no others, without an endpoint. LeftWatches
+// counts them across pages and names the newest.
 func TestAnEndpointLeavesItsWatches(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -296,15 +295,15 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Waiting for a row that is already gone returns at once.
+	// A row that is already gone does not have to be waited for.
 	if err := errors.Join(d.AwaitWatchGone(soon(t), "wat_1"), d.AwaitEndpointGone(soon(t), "ep_1"),
 		d.AwaitEndpointGone(soon(t), "ep_never")); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestExpiredSessions: ended sessions whose time is over are found from any id on, page by page.
-// Last uses of keys are not taken for sessions.
+// Sessions whose time is over are found from any ID on, page by page. Last uses of keys must not be
+// mistaken for sessions.
 func TestExpiredSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

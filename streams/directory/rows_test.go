@@ -62,7 +62,7 @@ func applyAll(t fatal, s *store.Store, records ...kafka.Record) {
 	}
 }
 
-// model is the expected content of the store: the last row of each id.
+// model is the expected content of the store: the last row per ID.
 type model struct {
 	watches  map[string]domain.Watch
 	accounts map[string]domain.Account
@@ -164,9 +164,9 @@ func TestIndexesFollowTheRows(t *testing.T) {
 	})
 }
 
-// ofWallet returns the watches of a wallet, in the order in which they are read.
+// ofWallet returns a wallet's watches in the order in which they are read.
 func ofWallet(d *Directory, wallet string) (all []domain.Watch, err error) {
-	if d.wallets == nil { // the rows were applied to the store alone
+	if d.wallets == nil { // the rows were only applied to the store
 		d.wallets = newWalletSet()
 		d.wallets.add([]byte(wallet))
 		defer func() { d.wallets = nil }()
@@ -178,8 +178,8 @@ func ofWallet(d *Directory, wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// Each watch of a wallet with more than a page of watches is returned once: by the account's hash,
-// newest first.
+// Every watch comes once, even if a wallet has more than a page of watches. The order is by the
+// account's hash, then newest first.
 func TestManyWatchesOfOneWallet(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
@@ -237,8 +237,7 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 
 func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
 
-// TestWatchesThatMatchNothing: deleted watches, and watches whose endpoint was deleted, until they
-// get another one.
+// Only a deleted watch matches nothing.
 func TestWatchesThatMatchNothing(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
@@ -273,7 +272,7 @@ func TestWatchesThatMatchNothing(t *testing.T) {
 		watch("wat_c", "ep_gone", 1, 0),
 		watch("wat_d", "ep_unknown", 1, 0), watch("wat_e", "ep_active", 1, 5),
 	)
-	// The follower must know the watches without an endpoint, because they miss payments.
+	// The follower must also know the watches without an endpoint, because they miss payments.
 	if got := matching(); got != "[wat_a wat_b wat_c wat_d]" {
 		t.Errorf("%s match", got)
 	}

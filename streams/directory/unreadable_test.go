@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestWhatIsNoRowIsPassedOver: the previous row stays, later records are read, and OnUnreadable is
-// called for each unreadable record.
+// An unreadable record leaves the previous row in place, and later records are still read.
+// OnUnreadable is called once per unreadable record.
 func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// read is the position of a reader of `watches`, which has one partition.
+// read is the position of a reader of the watches table, which has one partition.
 type read int64
 
 func (r read) Position(string, int32) int64 { return int64(r) }
@@ -46,7 +46,7 @@ func openFiltered(t *testing.T, disk vfs.FS, at read) *Directory {
 	return d
 }
 
-// TestNoWatchedWalletIsDenied: the set has every watched wallet, also after a restart.
+// The set must have every watched wallet, also after a restart.
 func TestNoWatchedWalletIsDenied(t *testing.T) {
 	t.Parallel()
 	const batch, batches = 1000, 12

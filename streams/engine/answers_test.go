@@ -6,9 +6,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// A command that is repeated after its answer has expired is handled again, and the new answer is
-// kept for the full time, even if the journal of both is folded again when the first one's time has
-// passed.
+// A command that is repeated after its answer has expired takes effect again. The engine must keep
+// the new answer for the full 48 hours, even if it folds the journal of both after the first one's
+// time.
 func TestALaterAnswerOutlivesTheFirst(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -24,7 +24,7 @@ func TestALaterAnswerOutlivesTheFirst(t *testing.T) {
 	const hour = 3_600_000
 	later := func(hours int64) {
 		c.now += hours * hour
-		for range 2 { // due answers are claimed in one turn, and deleted in the next
+		for range 2 { // one turn claims due answers, the next deletes them
 			c.turn()
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// carrying returns the events whose entry of the timer index carries a value that ends with the
-// event's body, which is its name in these tests.
+// carrying returns the events whose timer index entry carries a value that ends with the event's
+// body. In these tests, an event's body is its ID.
 func (c *core) carrying() (events []string) {
 	c.t.Helper()
 	err := c.Store().ScanTimers(func(e store.Claimed) error {
@@ -24,9 +24,9 @@ func (c *core) carrying() (events []string) {
 	return events
 }
 
-// wantBody checks where the body of the event is stored: in its entry of the timer index, in a
-// separate record, or nowhere. It also checks that the latest attempts had the body. It then
-// restarts the process, which empties its memory.
+// wantBody checks where the event's body is stored: in its timer index entry, in a separate record,
+// or nowhere. It also checks that the latest attempts had the body. It then restarts the process to
+// empty its memory.
 func (c *core) wantBody(after, event string, carried, own bool) {
 	c.t.Helper()
 	if got := c.carrying(); (len(got) == 1) != carried {
@@ -44,8 +44,8 @@ func (c *core) wantBody(after, event string, carried, own bool) {
 	c.reopen(false)
 }
 
-// TestABodyIsWhereItIsReadNext: the timer index carries the body before the first attempt, and a
-// retry does not write it again. The next reader finds it, with or without a cache.
+// The timer index carries the body until the first attempt. A retry must not write it again, and
+// the next reader must find it with or without a cache.
 func TestABodyIsWhereItIsReadNext(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))

@@ -20,23 +20,23 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// core is a task on an in-memory log, where commits always succeed.
+// core is a task on an in-memory log, where every commit succeeds.
 type core struct {
 	*task.Core[engine.Effect, engine.Outcome]
 	t           *testing.T
 	disk        *vfs.MemFS
-	buffer      uint64 // memtable size of its store, in bytes
+	buffer      uint64 // memtable size of the store, in bytes
 	now         int64
 	ours        bool
 	inFlight    int
-	settled     int // settled deliveries that it remembers; 0: the real number
+	settled     int // settled deliveries that the core remembers; 0: the default
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	signingKeys func(endpointID string, nowMillis int64) ([]domain.Secret, error)
 	journal     []kafka.Record // offsets are indexes
-	begins      int64          // the first offset that is not deleted
-	snapshot    []kafka.Record // records in the snapshot topic; none: there is no topic
-	snapshotted int64          // journal offsets between two snapshots; 0: the default
+	begins      int64          // the first offset that has not been deleted
+	snapshot    []kafka.Record // records in the snapshot topic; nil: there is no topic
+	snapshotted int64          // journal offsets between snapshots; 0: the default
 	written     []kafka.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
@@ -73,15 +73,15 @@ func newCore(t *testing.T) *core {
 	return c
 }
 
-// open starts the task in a new process, on the existing state.
+// open starts the task in a new process on the existing state.
 func (c *core) open() {
 	c.t.Helper()
 	c.flights = engine.NewFlights(c)
 	c.openTask()
 }
 
-// openTask starts another task in the same process, on the existing state and what the
-// journal has beyond it.
+// openTask starts another task in the same process. It continues from the existing state and the
+// journal records after it.
 func (c *core) openTask() {
 	c.t.Helper()
 	if err := c.tryToOpen(); err != nil {
@@ -138,7 +138,7 @@ func (c *core) snapshots() task.SnapshotConfig {
 	return cfg
 }
 
-// reopen starts the task in a new process, without its state if that is lost.
+// reopen starts the task in a new process. If lost is set, the state is empty.
 func (c *core) reopen(lost bool) {
 	c.t.Helper()
 	if err := c.Close(); err != nil {
@@ -150,7 +150,7 @@ func (c *core) reopen(lost bool) {
 	c.open()
 }
 
-// advance performs the core's actions until it has restored its state and awaits inputs.
+// advance performs the core's actions until the state is restored and the core waits for inputs.
 func (c *core) advance() error {
 	now, end := kafka.Moment{WallMillis: c.now}, int64(len(c.journal))
 	for {
@@ -190,7 +190,6 @@ func (c *core) advance() error {
 	}
 }
 
-// write appends the records for the journal and the snapshot topic, and returns the new ends.
 func (c *core) write(records []kafka.Record) (ends map[string]int64) {
 	c.written, ends = records, make(map[string]int64)
 	to := map[string]*[]kafka.Record{
@@ -207,7 +206,7 @@ func (c *core) write(records []kafka.Record) (ends map[string]int64) {
 	return ends
 }
 
-// take takes a turn with input records, and returns its facts.
+// take runs a turn with input records and returns the resulting facts.
 func (c *core) take(records ...kafka.Record) (facts []domain.Fact) {
 	c.t.Helper()
 	c.written = nil
@@ -232,13 +231,12 @@ func (c *core) take(records ...kafka.Record) (facts []domain.Fact) {
 // isNote reports whether a record is one of the task's own notes.
 func isNote(r kafka.Record) bool { return r.Header(schemas.HeaderType) == "" }
 
-// writtenTo returns what the latest turn wrote to a topic.
 func (c *core) writtenTo(topic string) []kafka.Record {
 	return slices.DeleteFunc(slices.Clone(c.written),
 		func(r kafka.Record) bool { return r.Topic != topic })
 }
 
-// turn takes a turn with commands and the outcomes that have arrived, and returns its facts.
+// turn runs a turn with commands and any outcomes that have arrived, and returns the facts.
 func (c *core) turn(commands ...domain.Command) []domain.Fact {
 	c.t.Helper()
 	var records []kafka.Record
@@ -251,7 +249,6 @@ func (c *core) turn(commands ...domain.Command) []domain.Fact {
 	return c.take(records...)
 }
 
-// pay takes a turn with a match for an endpoint.
 func (c *core) pay(endpoint, event string) {
 	c.t.Helper()
 	m := schemas.EncodePaymentMatched(
@@ -273,8 +270,8 @@ func creation(endpoint string) domain.Command {
 	}}
 }
 
-// TestWhatManyDeletedEndpointsHaveIsCancelled: also the deliveries of endpoints that a turn had no
-// room for, and that have no claim.
+// A turn has room for only some of the deleted endpoints' deliveries. The rest have no claim and
+// must be cancelled in later turns.
 func TestWhatManyDeletedEndpointsHaveIsCancelled(t *testing.T) {
 	c := newCore(t)
 	const endpoints, each = 20, 20
@@ -307,8 +304,8 @@ func TestWhatManyDeletedEndpointsHaveIsCancelled(t *testing.T) {
 	}
 }
 
-// A rebuilt state publishes all its rows again, once, because the rows in the tables may come from
-// a state that was not the journal's.
+// A rebuilt state publishes all its rows once more, because the rows in the tables may come from a
+// state that did not match the journal.
 func TestARebuiltStatePublishesItsRows(t *testing.T) {
 	c := newCore(t)
 	endpoints := make(map[string]bool)
@@ -339,7 +336,7 @@ func TestARebuiltStatePublishesItsRows(t *testing.T) {
 }
 
 // If a version occurs twice, one of the two facts belongs to a turn that was not committed.
-// Whichever was folded, the state may not be the journal's.
+// Whichever fact was folded, the state may not match the journal.
 func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	c := newCore(t)
 	created := c.turn(creation("ep_1"))[0]
@@ -355,8 +352,8 @@ func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	}
 }
 
-// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is repeated in the turn
-// with its first attempt's outcome must not make the second attempt early (G3).
+// A test command that is repeated in the same turn as the outcome of its first attempt must not
+// trigger the second attempt early (G3). Found by the simulation.
 func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{
@@ -377,9 +374,8 @@ func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	}
 }
 
-// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose first attempt is in
-// flight when its endpoint is deleted is answered once (G1), even if it is repeated before the
-// attempt ends.
+// If an endpoint is deleted while a test's first attempt is in flight, the test gets one answer
+// (G1). A repeat before the attempt ends must not change that. Found by the simulation.
 func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{
@@ -409,9 +405,9 @@ func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	}
 }
 
-// TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered: whether it was about to be sent or
-// waited for the limit on all attempts. It is not sent later, and a repeated command gets the same
-// answer.
+// If the endpoint is disabled before a test is sent, the test gets an answer and is never sent. A
+// repeated command gets the same answer. This holds whether the test was about to be sent or waited
+// for the limit on all attempts.
 func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	test := domain.Command{
 		ID:        "cmd_test",
@@ -463,9 +459,8 @@ func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAnAnswerEndsTheWaitAmongTheProbing: found by the simulation. When a receiver has answered,
-// deliveries of a later epoch that were waitlisted as probing no longer wait for other probing
-// endpoints (G6).
+// Deliveries of a later epoch can be waitlisted as probing. When their receiver has answered, they
+// must not keep waiting for other probing endpoints (G6). Found by the simulation.
 func TestAnAnswerEndsTheWaitAmongTheProbing(t *testing.T) {
 	c := newCore(t)
 	const other = "ep_00000000000000000000000002"
@@ -490,7 +485,7 @@ func TestAnAnswerEndsTheWaitAmongTheProbing(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.ours, c.inFlight = true, 2 // one of them for probing endpoints
+	c.ours, c.inFlight = true, 2 // one of the two places is for probing endpoints
 	c.open()
 	if len(c.attempts) != 1 || c.attempts[0].EventID != "evt_before" {
 		t.Fatalf("attempts %+v", c.attempts)
@@ -509,14 +504,14 @@ func (c *core) attempted() (events []string) {
 	return events
 }
 
-// TestGroupsThatNeedNoPlaceKeepNone: found by the simulation. Waitlisted groups that no longer need
-// a place do not keep it from a group that arrived in the same turn (G6).
+// Waitlisted groups that no longer need a place must not keep it from a group that arrives in the
+// same turn (G6). Found by the simulation.
 func TestGroupsThatNeedNoPlaceKeepNone(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.inFlight = 2 // one of them for probing endpoints
+	c.inFlight = 2 // one of the two places is for probing endpoints
 	c.open()
 	endpoints := []string{
 		endpointID, "ep_00000000000000000000000002", "ep_00000000000000000000000003",
@@ -542,8 +537,8 @@ func TestGroupsThatNeedNoPlaceKeepNone(t *testing.T) {
 	}
 }
 
-// answerAll gives every attempt in flight this result. It returns the number of attempts that
-// ended, and of those that began as a consequence.
+// answerAll gives every attempt in flight the same result. It returns how many attempts ended and
+// how many began as a consequence.
 func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
 	c.t.Helper()
 	ended = len(c.done)
@@ -555,8 +550,8 @@ func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
 	return ended, len(c.done)
 }
 
-// TestEnablingBeginsWithOneAttempt: pending deliveries continue at once, however many they are and
-// however large the window was, starting with one attempt and growing as the receiver answers.
+// Pending deliveries resume as soon as an endpoint is enabled. However many there are and however
+// large the window was, they start with one attempt and grow as the receiver answers.
 func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -604,8 +599,8 @@ func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	}
 }
 
-// TestASealOpensWhereItBelongs: a sealed value opens only for the endpoint or header that it is
-// bound to, even if it was just opened there. A resealed value is opened again.
+// A sealed value opens only for the endpoint or header that it is bound to, even if it was opened
+// there just before. The engine opens a resealed value again.
 func TestASealOpensWhereItBelongs(t *testing.T) {
 	c := newCore(t)
 	asked := 0
@@ -658,9 +653,9 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	}
 }
 
-// TestAttemptsCarryTheSignaturesThatAreAskedFor: an endpoint that asks for a signature by the
-// deployment's keys waits until there is a key; other endpoints do not wait. The endpoint's choice
-// survives a restart and the loss of the state.
+// An endpoint that asks for a signature by the deployment's keys waits until there is a key, and
+// other endpoints do not wait for it. The endpoint's choice survives a restart and the loss of the
+// state.
 func TestAttemptsCarryTheSignaturesThatAreAskedFor(t *testing.T) {
 	c := newCore(t)
 	asking := func(endpoint string, asked domain.Signatures) domain.Command {
@@ -701,9 +696,8 @@ func TestAttemptsCarryTheSignaturesThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsSetBackHoldsNothingUp: after the clock is set back, deliveries that waited for a
-// rate limit or to retry a secret wait no longer than that interval, and so do new ones to the same
-// endpoint.
+// Some deliveries wait for a rate limit or for a secret that cannot be opened yet. After the clock
+// is set back, they and new deliveries to the endpoint must not wait longer than that interval.
 func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	ok := domain.AttemptResult{StatusCode: 200}
 	for name, c := range map[string]struct {
@@ -750,7 +744,7 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 			if !slices.Contains(k.attempted(), "evt_3") {
 				t.Errorf("what came after the clock was set back waits for more than %d ms", c.waitMillis)
 			}
-			k.now += hour / 2 // earlier due times wait until then
+			k.now += hour / 2 // earlier due times are reached only now
 			for k.turn(); len(k.attempts) < 3; k.turn() {
 				k.answerAll(ok)
 				if k.now += 1000; k.now > 3*hour {
@@ -761,12 +755,12 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestHowAReceiverDoesMovesItsWindow: a quick success widens the window, timeouts and 5xx shrink
-// it, and results that say nothing about the receiver's capacity do not change it.
+// A fast success widens the window, and timeouts and 5xx responses shrink it. Results that say
+// nothing about the receiver's capacity leave it unchanged.
 func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer domain.AttemptResult
-		// attempts that begin after one such answer, with four in flight
+		// attempts that begin after one such answer while four are in flight
 		begun int
 	}{
 		"quick":         {domain.AttemptResult{StatusCode: 200, DurationMillis: 1999}, 2},

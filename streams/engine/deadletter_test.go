@@ -33,7 +33,6 @@ func matchRecord(in domain.MatchInput) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
-// typed returns a record with another type and version in its headers.
 func typed(r kafka.Record, typ, version string) kafka.Record {
 	return kafka.NewRecord(r.Topic, string(r.Key), r.Value,
 		schemas.Message{Type: typ, Version: version}.EachHeader)
@@ -73,7 +72,7 @@ func asked(body domain.CommandBody) domain.Command {
 	return domain.Command{ID: "cmd_asked", AccountID: accountID, BodyHash: []byte("hash"), Body: body}
 }
 
-// wrongX returns good's record of an input with one field changed.
+// wrongWatch returns the creation of a good watch with one field changed.
 func wrongWatch(change func(*domain.Watch)) kafka.Record {
 	w := goodWatch()
 	change(&w)
@@ -96,7 +95,7 @@ func valued(r kafka.Record, value []byte) kafka.Record {
 	return r
 }
 
-// deadInputs are records that cannot be processed, by what is wrong with them.
+// deadInputs returns records that cannot be processed, keyed by what is wrong with them.
 func deadInputs() map[string]kafka.Record {
 	enable := commandRecord(asked(domain.EnableEndpoint{EndpointID: endpointID}))
 	watch := commandRecord(asked(domain.CreateWatch{Watch: goodWatch()}))
@@ -200,7 +199,6 @@ func deadInputs() map[string]kafka.Record {
 	}
 }
 
-// outputOf returns the records that a turn with one input record wrote.
 func (c *core) outputOf(r kafka.Record) []kafka.Record {
 	c.t.Helper()
 	c.take(r)
@@ -222,14 +220,14 @@ func deadLetters(t *testing.T, records []kafka.Record) (letters []schemas.DeadLe
 	return letters
 }
 
-// TestNoInputStopsAPartition: an input that cannot be read, or that must not be decided on, becomes
-// a dead letter with its position. It changes nothing, and later records are processed.
+// An input that cannot be read, or that must not be decided on, becomes a dead letter that records
+// its position. It changes nothing, and the engine continues with the next records.
 func TestNoInputStopsAPartition(t *testing.T) {
 	for name, r := range deadInputs() {
 		t.Run(name, func(t *testing.T) {
 			c := newCore(t)
 			c.turn(creation(endpointID))
-			r.Offset = 41 // in its own partition, so that this is not the reason
+			r.Offset = 41 // its partition is right, so that is not the reason
 			out := c.outputOf(r)
 			letters := deadLetters(t, out)
 			if len(letters) != 1 || letters[0].Topic != r.Topic || letters[0].Partition != 0 ||
@@ -250,8 +248,8 @@ func TestNoInputStopsAPartition(t *testing.T) {
 	}
 }
 
-// TestAClientOfADeadCommandIsAnswered: a command whose id can be read is refused, and the answer is
-// not stored: if it is repeated in a readable form, it takes effect.
+// If only a command's ID is readable, the engine rejects it but does not store the answer. The
+// command takes effect if the client repeats it in a readable form.
 func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -283,8 +281,7 @@ func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 	}
 }
 
-// TestADamagedJournalStopsItsPartition: the engine does not decide on a history that lacks a fact,
-// and the error says what to do.
+// The engine must not decide on a history that lacks a fact. The error says what to do.
 func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	c := newCore(t)
 	r := kafka.NewRecord(schemas.TopicJournal, endpointID, []byte("\xff"),
@@ -296,8 +293,8 @@ func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	}
 }
 
-// FuzzInputs: whatever an input topic contains, the partition continues, and folding its journal
-// again gives the same state.
+// FuzzInputs checks that the partition continues whatever an input topic contains, and that folding
+// its journal again gives the same state.
 func FuzzInputs(f *testing.F) {
 	for _, r := range deadInputs() {
 		if len(r.Value) < 10_000 {
@@ -328,7 +325,7 @@ func FuzzInputs(f *testing.F) {
 			topic = schemas.TopicMatches
 		}
 		m := schemas.Message{Type: typ, Version: version, Cause: cause, Value: value}
-		for range 2 { // a repeat is answered, or becomes a dead letter again
+		for range 2 { // a repeat is answered, or becomes another dead letter
 			c.take(kafka.NewRecord(topic, key, value, m.EachHeader))
 			c.turn()
 		}
@@ -346,12 +343,12 @@ func FuzzInputs(f *testing.F) {
 	})
 }
 
-// contents returns the stored state without the marks of groups that were made due, which are
-// deleted with the groups' last entries.
+// contents returns the stored state without the marks of groups that were made due. The store
+// deletes those marks with the groups' last entries.
 func (c *core) contents() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
-	const tabled = 0x17 // the store's last own key: how far rows are published
+	const tabled = 0x17 // the store's last own key: the publishing position
 	err := c.Store().Scan([]byte{store.FirstKey}, []byte{tabled},
 		func(key, value []byte) (bool, error) {
 			all[string(key)] = string(value)
@@ -363,8 +360,7 @@ func (c *core) contents() map[string]string {
 	return all
 }
 
-// TestARecordInAnotherPartition: an aggregate belongs to one partition, however another producer
-// partitions its records.
+// An aggregate belongs to one partition, however another producer partitions its records.
 func TestARecordInAnotherPartition(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
@@ -386,7 +382,7 @@ func TestARecordInAnotherPartition(t *testing.T) {
 	}
 }
 
-// TestAnEngineGoesOnBehindDeadLetters: the same with a broker, an engine and a receiver.
+// This is TestNoInputStopsAPartition with a broker, an engine and a receiver.
 func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -395,7 +391,7 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	stop := r.start(t.TempDir())
 	var of []kafka.Record
 	for _, dead := range deadInputs() {
-		if dead.Key = []byte(endpointID); len(dead.Value) < 900_000 { // all into the endpoint's partition
+		if dead.Key = []byte(endpointID); len(dead.Value) < 900_000 { // all to one partition
 			of = append(of, dead)
 		}
 	}
@@ -408,7 +404,7 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 		func() bool { return len(r.results("cmd_asked")) > 0 })
 	stop()
 	letters := deadLetters(t, r.read(schemas.TopicDeadLetters))
-	// the ones with the endpoint's key may be refused or accepted
+	// Records that now have the endpoint's key may be accepted or rejected.
 	if len(letters) < len(of)-6 || len(letters) > len(of) {
 		t.Errorf("%d dead letters of %d records", len(letters), len(of))
 	}

@@ -39,7 +39,7 @@ const (
 	sealedForGood = "a secret that nothing opens"
 )
 
-// rig is a broker on disk, a receiver on a TLS socket, and engines on both.
+// rig is a broker on disk and a receiver on a TLS socket, with engines that use both.
 type rig struct {
 	t        *testing.T
 	cluster  kafka.Cluster
@@ -48,7 +48,7 @@ type rig struct {
 	receiver *receiver
 	producer *kafka.Producer
 	log      *brokertest.Log
-	timeout  time.Duration                             // of attempts; 0: the default
+	timeout  time.Duration                             // per attempt; 0: the default
 	window   int                                       // attempts in flight to one endpoint; 0: 16
 	around   func(engine.Dispatcher) engine.Dispatcher // wraps an engine's dispatcher
 }
@@ -99,7 +99,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(status)
 }
 
-// answer sets how the receiver answers from now on.
 func (r *receiver) answer(handle func(w http.ResponseWriter, req *http.Request, inProgress int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +139,7 @@ func newRig(t *testing.T) *rig {
 		status:     func(int) int { return http.StatusOK },
 	}
 	rec.server = httptest.NewUnstartedServer(rec)
-	// handshakes that time out are expected
+	// Handshakes that time out are expected.
 	rec.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	rec.server.StartTLS()
 	t.Cleanup(rec.server.Close)
@@ -172,7 +171,7 @@ func (r *rig) newClient() *egress.Client {
 	return client
 }
 
-// egressTo returns a client that may reach a receiver on this machine.
+// egressTo returns a client that is allowed to reach a receiver on this machine.
 func egressTo(
 	receiver string, roots *x509.CertPool, timeout time.Duration,
 ) (*egress.Client, error) {
@@ -194,7 +193,7 @@ func egressTo(
 	})
 }
 
-// start runs an engine; the returned function stops it gracefully.
+// start runs an engine and returns a function that stops it gracefully.
 func (r *rig) start(stateDir string, waitsMillis ...int64) (stop func()) {
 	r.t.Helper()
 	return r.startWith(stateDir,
@@ -266,8 +265,8 @@ func (r *rig) command(id string, body domain.CommandBody) kafka.Record {
 	return kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
-// createEndpoint sends the command. withEndpoint also waits for its answer, as a client does before
-// it expects any match.
+// withEndpoint creates an endpoint and waits for the answer, as a client does before it expects any
+// match.
 func (r *rig) withEndpoint() {
 	r.t.Helper()
 	stop := r.start(r.dir)
@@ -285,7 +284,6 @@ func (r *rig) createEndpoint() {
 	}))
 }
 
-// match returns the match of the n-th payment, matched at a given time.
 func (r *rig) match(n int, nowMillis int64) (eventID string, record kafka.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(watchID, strconv.Itoa(n)),
@@ -310,10 +308,8 @@ func (r *rig) match(n int, nowMillis int64) (eventID string, record kafka.Record
 		message.EachHeader)
 }
 
-// read returns all records of a topic that are committed now.
 func (r *rig) read(topic string) []kafka.Record { return r.log.Read(topic) }
 
-// facts counts the journal's facts by type.
 func (r *rig) facts() map[string]int {
 	count := make(map[string]int)
 	for _, rec := range r.read(schemas.TopicJournal) {
@@ -322,7 +318,6 @@ func (r *rig) facts() map[string]int {
 	return count
 }
 
-// results returns a command's answers.
 func (r *rig) results(id string) []domain.Result {
 	r.t.Helper()
 	var results []domain.Result
@@ -349,10 +344,10 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	testkit.Eventually(t, "delivered", func() bool { return r.facts()["AttemptMade"] == 1 })
 	stop()
 
-	// After a restart, with its state and without it, it sends nothing again.
+	// The engine sends nothing again after a restart, with or without its state.
 	for i, dir := range []string{r.dir, t.TempDir()} {
 		stop := r.start(dir)
-		other, record := r.match(2+i, 3000) // a new event shows that it works
+		other, record := r.match(2+i, 3000) // a new event shows that the engine works
 		r.append(record, again)
 		testkit.Eventually(t, "another is delivered",
 			func() bool { return r.receiver.attempts(other) == 1 })
@@ -426,7 +421,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 				ids = append(ids, id)
 			}
 			stop := r.start(r.dir, 1500)
-			// some may have had their second attempt
+			// Some events may already have had their second attempt.
 			testkit.Eventually(t, "first attempts", func() bool {
 				return r.facts()["AttemptMade"] >= events
 			})
@@ -454,7 +449,7 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 	r.createEndpoint()
 	testkit.Eventually(t, "an answer", func() bool { return len(r.results("cmd_endpoint")) == 1 })
 	before := r.facts()
-	r.createEndpoint() // the same command
+	r.createEndpoint() // the same command again
 	r.append(r.command("cmd_other",
 		domain.CreateEndpoint{
 			EndpointID:       endpointID,

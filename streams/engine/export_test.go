@@ -1,4 +1,3 @@
 package engine
 
-// RememberedSettled is how many settled deliveries a partition remembers.
 const RememberedSettled = rememberedSettled

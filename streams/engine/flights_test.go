@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestFlightsOutliveTheirTask: an attempt that is in flight when its task ends belongs to the next
-// task, whenever its outcome arrives. It is made once and recorded once (G7).
+// An attempt that is in flight when its task ends belongs to the next task, whenever its outcome
+// arrives. It is made once and recorded once (G7).
 func TestFlightsOutliveTheirTask(t *testing.T) {
 	taken := domain.AttemptResult{SentAtMillis: hour, StatusCode: 200}
 	next := func(c *core) {
@@ -65,7 +65,7 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 			if !slices.Equal(types, []string{"AttemptMade"}) || len(c.attempts) != 1 {
 				t.Errorf("%v were recorded of %d attempts", types, len(c.attempts))
 			}
-			c.pay("ep_1", "evt_2") // the place is free again
+			c.pay("ep_1", "evt_2") // the outcome has freed the place
 			if len(c.attempts) != 2 {
 				t.Errorf("%d attempts were made", len(c.attempts))
 			}
@@ -73,7 +73,7 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 	}
 }
 
-// TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group reassigns the
+// This is TestFlightsOutliveTheirTask with a broker and a receiver. Either the group reassigns the
 // partitions, as after a paused process, or a commit fails.
 func TestAttemptsOutliveTheirTask(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.timeout = brokertest.Patience // of the held attempt, which ends when the test releases it
+			r.timeout = brokertest.Patience // the test itself releases the blocked attempt
 			defer r.start(r.dir, hour)()
 			id := r.endpoint(1)
 			arrived, answer := make(chan struct{}), make(chan struct{})
@@ -102,7 +102,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 			<-arrived
 			r.receiver.answer(status(200))
 			disturb(r)
-			// A later event shows that another task works.
+			// A later event shows that another task is working.
 			other := r.endpoint(2)
 			r.pay(other, 2, 1)
 			r.eventuallyIn(other, domain.StateDelivered, 1)
@@ -116,7 +116,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 	}
 }
 
-// member waits until the engine's group has a member other than a former one.
+// member waits until the engine's group has a member other than the former one.
 func (r *rig) member(former string) (id string) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "a member of the group", func() bool {
@@ -132,8 +132,8 @@ func (r *rig) member(former string) (id string) {
 	return id
 }
 
-// expel removes a member from the group, which learns of it at its next heartbeat, and
-// waits until it has joined again.
+// expel removes a member from the group and waits until it has joined again. The member finds out
+// at its next heartbeat.
 func (r *rig) expel(member string) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...))
@@ -152,7 +152,7 @@ func (r *rig) expel(member string) {
 	r.member(member)
 }
 
-// fence takes a transactional id over, like another owner.
+// fence takes over a transactional ID, as another owner would.
 func (r *rig) fence(transactionalID string) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),

@@ -21,22 +21,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// testdata/formatN has, for each StateFormat, a journal, the snapshot that the program of that time
-// wrote of it, and the size of its ring. This command writes the folder of a new format:
+// For each StateFormat, testdata/formatN contains a journal, the snapshot that the program of that
+// time wrote from it, and the number of settled deliveries it remembered. To write the folder of a
+// new format, run:
 //
 //	go test ./streams/engine -run TestTheFormatOfToday -write-format
 //
-// Do not change a folder of a released format: every later program reads it.
+// Do not change the folder of a released format, because every later version must read it.
 
 var writeFormat = flag.Bool("write-format", false,
 	"write testdata/formatN, if StateFormat is new and has none")
 
-// about is the configuration that a format was written with.
+// about is the configuration under which a format was written.
 type about struct {
 	RememberedSettled int `json:"rememberedSettled"`
 }
 
-// kept is a record in a testdata file.
 type kept struct {
 	Key     []byte
 	Value   []byte
@@ -81,7 +81,7 @@ func stateOfEverything(t *testing.T) *core {
 		IfRevision: 1,
 	}})
 	c.endpoints()
-	c.gone("ep_gone") // one notice that is ordered, one that is retried, and one that waits
+	c.gone("ep_gone") // one notice has been ordered, one is retried and one waits
 	c.answered(c.later(0)[0], domain.MailDeferred, "taken")
 	c.gone("ep_gone_too")
 	c.handsOver()
@@ -104,7 +104,7 @@ func stateOfEverything(t *testing.T) *core {
 	return c
 }
 
-// endpoints creates two endpoints, with deliveries in every state.
+// endpoints creates two endpoints with deliveries in every state.
 func (c *core) endpoints() {
 	c.t.Helper()
 	c.turn(creation(endpointID))
@@ -126,7 +126,7 @@ func (c *core) endpoints() {
 	c.done = nil
 }
 
-// handsOver moves one event to another partition, and one from another.
+// handsOver moves one event to another partition and one event from another partition.
 func (c *core) handsOver() {
 	c.t.Helper()
 	c.turn(creation(leftEndpoint))
@@ -154,7 +154,7 @@ func (c *core) handsOver() {
 	c.match(kafka.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 }
 
-// stand creates an endpoint with a line: its head waits, with two deliveries behind it.
+// stand creates an endpoint with a line. Its head is pending, with two deliveries behind it.
 func (c *core) stand() {
 	c.t.Helper()
 	ordered := orderedCreation("ep_ordered")
@@ -167,14 +167,14 @@ func (c *core) stand() {
 	}
 }
 
-// folded returns a partition with a journal, and a state that was folded from it.
+// folded returns a partition whose state was folded from the journal.
 func folded(t *testing.T, journal []kafka.Record) *core {
 	t.Helper()
 	c := newCore(t)
 	return c.on(func() { c.journal = journal })
 }
 
-// loaded returns a partition with a snapshot, and only the part of the journal after it.
+// loaded returns a partition that has a snapshot and only the part of the journal after it.
 func loaded(t *testing.T, journal, snapshot []kafka.Record) (*core, error) {
 	t.Helper()
 	c := newCore(t)
@@ -187,7 +187,7 @@ func loaded(t *testing.T, journal, snapshot []kafka.Record) (*core, error) {
 	return c, c.tryToOpen()
 }
 
-// on reopens the partition, without its state, after a change.
+// on applies a change and reopens the partition without its state.
 func (c *core) on(change func()) *core {
 	c.t.Helper()
 	change()
@@ -209,8 +209,8 @@ func snapshotOf(t *testing.T, c *core) (records []kafka.Record) {
 	return records
 }
 
-// TestTheFormatOfToday: folding a journal gives the files of the current StateFormat. If that
-// changes, StateFormat must change, and reading earlier states needs a conversion: a deployment
+// Folding a journal must give the files of the current StateFormat. If the result changes,
+// StateFormat must change as well, and reading earlier states needs a conversion: a deployment
 // whose journal was truncated has only its snapshots.
 func TestTheFormatOfToday(t *testing.T) {
 	dir := formatDir(engine.StateFormat)
@@ -233,14 +233,13 @@ func TestTheFormatOfToday(t *testing.T) {
 		kinds[key[0]] = true
 	}
 	for kind := byte(0x10); kind <= 0x1d; kind++ {
-		kinds[tabled] = true // the store's own, not compared
+		kinds[tabled] = true // the store's own key, which is not compared
 		if !kinds[kind] || !kinds[0x01] || !kinds[0x02] {
 			t.Errorf("the state has no entry of %#x (%v), so nothing was found out", kind, kinds)
 		}
 	}
 }
 
-// wantSameIdentity compares the identities of two snapshots.
 func wantSameIdentity(t *testing.T, a, b []kafka.Record) {
 	t.Helper()
 	var of [2]struct{ Identity string }
@@ -255,8 +254,8 @@ func wantSameIdentity(t *testing.T, a, b []kafka.Record) {
 	}
 }
 
-// TestEveryFormatIsRead loads the snapshot of each format without its journal, and compares it with
-// the state that this program folds that journal into.
+// For each format, the test loads the snapshot without its journal and compares it with the state
+// that this version folds from the journal.
 func TestEveryFormatIsRead(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "format*"))
 	if err != nil || len(dirs) == 0 {
@@ -276,7 +275,6 @@ func TestEveryFormatIsRead(t *testing.T) {
 	}
 }
 
-// differ reports every entry in which a state differs from the wanted one.
 func differ(t *testing.T, have, want map[string]string) {
 	t.Helper()
 	if reflect.DeepEqual(have, want) {

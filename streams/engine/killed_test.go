@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// left returns the disk as a power loss would leave it now.
+// left returns the disk as it would be after a power loss now.
 func (c *core) left(random *rand.Rand) *vfs.MemFS {
 	return c.disk.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: random.IntN(101),
@@ -24,11 +24,11 @@ func (c *core) left(random *rand.Rand) *vfs.MemFS {
 	})
 }
 
-// kill ends the process at once, and restarts it on the disk that is left.
+// kill ends the process at once and restarts it on the disk that is left.
 func (c *core) kill(random *rand.Rand) {
 	c.t.Helper()
 	left := c.left(random)
-	if err := c.Close(); err != nil { // this no longer changes the disk that is left
+	if err := c.Close(); err != nil { // this no longer changes the remaining disk
 		c.t.Fatal(err)
 	}
 	c.disk, c.done = left, nil
@@ -52,13 +52,13 @@ func (c *core) folds(random *rand.Rand) int {
 	return len(c.journal) - int(next)
 }
 
-// shop simulates weeks of a partition: payments, receivers that sometimes fail, and commands, each
-// of which is repeated.
+// shop simulates weeks of a partition: payments, receivers that sometimes fail, and commands that
+// are repeated.
 type shop struct {
 	*core
 	random  *rand.Rand
 	paid    int
-	handled map[string]int64 // when commands led to facts, by their id
+	handled map[string]int64 // when each command led to facts, by ID
 }
 
 func (s *shop) step() {
@@ -76,7 +76,7 @@ func (s *shop) step() {
 
 func (*shop) event(n int) string { return fmt.Sprint("evt_", n) }
 
-// command sends a command, and checks G1: within 24 hours it takes effect once.
+// command sends a command and checks G1: it takes effect only once within 24 hours.
 func (s *shop) command(id string) {
 	s.t.Helper()
 	facts := s.turn(domain.Command{
@@ -98,7 +98,7 @@ func (s *shop) command(id string) {
 	}
 }
 
-// whole returns the state that a process without a state folds from the journal, at the same time.
+// whole returns the state that a process without a state folds from the journal at the same time.
 func (s *shop) whole() map[string]string {
 	s.t.Helper()
 	other := newCore(s.t)
@@ -108,9 +108,9 @@ func (s *shop) whole() map[string]string {
 	return other.alive()
 }
 
-// alive returns the state after all expired answers are deleted: for a command that was handled
-// several times, one in each of two turns. For three or more, those in between stay for later
-// starts.
+// alive returns the state after all expired answers have been deleted. If a command was handled
+// twice, each of two turns deletes one answer. If it was handled more often, the answers in between
+// stay for later starts.
 func (c *core) alive() map[string]string {
 	c.t.Helper()
 	all := c.everything()
@@ -132,9 +132,9 @@ func (c *core) alive() map[string]string {
 	return all
 }
 
-// TestAKilledProcessLosesNothingOfItsJournal: a kill leaves part of a state that has no log.
-// Folding the journal then gives the same state as folding the whole journal, however often the
-// process is killed. Each event is created once, and no command takes effect twice (G1 to G4).
+// The store has no log of its own, so a kill leaves only part of the state. However often the
+// process is killed, folding the rest must give the same state as folding the complete journal.
+// Each event is created once, and no command takes effect twice (G1 to G4).
 func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
 	t.Parallel()
 	c := newCore(t)
@@ -174,8 +174,8 @@ func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
 	}
 }
 
-// TestAWholeSnapshotBringsTheStateToDisk: the journal is deleted up to the previous snapshot, so it
-// could not complete a state on disk that ends before that.
+// The journal is deleted up to the previous snapshot, so it could not complete a state on disk that
+// ends before that. A complete snapshot therefore has to flush the state.
 func TestAWholeSnapshotBringsTheStateToDisk(t *testing.T) {
 	c := newCore(t)
 	c.on(func() { c.snapshot, c.snapshotted = []kafka.Record{}, 100 })
@@ -192,7 +192,7 @@ func TestAWholeSnapshotBringsTheStateToDisk(t *testing.T) {
 	testkit.Eventually(t, "the state is on disk", func() bool { return c.folds(random) == 0 })
 }
 
-// TestALongFoldIsDoneOnce: a process that is killed soon after each start still makes progress.
+// A process that is killed soon after each start must still make progress.
 func TestALongFoldIsDoneOnce(t *testing.T) {
 	const long = 5000 // more than a restore folds in one batch
 	c := newCore(t)

@@ -9,10 +9,10 @@ import (
 )
 
 // mostRecordBytes is a broker's limit for one record (max.message.bytes), less the overhead of a
-// batch. A turn that writes a longer record always fails.
+// batch. A turn that writes a larger record can never succeed.
 const mostRecordBytes = 1_000_000
 
-// long returns a text of n bytes, different for each number.
+// long returns a text of n bytes that is different for each number.
 func long(n, number int) string {
 	return fmt.Sprintf("%0*d", n, number)
 }
@@ -24,9 +24,9 @@ func many[T any](n int, of func(int) T) (all []T) {
 	return all
 }
 
-// TestNoAggregateOutgrowsARecord: with the largest commands that anyone who can write to the topic
-// can send, and as many as an aggregate accepts, each record of a turn fits the brokers' limit. The
-// API's own limits are narrower.
+// Anyone who can write to the topic can send commands beyond the API's own limits. Even with the
+// largest commands, and as many as an aggregate accepts, every record of a turn must fit the
+// brokers' limit.
 func TestNoAggregateOutgrowsARecord(t *testing.T) {
 	t.Parallel()
 	for what, grow := range map[string]func(*growing){
@@ -42,11 +42,11 @@ func TestNoAggregateOutgrowsARecord(t *testing.T) {
 	}
 }
 
-// growing is an aggregate that is made as large as possible.
+// growing makes an aggregate as large as possible.
 type growing struct {
 	*core
 	commands int
-	largest  int // of the written records
+	largest  int // largest written record, in bytes
 }
 
 // most finds the largest command that is accepted.
@@ -146,7 +146,7 @@ func growWatch(g *growing) {
 	})
 }
 
-// recordBytes is an upper bound of a record's size in a batch.
+// recordBytes returns an upper bound of a record's size in a batch.
 func recordBytes(r kafka.Record) int {
 	n := len(r.Topic) + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

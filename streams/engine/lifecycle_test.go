@@ -21,13 +21,12 @@ import (
 
 const hour = 3_600_000
 
-// policy waits an hour after the first attempt: only enabling, a replay or a resend makes a second
-// one happen in a test.
+// policy waits an hour after the first attempt, so that only enabling, a replay or a resend can
+// cause a second attempt during a test.
 func policy(waitsMillis ...int64) domain.Policy {
 	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: 3}
 }
 
-// ask sends a command to the engine and waits for its answer.
 func (r *rig) ask(id string, body domain.CommandBody) domain.Answer {
 	r.t.Helper()
 	r.append(r.command(id, body))
@@ -39,7 +38,7 @@ func (r *rig) ask(id string, body domain.CommandBody) domain.Answer {
 	return results[0].Answer
 }
 
-// endpoint returns the n-th endpoint's id; its path identifies it to the receiver.
+// endpoint creates the n-th endpoint and returns its ID. Its path identifies it to the receiver.
 func (r *rig) endpoint(n int) string {
 	r.t.Helper()
 	id := domain.DeriveID(domain.EndpointPrefix, "lifecycle", strconv.Itoa(n))
@@ -57,7 +56,6 @@ func (r *rig) endpoint(n int) string {
 
 func (r *rig) url(n int) string { return r.receiver.server.URL + "/" + strconv.Itoa(n) }
 
-// pay appends count matches for an endpoint, numbered from from.
 func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 	r.t.Helper()
 	var records []kafka.Record
@@ -89,7 +87,6 @@ func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 	return eventIDs
 }
 
-// journal decodes every fact.
 func (r *rig) journal() []domain.Fact {
 	r.t.Helper()
 	var facts []domain.Fact
@@ -103,7 +100,7 @@ func (r *rig) journal() []domain.Fact {
 	return facts
 }
 
-// fold returns an endpoint and its deliveries according to the journal.
+// fold returns an endpoint and its deliveries as recorded in the journal.
 func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]domain.Delivery) {
 	r.t.Helper()
 	deliveries = make(map[string]domain.Delivery)
@@ -120,11 +117,11 @@ func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]
 	return e, deliveries
 }
 
-// opening is how many deliveries fully open a window.
+// opening is the number of deliveries that fully open a window.
 const opening = 64
 
-// openWindow makes an endpoint's receiver answer until its window is open. A 404 does not change
-// the window.
+// openWindow has an endpoint's receiver succeed until its window is open. The tests need it before
+// they answer 404, which does not change the window.
 func (r *rig) openWindow(endpointID string) {
 	r.t.Helper()
 	r.receiver.answer(status(200))
@@ -132,7 +129,6 @@ func (r *rig) openWindow(endpointID string) {
 	r.eventuallyIn(endpointID, domain.StateDelivered, opening)
 }
 
-// eventuallyIn waits until that many deliveries of an endpoint are in a state.
 func (r *rig) eventuallyIn(endpointID string, state domain.DeliveryState, count int) {
 	r.t.Helper()
 	testkit.Eventually(r.t, fmt.Sprintf("%d deliveries %s", count, state), func() bool {
@@ -151,9 +147,9 @@ func status(code int) func(http.ResponseWriter, *http.Request, int) {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(code) }
 }
 
-// TestGoneDisablesAndEnablingResumes: 410 disables at once, pending deliveries are held (G3), a
-// match in the meantime is recorded, and enabling sends all of them, due or not, even on an engine
-// that has just rebuilt its state.
+// A 410 disables the endpoint at once, and its pending deliveries are held (G3). Matches are still
+// recorded. Enabling sends all of them, due or not, even on an engine that has just rebuilt its
+// state.
 func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	t.Parallel()
 	for name, restarted := range map[string]bool{"in one go": false, "over a lost state": true} {
@@ -192,8 +188,7 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	}
 }
 
-// TestDisabledAgainBeforeAllWasSent: the third enabling sends the deliveries that two earlier ones
-// left pending.
+// The third enabling must also send the deliveries that the two earlier ones left pending.
 func TestDisabledAgainBeforeAllWasSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -202,7 +197,7 @@ func TestDisabledAgainBeforeAllWasSent(t *testing.T) {
 	r.ask("cmd_off", domain.DisableEndpoint{EndpointID: id})
 	r.pay(id, 0, 50)
 	r.eventuallyIn(id, domain.StateQueued, 50)
-	r.receiver.answer(status(410)) // the first attempt disables again
+	r.receiver.answer(status(410)) // the first attempt disables it again
 	for n := range 2 {
 		r.ask("cmd_on_"+strconv.Itoa(n), domain.EnableEndpoint{EndpointID: id})
 		testkit.Eventually(t, "disabled again",
@@ -229,7 +224,6 @@ func TestRunsThatFailInARowDisable(t *testing.T) {
 	if e.Status != domain.StatusDisabled || e.DisabledReason != domain.DisabledConsecutiveFailures {
 		t.Fatalf("after three failed runs: %+v", e)
 	}
-	// The table's row agrees.
 	var row domain.Endpoint
 	for _, rec := range r.read(schemas.TopicEndpoints) {
 		var err error
@@ -242,8 +236,8 @@ func TestRunsThatFailInARowDisable(t *testing.T) {
 	}
 }
 
-// TestReplayQueuesFailedDeliveriesAgain: the failed deliveries of the time range, in a new run, up
-// to the limit of one replay.
+// A replay queues the failed deliveries of the time range in a new run, up to the limit of one
+// replay.
 func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -310,8 +304,8 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	}
 }
 
-// TestResend: a delivered event is sent again, byte for byte; one in flight is not duplicated; a
-// pending one is sent now.
+// A resend sends a delivered event again byte for byte, sends a pending event immediately, and does
+// not duplicate an attempt in flight.
 func TestResend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -363,7 +357,7 @@ func TestResend(t *testing.T) {
 	}
 }
 
-// TestRotationSignsWithBoth: after a rotation each secret verifies.
+// After rotations, each of the secrets verifies on its own.
 func TestRotationSignsWithBoth(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -395,9 +389,9 @@ func TestRotationSignsWithBoth(t *testing.T) {
 	}
 }
 
-// TestTestIsAnsweredByItsFirstAttempt: it is sent at once, although the endpoint has a backlog and
-// its window is full. Its failure is retried like any other. A repeated command gets the same
-// answer and sends nothing.
+// The engine sends a test at once, although the endpoint has a backlog and a full window. It
+// retries a failed test like any other delivery. A repeated command gets the same answer and sends
+// nothing.
 func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -436,8 +430,8 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	}
 }
 
-// TestDeletingCancelsWhatWaits: more pending deliveries than one turn can cancel, disabled or not,
-// and later matches too.
+// Deleting an endpoint cancels more pending deliveries than fit in one turn, whether it is disabled
+// or not. It also cancels a match that arrives later.
 func TestDeletingCancelsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for name, disabled := range map[string]bool{"active": false, "disabled": true} {
@@ -470,8 +464,7 @@ func TestDeletingCancelsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestAnotherURL: pending deliveries go to the endpoint's new url, with its new
-// headers.
+// Pending deliveries go to the endpoint's new URL with its new headers.
 func TestAnotherURL(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -504,7 +497,6 @@ func TestAnotherURL(t *testing.T) {
 	}
 }
 
-// counting counts the attempts in flight to endpoints that hang.
 type counting struct {
 	engine.Dispatcher
 	hangs func(domain.Attempt) bool
@@ -530,13 +522,13 @@ func (c *counting) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	})
 }
 
-// TestReceiversThatHangHoldBackNoOther: there are more hanging receivers than places for attempts,
-// and their retries keep coming. The healthy ones still get everything, because half of all places
-// are reserved for them (G6).
+// There are more hanging receivers than places for attempts, and their retries keep coming. The
+// healthy receivers must still get everything, because half of all places are reserved for them
+// (G6).
 func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	const hanging, healthy = 100, 4 // and 64 places for each of two partitions
+	const hanging, healthy = 100, 4 // with 64 places in each of two partitions
 	r.timeout = 500 * time.Millisecond
 	r.client = r.newClient()
 	count := &counting{hangs: func(a domain.Attempt) bool { return strings.Contains(a.URL, "/hang/") }}
@@ -592,8 +584,8 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 	}
 }
 
-// TestWindowsAndRatesBoundWhatAnEndpointGets: a receiver never has more concurrent requests
-// than its window allows, nor more in a second than its limit.
+// A receiver never has more concurrent requests than its window allows, or more requests in one
+// second than its limit.
 func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -629,13 +621,12 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	r.pay(limited, 0, events)
 	r.eventuallyIn(limited, domain.StateDelivered, events)
 	// The first second's worth arrives at once, and the rest at the rate. This is a lower bound, so
-	// a slow machine cannot fail it.
+	// a slow machine cannot make it fail.
 	if took := time.Since(began); took < (events-perSecond-1)*time.Second/perSecond {
 		t.Errorf("%d deliveries took %v at %d a second", events, took, perSecond)
 	}
 }
 
-// disconnecting records the URLs that the engine no longer uses.
 type disconnecting struct {
 	engine.Dispatcher
 	mu   sync.Mutex
@@ -649,8 +640,8 @@ func (f *disconnecting) Disconnect(url string) {
 	f.Dispatcher.Disconnect(url)
 }
 
-// TestConnectionsGoWithTheirEndpoint: Disconnect is called when an endpoint's URL changes and when
-// it is disabled or deleted, and only then.
+// The engine calls Disconnect when an endpoint's URL changes and when the endpoint is disabled or
+// deleted, and only then.
 func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -675,13 +666,12 @@ func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	})
 }
 
-// TestASecretThatCannotBeOpenedHoldsBackNoOther: deliveries that cannot be signed wait, and the
-// partition continues.
+// Deliveries that cannot be signed wait while the rest of the partition continues.
 func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour))()
-	// With this many endpoints, some share the partition of the sealed one.
+	// With this many endpoints, some share a partition with the sealed one.
 	sealed := domain.DeriveID(domain.EndpointPrefix, "sealed")
 	r.ask("cmd_sealed",
 		domain.CreateEndpoint{

@@ -38,7 +38,6 @@ func orderedCreation(endpoint string) domain.Command {
 	return c
 }
 
-// payTo takes a turn with matches for a wallet's watch.
 func (c *core) payTo(wallet string, events ...string) {
 	c.t.Helper()
 	var records []kafka.Record
@@ -48,7 +47,6 @@ func (c *core) payTo(wallet string, events ...string) {
 	c.take(records...)
 }
 
-// paidTo returns a match for the watch of a wallet.
 func paidTo(endpoint, wallet, event string) kafka.Record {
 	m := schemas.EncodePaymentMatched(
 		domain.Match{
@@ -65,7 +63,6 @@ func paidTo(endpoint, wallet, event string) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)
 }
 
-// wantAttempts checks which events were attempted so far, in order.
 func (c *core) wantAttempts(when string, want ...string) {
 	c.t.Helper()
 	if got := c.attempted(); !slices.Equal(got, want) {
@@ -73,7 +70,6 @@ func (c *core) wantAttempts(when string, want ...string) {
 	}
 }
 
-// wantFoldedAlike checks that folding the journal gives the current state.
 func (c *core) wantFoldedAlike() {
 	c.t.Helper()
 	live := c.everything()
@@ -95,8 +91,8 @@ var (
 	fail50 = domain.AttemptResult{StatusCode: 500}
 )
 
-// TestAWalletsEventsComeOneAfterAnother: a wallet's next event is attempted when the previous one
-// has ended, DELIVERED or finally FAILED, and no other wallet waits for it.
+// The engine attempts a wallet's next event once the previous one is DELIVERED or finally FAILED.
+// No other wallet waits for it.
 func TestAWalletsEventsComeOneAfterAnother(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_a1", "evt_a2", "evt_a3")
@@ -117,7 +113,7 @@ func TestAWalletsEventsComeOneAfterAnother(t *testing.T) {
 	c.answerAll(fail50)
 	c.wantAttempts("when it is FAILED", "evt_a1", "evt_b1", "evt_b2", "evt_a1", "evt_a2")
 	c.wantFoldedAlike()
-	c.done = c.done[len(c.done)-1:] // evt_a2 again, after the process was lost
+	c.done = c.done[len(c.done)-1:] // evt_a2 again: its attempt was lost
 	for range 3 {
 		c.answerAll(ok200)
 	}
@@ -131,8 +127,8 @@ func TestAWalletsEventsComeOneAfterAnother(t *testing.T) {
 	}
 }
 
-// TestALineIsTakenOver: by a restart with the state, without it, or from a snapshot, and by another
-// task of the process, which continues with the attempt that is in flight.
+// A line survives a restart with the state, without it, or from a snapshot. Another task in the
+// same process takes it over with the attempt that is in flight.
 func TestALineIsTakenOver(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_6")
@@ -169,12 +165,11 @@ func TestALineIsTakenOver(t *testing.T) {
 	c.wantHeld("lines", lines)
 }
 
-// TestEnablingMovesNoLineOn: enabling makes only the head of each line due, and while an endpoint
-// is disabled nothing is due.
+// Enabling makes only the head of each line due. While an endpoint is disabled, nothing is due.
 func TestEnablingMovesNoLineOn(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1", "evt_2", "evt_3")
-	c.answerAll(domain.AttemptResult{StatusCode: 410}) // disables it
+	c.answerAll(domain.AttemptResult{StatusCode: 410}) // disables the endpoint
 	c.now += 2 * hour
 	c.payTo("GA", "evt_4")
 	c.wantAttempts("while it is disabled", "evt_1")
@@ -195,8 +190,8 @@ func TestEnablingMovesNoLineOn(t *testing.T) {
 	c.wantAttempts("at last", "evt_1", "evt_1", "evt_1", "evt_2", "evt_3", "evt_4")
 }
 
-// TestADeletedEndpointsLinesEnd: their deliveries are cancelled, the head too when its attempt
-// ends, and no entries are left.
+// Deleting an endpoint cancels the deliveries in its lines. It cancels the head when its attempt
+// ends, and leaves no entries.
 func TestADeletedEndpointsLinesEnd(t *testing.T) {
 	c := inOrder(t)
 	var events []string
@@ -204,7 +199,7 @@ func TestADeletedEndpointsLinesEnd(t *testing.T) {
 		events = append(events, fmt.Sprintf("evt_%03d", n))
 	}
 	c.payTo("GA", events...)
-	c.now -= hour / 2 // the clock is set back, so due deliveries are not due any more
+	c.now -= hour / 2 // the clock is set back, so due deliveries are no longer due
 	c.turn(removal(endpointID))
 	for range 5 {
 		c.turn()
@@ -222,8 +217,7 @@ func TestADeletedEndpointsLinesEnd(t *testing.T) {
 	c.wantFoldedAlike()
 }
 
-// TestTheOrderIsChangedWhileEventsWait: each event keeps the ordering that the endpoint had when it
-// arrived.
+// Each event keeps the ordering that the endpoint had when the event arrived.
 func TestTheOrderIsChangedWhileEventsWait(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -244,9 +238,8 @@ func TestTheOrderIsChangedWhileEventsWait(t *testing.T) {
 	c.wantAttempts("at last", "evt_1", "evt_2", "evt_3", "evt_6", "evt_4", "evt_5", "evt_7")
 }
 
-// TestWhatIsSentAgainGoesOutOfTurn: a replayed event waits for no other, and no other waits for it.
-// A head that waits for its next attempt stays the head, and a delivery behind it is already
-// queued.
+// A replayed event waits for no other event, and no other event waits for it. A head that waits for
+// its next attempt stays the head. A delivery behind it is already queued.
 func TestWhatIsSentAgainGoesOutOfTurn(t *testing.T) {
 	c := inOrder(t)
 	resend := func(id, event string) {
@@ -293,8 +286,7 @@ func TestWhatIsSentAgainGoesOutOfTurn(t *testing.T) {
 	c.wantFoldedAlike()
 }
 
-// TestAHandOverStandsAtTheEnd: a handover joins the end of its wallet's line, with its earlier
-// attempts.
+// A handover joins the end of its wallet's line and keeps its earlier attempts.
 func TestAHandOverStandsAtTheEnd(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1")
@@ -320,7 +312,7 @@ func TestAHandOverStandsAtTheEnd(t *testing.T) {
 	c.wantAttempts("at last", "evt_1", "evt_1", "evt_came", "evt_2")
 }
 
-// TestTestsStandInNoLine: a test.ping is sent at once, and so are events without a wallet.
+// A test.ping is sent at once, and so are events without a wallet.
 func TestTestsStandInNoLine(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1", "evt_2")
@@ -334,8 +326,8 @@ func TestTestsStandInNoLine(t *testing.T) {
 	c.wantAttempts("with a test", "evt_1", domain.TestEventID("cmd_test"), "evt_of_no_wallet")
 }
 
-// TestWhatComesNextIsDueWhenItsTurnComes, even if the clock was set back since it arrived, and its
-// endpoint was enabled in the meantime. Found by the simulation.
+// The next event is due when its turn comes, even if the clock has been set back since it arrived.
+// Found by the simulation.
 func TestWhatComesNextIsDueWhenItsTurnComes(t *testing.T) {
 	c := inOrder(t)
 	c.now += 5 * hour
@@ -346,17 +338,16 @@ func TestWhatComesNextIsDueWhenItsTurnComes(t *testing.T) {
 	c.wantAttempts("after the clock was set back", "evt_1", "evt_2")
 }
 
-// seen is a request as a receiver got it.
 type seen struct {
 	wallet string
 	number int
 }
 
-// walletsReceiver records deliveries by wallet. It fails the first attempt of every third event,
-// and holds the very first request until another wallet's has arrived.
+// walletsReceiver records deliveries by wallet. It fails the first attempt of every third event. It
+// holds the very first request of GA until a request of GB has arrived.
 type walletsReceiver struct {
 	of       map[string]seen // by event
-	other    chan struct{}   // closed when GB's has arrived
+	other    chan struct{}   // closed when the first GB event has arrived
 	once     sync.Once
 	mu       sync.Mutex
 	arrived  map[string][]int
@@ -395,9 +386,8 @@ func (r *walletsReceiver) handle(w http.ResponseWriter, req *http.Request, _ int
 	}
 }
 
-// TestAReceiverGetsAWalletsEventsInTheirOrder: a real receiver, which is slow and fails. Without
-// the option, the events behind the first one arrive while that is in flight, and before its second
-// attempt.
+// The receiver is slow and sometimes fails. Without ordering, the events after the first one would
+// arrive while it is in flight, or before its second attempt.
 func TestAReceiverGetsAWalletsEventsInTheirOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -38,15 +38,14 @@ func resending(id, endpoint, to string) domain.Command {
 	}
 }
 
-// match takes a turn with a record of the topic "matches", written by this partition or another.
 func (c *core) match(r kafka.Record) []domain.Fact {
 	c.t.Helper()
-	r.Partition = 0 // each core is partition 0
+	r.Partition = 0 // every core is partition 0
 	return c.take(r)
 }
 
 // movedOnce returns a partition in which an event's delivery was attempted once, cancelled with its
-// endpoint, and moved.
+// endpoint and then moved.
 func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	c := newCore(t)
 	c.partitionOf = func(id string) int32 {
@@ -77,8 +76,9 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	return c
 }
 
-// TestAnEventIsHandedOver: with its id, body and history, to the partition of the other endpoint,
-// in the transaction of the fact. It is queued there once, however often it is written.
+// A partition hands over an event with its ID, body and history to the other endpoint's partition,
+// in the same transaction as the fact. The other partition queues it once, however often it
+// arrives.
 func TestAnEventIsHandedOver(t *testing.T) {
 	from := movedOnce(t, 3)
 	if len(from.handedOver()) != 1 || from.handedOver()[0].Partition != 3 ||
@@ -119,8 +119,8 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestAnEventMovesWithinItsPartition: the partition keeps the latest delivery of an event, and
-// every earlier endpoint of the event knows where it is. Folding the journal gives the same state.
+// The partition keeps the latest delivery of an event, and every earlier endpoint of the event
+// knows where it is now. Folding the journal gives the same state.
 func TestAnEventMovesWithinItsPartition(t *testing.T) {
 	c := movedOnce(t, 0)
 	first := c.handed()
@@ -154,7 +154,6 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 	check("folded")
 }
 
-// arrival returns a handover of an event from another partition.
 func arrival(event string, from int32, number uint64) kafka.Record {
 	m := schemas.EncodeHandOver(domain.MatchInput{
 		AccountID:  accountID,
@@ -177,8 +176,8 @@ func arrival(event string, from int32, number uint64) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, nextEndpoint, m.Value, m.EachHeader)
 }
 
-// TestAHandOverThatComesAgainIsDropped: by its number, whatever is known of its event, and however
-// late it arrives.
+// The engine recognizes a repeated handover by its number and drops it, whatever it knows of the
+// event and however late the handover arrives.
 func TestAHandOverThatComesAgainIsDropped(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(nextEndpoint))
@@ -203,8 +202,8 @@ func TestAHandOverThatComesAgainIsDropped(t *testing.T) {
 	check("with a state that was lost, a later one", '8', 3, 42, true)
 }
 
-// TestHandOversAreNumbered: each number is larger than all before it, within a turn and across
-// restarts. A restart writes none again.
+// Each handover's number is larger than all earlier ones, within a turn and across restarts. A
+// restart does not hand over again.
 func TestHandOversAreNumbered(t *testing.T) {
 	c := movedOnce(t, 3)
 	number := func(r kafka.Record) uint64 {
@@ -257,10 +256,8 @@ func TestHandOversAreNumbered(t *testing.T) {
 	}
 }
 
-// handedOver returns the handovers of the latest turn.
 func (c *core) handedOver() []kafka.Record { return c.writtenTo(schemas.TopicMatches) }
 
-// handed returns the only handover of the latest turn.
 func (c *core) handed() kafka.Record {
 	c.t.Helper()
 	handed := c.handedOver()

@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// orders returns the orders that the latest turn sent to mailers.
 func (c *core) orders() (orders []domain.MailOrder) {
 	c.t.Helper()
 	for _, r := range c.writtenTo(schemas.TopicMails) {
@@ -21,7 +20,7 @@ func (c *core) orders() (orders []domain.MailOrder) {
 	return orders
 }
 
-// later takes a turn after that time, and returns its orders.
+// later runs turns after the given time has passed, and returns their orders.
 func (c *core) later(millis int64) []domain.MailOrder {
 	c.t.Helper()
 	c.now += millis
@@ -31,7 +30,6 @@ func (c *core) later(millis int64) []domain.MailOrder {
 	return append(first, c.orders()...)
 }
 
-// answered takes a turn with a mailer's answer.
 func (c *core) answered(
 	o domain.MailOrder, answer domain.MailAnswer, taken ...string,
 ) []domain.Fact {
@@ -43,7 +41,7 @@ func (c *core) answered(
 	})
 }
 
-// gone makes an endpoint's receiver answer 410.
+// gone creates an endpoint whose receiver answers 410.
 func (c *core) gone(endpoint string) {
 	c.t.Helper()
 	c.turn(creation(endpoint))
@@ -51,7 +49,6 @@ func (c *core) gone(endpoint string) {
 	c.answerAll(domain.AttemptResult{StatusCode: 410})
 }
 
-// outcomes returns the mail outcomes among facts.
 func outcomes(facts []domain.Fact) (all []domain.MailOutcome) {
 	for _, f := range facts {
 		if made, is := f.Body.(domain.MailAttempted); is {
@@ -61,8 +58,8 @@ func outcomes(facts []domain.Fact) (all []domain.MailOutcome) {
 	return all
 }
 
-// The next order of a notice names the addresses that already have the mail, even from another
-// process with a rebuilt state.
+// The next order for a notice names the recipients that already have the mail, even if it comes
+// from another process with a rebuilt state.
 func TestWhoHasTheMailIsPassedBy(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
@@ -74,8 +71,8 @@ func TestWhoHasTheMailIsPassedBy(t *testing.T) {
 	}
 }
 
-// An order describes the endpoint as it is at that time. An answer counts once, and a mail that was
-// sent is not ordered again, even by another process with a rebuilt state.
+// An order describes the endpoint as it is when the order is written. An answer counts once, and a
+// mail that was sent is not ordered again, even by another process with a rebuilt state.
 func TestADisablingIsOrderedOnce(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
@@ -121,7 +118,7 @@ func TestADisablingThatWasAskedForIsNotOrdered(t *testing.T) {
 	}
 }
 
-// An order that is lost is repeated, with the endpoint's current state, unless the endpoint was
+// The engine repeats a lost order with the endpoint's current state, unless the endpoint has been
 // deleted.
 func TestAnOrderWithoutAnAnswerIsGivenAgain(t *testing.T) {
 	c := newCore(t)
@@ -178,7 +175,7 @@ func TestOldNewsIsNotOrdered(t *testing.T) {
 }
 
 // However many endpoints are disabled at once, only a bounded number of orders wait for an answer.
-// An answer makes room for the next, in another process too.
+// An answer makes room for the next order, even in another process.
 func TestOrdersThatWaitForAnAnswerAreBounded(t *testing.T) {
 	c := newCore(t)
 	var orders []domain.MailOrder
@@ -201,8 +198,8 @@ func TestOrdersThatWaitForAnAnswerAreBounded(t *testing.T) {
 	}
 }
 
-// While no mail server is available, one notice at a time is ordered, at growing intervals. When
-// one is available again, all are ordered.
+// While no mail server is available, the engine orders one notice at a time, at growing intervals.
+// When a server is available again, it orders all of them.
 func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
 	t.Parallel()
 	c := newCore(t)
@@ -215,7 +212,7 @@ func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
 		c.answered(o, domain.MailUnserved)
 	}
 	asked := 0
-	for range 24 * 60 { // a day, by minutes
+	for range 24 * 60 { // one day, minute by minute
 		next := c.later(60_000)
 		if len(next) > 1 {
 			t.Fatalf("%d are ordered at once", len(next))
@@ -237,19 +234,19 @@ func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
 	}
 }
 
-// An order that is answered in the turn in which it would be repeated is not repeated.
+// An order must not be repeated in the turn in which its answer arrives.
 func TestAnAnswerMeetsItsOrdersEnd(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
 	o := c.later(0)[0]
 	c.now += 2 * hour
-	c.turn() // claims it
+	c.turn() // claims the order
 	if got := outcomes(c.answered(o, domain.MailTaken)); len(got) != 1 || len(c.orders()) > 0 {
 		t.Errorf("%v, and ordered %+v", got, c.orders())
 	}
 }
 
-// A mailer's answer that cannot be read is set aside, and the order is repeated.
+// A mailer's unreadable answer becomes a dead letter, and the engine repeats the order.
 func TestAnAnswerThatCannotBeReadIsSetAside(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")

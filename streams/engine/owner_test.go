@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// owners returns the owner of each entry of a state, by the entry's key.
 func (c *core) owners() map[string]string {
 	c.t.Helper()
 	by := make(map[string]string)
@@ -26,8 +25,8 @@ func (c *core) owners() map[string]string {
 	return by
 }
 
-// Every entry of a state belongs to the aggregate whose facts created it: a state can be split, and
-// every part is in the partition where it will be looked up.
+// Every entry of a state belongs to the aggregate whose facts created it. This makes it possible to
+// split a state so that every part is in the partition where it will be looked up.
 func TestEveryEntryOfAStateHasAnOwner(t *testing.T) {
 	c := newCore(t)
 	c.turn(domain.Command{
@@ -85,7 +84,7 @@ func TestEveryEntryOfAStateHasAnOwner(t *testing.T) {
 	}
 }
 
-// Of two deliveries of one event, in partitions that are merged, the later one is kept.
+// A merge of partitions that have two deliveries of the same event keeps the later one.
 func TestTheLaterDeliveryOfAnEventStays(t *testing.T) {
 	entry := func(moves int) []byte {
 		return schemas.MarshalDelivery(domain.Delivery{
@@ -105,7 +104,7 @@ func TestTheLaterDeliveryOfAnEventStays(t *testing.T) {
 	}
 }
 
-// Tables built from a state equal the ones that its engine publishes.
+// A row built from the state must equal the row that the engine publishes.
 func TestTheRowsOfAState(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))
@@ -128,8 +127,8 @@ func TestTheRowsOfAState(t *testing.T) {
 	}
 }
 
-// A command that is handled again after its answer has expired may leave a second timer behind. It
-// belongs to no aggregate once the answer is gone.
+// A command that is handled again after its answer has expired may leave a second timer behind.
+// Once the answer is gone, that timer belongs to no aggregate.
 func TestATimeWithoutAnAnswerIsNobodys(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))

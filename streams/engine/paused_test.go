@@ -21,10 +21,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// engineVariable makes the test binary an engine: an [engineProcess] as JSON.
+// engineVariable turns the test binary into an engine. Its value is an [engineProcess] as JSON.
 const engineVariable = "LUMENHOOK_TEST_ENGINE"
 
-// engineProcess configures an engine in a separate process.
 type engineProcess struct {
 	Brokers          []string
 	Prefix, StateDir string
@@ -33,8 +32,8 @@ type engineProcess struct {
 	WaitMillis       int64
 }
 
-// runEngine is the main function of an engine. It ends with its standard input, so that no engine
-// outlives the test.
+// runEngine is the main function of an engine process. It stops when its standard input is closed,
+// so that no engine outlives the test.
 func runEngine(settings string) error {
 	var s engineProcess
 	if err := json.Unmarshal([]byte(settings), &s); err != nil {
@@ -65,8 +64,7 @@ func retryingAfter(waitMillis int64) domain.Policy {
 	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{waitMillis}}}
 }
 
-// startProcess runs an engine in a separate process, which is stopped gracefully at the end of the
-// test.
+// startProcess runs an engine in a separate process, which stops gracefully at the end of the test.
 func (r *rig) startProcess(waitMillis int64) *exec.Cmd {
 	r.t.Helper()
 	settings, err := json.Marshal(engineProcess{
@@ -110,7 +108,7 @@ func (r *rig) signal(cmd *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// pause stops a process and returns when it has stopped.
+// pause stops a process with SIGSTOP and waits until it has stopped.
 func (r *rig) pause(cmd *exec.Cmd) {
 	r.t.Helper()
 	r.signal(cmd, syscall.SIGSTOP)
@@ -121,9 +119,9 @@ func (r *rig) pause(cmd *exec.Cmd) {
 	}
 }
 
-// TestAPausedEngineThatWakesStartsNothing: while it is paused, for longer than its session, another
-// engine makes the due attempts. When it resumes, they are all overdue according to its state, and
-// it must not make them before it notices.
+// While one engine is paused for longer than its session, another engine makes the due attempts.
+// When the paused engine resumes, its state says that all of them are overdue, but it must not make
+// them.
 func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -134,7 +132,7 @@ func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 		return http.StatusOK
 	}
 	const events = 20
-	wait := (brokertest.Patience / 10).Milliseconds() // long enough to pause it before retries are due
+	wait := (brokertest.Patience / 10).Milliseconds() // time to pause it before retries are due
 	process := r.startProcess(wait)
 	id := r.endpoint(1)
 	r.openWindow(id)
@@ -148,7 +146,7 @@ func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	r.signal(process, syscall.SIGCONT)
 	stop()
 
-	// It works again when it gets its partitions back.
+	// The engine works again when it gets its partitions back.
 	r.pay(id, 1000, 1)
 	r.eventuallyIn(id, domain.StateDelivered, opening+events+1)
 	_, deliveries := r.fold(id)

@@ -29,7 +29,6 @@ func (o *order) last(n int) []string {
 	return slices.Clone(o.events[max(0, len(o.events)-n):])
 }
 
-// ordered records each attempt that is passed to the wrapped dispatcher.
 type ordered struct {
 	engine.Dispatcher
 	began *order
@@ -40,8 +39,8 @@ func (d ordered) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	d.Dispatcher.Dispatch(a, done)
 }
 
-// TestReplaySpanIsOfTheEvents: since and until are compared with the envelope's createdAt, which
-// lists show, not with the time when the engine recorded the event. The events here are from 1970.
+// A replay's since and until are compared with the envelope's createdAt, which lists show, and not
+// with the time when the engine recorded the event. The events here are from 1970.
 func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -65,8 +64,8 @@ func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	}
 }
 
-// TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not count as a match,
-// and does not count toward the limit of a thousand.
+// A replay skips a test.ping that FAILED and does not count it as a match. A resend can still send
+// it.
 func TestReplayLeavesTestsOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -97,9 +96,9 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 	}
 }
 
-// TestReplayOrder: as docs/state-machines.md promises, first attempts begin with the oldest event,
-// in whatever order the events reached the engine. With one attempt at a time they also reach the
-// receiver in this order.
+// As docs/state-machines.md promises, first attempts begin with the oldest event, in whatever order
+// the events reached the engine. With one attempt at a time, they also reach the receiver in this
+// order.
 func TestReplayOrder(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 16} {
@@ -131,8 +130,9 @@ func TestReplayOrder(t *testing.T) {
 	}
 }
 
-// TestReplayOfChosenEvents: the chosen events that are FAILED and at the endpoint, in the chosen
-// order. A repeated command gets the same answer, after a restart too, whatever it chooses.
+// A replay queues only the chosen events that are FAILED and belong to the endpoint, in the chosen
+// order. A repeated command gets the same answer, even after a restart and whatever events it
+// names.
 func TestReplayOfChosenEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// sequences returns the sequence numbers of the attempts that were made, by event.
 func (c *core) sequences() map[string][]uint64 {
 	by := make(map[string][]uint64)
 	for _, a := range c.attempts {
@@ -17,8 +16,8 @@ func (c *core) sequences() map[string][]uint64 {
 	return by
 }
 
-// TestNumbersGoOnWithoutAGap: across restarts with a state, without one and from a snapshot, and
-// for an event that is handed over. Every attempt of a delivery carries the same number.
+// Sequence numbers have no gaps across restarts with a state, without a state and from a snapshot.
+// Every attempt of a delivery carries the same number.
 func TestNumbersGoOnWithoutAGap(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID), creation("ep_other"))
@@ -53,8 +52,7 @@ func TestNumbersGoOnWithoutAGap(t *testing.T) {
 	pays("after a start from a snapshot")
 }
 
-// TestAHandOverHasTheNextNumber: a handover gets the next number of its new endpoint, whatever
-// number it had before.
+// A handover gets the next number of its new endpoint, whatever number it had before.
 func TestAHandOverHasTheNextNumber(t *testing.T) {
 	from := movedOnce(t, 3)
 	to := newCore(t)

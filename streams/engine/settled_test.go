@@ -10,7 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// remembering returns a partition that remembers that many settled deliveries, and has an endpoint.
+// remembering returns a partition that has an endpoint and remembers the given number of settled
+// deliveries.
 func remembering(t *testing.T, settled int) *core {
 	t.Helper()
 	c := newCore(t)
@@ -20,7 +21,7 @@ func remembering(t *testing.T, settled int) *core {
 	return c
 }
 
-// settles sends an event to the endpoint, whose receiver answers with a status.
+// settles sends an event to the endpoint, whose receiver answers with the given status.
 func (c *core) settles(event string, status int) {
 	c.t.Helper()
 	c.pay(endpointID, event)
@@ -28,7 +29,7 @@ func (c *core) settles(event string, status int) {
 	c.turn()
 }
 
-// held returns the keys of a space of the state, without its first byte.
+// held returns the keys in a space of the state, without their first byte.
 func (c *core) held(space byte) (keys []string) {
 	c.t.Helper()
 	err := c.Store().Scan([]byte{space}, []byte{space + 1}, func(key, _ []byte) (bool, error) {
@@ -56,7 +57,7 @@ func (c *core) wantHeld(what string, space byte, want ...string) {
 	}
 }
 
-// everything returns the whole state, as keys and values, except how far rows are published.
+// everything returns the complete state except the publishing position.
 func (c *core) everything() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
@@ -72,13 +73,12 @@ func (c *core) everything() map[string]string {
 	return all
 }
 
-// TestWhatHasSettledIsForgotten: a settled delivery has no body, and only the latest are
-// remembered. A pending or FAILED delivery stays, with its body. Folding the journal again gives
-// the same state.
+// A settled delivery has no body, and only the latest settled deliveries are remembered. A pending
+// or FAILED delivery stays, with its body. Folding the journal again gives the same state.
 func TestWhatHasSettledIsForgotten(t *testing.T) {
 	c := remembering(t, 2)
 	c.settles("evt_0", 200)
-	c.settles("evt_1", 500) // it waits
+	c.settles("evt_1", 500) // it waits for its next attempt
 	c.settles("evt_2", 200)
 	c.settles("evt_3", 200)
 	c.wantHeld("remembered", deliveries, "evt_1", "evt_2", "evt_3")
@@ -86,7 +86,7 @@ func TestWhatHasSettledIsForgotten(t *testing.T) {
 	if n := len(c.held(settled)); n != 2 {
 		t.Errorf("the ring has %d entries", n)
 	}
-	for range 2 { // FAILED after its schedule of two attempts
+	for range 2 { // it is FAILED when its schedule is used up
 		c.now += 2 * hour
 		c.turn()
 		c.done[len(c.done)-1](domain.AttemptResult{StatusCode: 500})
@@ -103,7 +103,7 @@ func TestWhatHasSettledIsForgotten(t *testing.T) {
 	}
 }
 
-// resent returns a resend of an event, read from a history that lacks some records.
+// resent returns a resend of an event. Its delivery was read from a history that ends at asOf.
 func resent(id string, d domain.Delivery, asOf int) domain.Command {
 	return domain.Command{ID: id, AccountID: accountID, Body: domain.ResendEvent{
 		EndpointID: endpointID,
@@ -112,7 +112,6 @@ func resent(id string, d domain.Delivery, asOf int) domain.Command {
 	}}
 }
 
-// past returns the delivery of an event that was attempted once.
 func past(event string) domain.Delivery {
 	return domain.Delivery{
 		EventID:    event,
@@ -126,8 +125,8 @@ func past(event string) domain.Delivery {
 	}
 }
 
-// TestOnlyTheLatestSettlingCounts: a delivery that was queued again is not forgotten at the
-// position of its first settling, neither while it is pending nor after it has settled again.
+// A delivery that was queued again must not be forgotten where it first settled, neither while it
+// is pending nor after it has settled again.
 func TestOnlyTheLatestSettlingCounts(t *testing.T) {
 	c := remembering(t, 2)
 	c.settles("evt_0", 200)
@@ -145,9 +144,9 @@ func TestOnlyTheLatestSettlingCounts(t *testing.T) {
 	c.wantHeld("two later", deliveries, "evt_3", "evt_4")
 }
 
-// TestAForgottenEventIsSentAgain: it is recalled from the history, with the next attempt's number,
-// and answered like any other. A history that may lack its latest facts is refused, and the same
-// request is decided again once the history has caught up.
+// The engine recalls a forgotten event from the history, gives it the next attempt number, and
+// answers as usual. It refuses a resend while the history may lack its latest facts, and decides it
+// again once the history has caught up.
 func TestAForgottenEventIsSentAgain(t *testing.T) {
 	c := remembering(t, 2)
 	for n := range 4 {
@@ -178,8 +177,8 @@ func TestAForgottenEventIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestAForgottenEventThatMovedIsFollowed: the endpoint that it has left knows from the history
-// where it went, however long ago, and does not hand it over a second time.
+// The history shows where a forgotten event has moved, however long ago. The endpoint that it left
+// must not hand it over a second time.
 func TestAForgottenEventThatMovedIsFollowed(t *testing.T) {
 	c := remembering(t, 2)
 	d := past("evt_0")
@@ -191,8 +190,8 @@ func TestAForgottenEventThatMovedIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAnOutcomeOfWhatIsForgottenHasNoEffect: an attempt is reported again after its delivery was
-// forgotten.
+// The outcome of an attempt may arrive again after its delivery was forgotten. It must have no
+// effect.
 func TestAnOutcomeOfWhatIsForgottenHasNoEffect(t *testing.T) {
 	c := remembering(t, 1)
 	c.settles("evt_0", 200)

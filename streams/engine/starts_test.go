@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// backlog is an endpoint with more pending deliveries than its limit allows.
+// backlog is an endpoint that has more pending deliveries than its limit allows.
 type backlog struct {
 	window *window
 	limit  int
@@ -19,7 +19,7 @@ type backlog struct {
 
 func (b *backlog) pass(millis int64) { b.wall, b.passed = b.wall+millis, b.passed+max(millis, 0) }
 
-// ask begins as many attempts as allowed, up to most.
+// ask begins as many attempts as the window allows, up to most.
 func (b *backlog) ask(most int) {
 	n, wake := b.window.allowance(b.limit, b.wall)
 	if n == 0 && (wake <= b.wall || wake > b.wall+rateMillis) {
@@ -31,8 +31,8 @@ func (b *backlog) ask(most int) {
 	}
 }
 
-// TestNoSecondHoldsMoreThanTheLimit: wherever the second begins, and however the clock steps or is
-// set, the process restarts, and the limit changes.
+// No second may have more attempts than the limit, wherever the second begins and however the clock
+// steps or is set, or when another task takes over.
 func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &backlog{limit: rapid.IntRange(1, 7).Draw(t, "limit"), wall: 5_000_000}
@@ -57,8 +57,8 @@ func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// TestALimitIsUsedUp: with a backlog each second uses the whole limit, starting one second after
-// the start. A clock that is set back costs one second.
+// With a backlog, each second uses the complete limit, starting one second after the start. Setting
+// the clock back costs one second.
 func TestALimitIsUsedUp(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 50, 1000, 10_000} {
 		b := &backlog{limit: limit, wall: 5_000_000}
@@ -78,8 +78,8 @@ func TestALimitIsUsedUp(t *testing.T) {
 	}
 }
 
-// TestALimitThatIsSetCountsWhatBeganWithout: the first second of a new limit holds no more attempts
-// than the limit, including those that began before it was set.
+// The first second of a new limit holds no more attempts than the limit, including the attempts
+// that began before it was set.
 func TestALimitThatIsSetCountsWhatBeganWithout(t *testing.T) {
 	b := &backlog{wall: 5_000_000}
 	b.window = newWindow(16, 0)
@@ -97,12 +97,12 @@ func TestALimitThatIsSetCountsWhatBeganWithout(t *testing.T) {
 	}
 }
 
-// TestAFewFailuresLeaveAWideWindow: a receiver that hangs on some requests keeps its places. One
-// that hangs on many gets one attempt at a time.
+// A receiver that times out on some requests keeps its places. A receiver that times out on many
+// gets one attempt at a time.
 func TestAFewFailuresLeaveAWideWindow(t *testing.T) {
 	const limit = 128
 	for _, c := range []struct {
-		every int // one in so many attempts fails
+		every int // one in this many attempts fails
 		want  float64
 	}{{100, limit}, {12, limit}, {6, limit}, {3, 1}, {1, 1}} {
 		w := newWindow(limit, 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// telling returns an endpoint that notifies another one, and whose receiver is gone.
+// telling returns an endpoint that notifies another endpoint and whose receiver is gone.
 func telling(t *testing.T, partitionOfTold int32) *core {
 	t.Helper()
 	c := newCore(t)
@@ -28,8 +28,8 @@ func telling(t *testing.T, partitionOfTold int32) *core {
 	return c
 }
 
-// When an endpoint is disabled, another endpoint in its partition is notified by an ordinary
-// delivery: once, however often the match arrives. A restart does not notify again.
+// When an endpoint is disabled, another endpoint gets an ordinary delivery about it. It gets one,
+// however often the match arrives and even after a restart.
 func TestAnEndpointIsToldOfAnother(t *testing.T) {
 	from := telling(t, 3)
 	told := from.handed()
@@ -59,8 +59,7 @@ func TestAnEndpointIsToldOfAnother(t *testing.T) {
 	}
 }
 
-// A notification about an endpoint causes nothing more, neither if the notified endpoint was
-// deleted nor if it does not exist.
+// A notification for an endpoint that does not exist is cancelled and causes nothing more.
 func TestTellingNobodyLeadsToNothing(t *testing.T) {
 	from := telling(t, 0)
 	facts := from.match(from.handed())

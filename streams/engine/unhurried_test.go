@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestOutcomesWaitForInputs: an outcome waits some milliseconds to share a turn with a match,
-// unless a delivery waits for the place that the outcome frees.
+// An outcome waits a few milliseconds to share a turn with a match, unless a delivery waits for the
+// place that the outcome frees.
 func TestOutcomesWaitForInputs(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))
@@ -37,7 +37,7 @@ func TestOutcomesWaitForInputs(t *testing.T) {
 	c.turn()
 
 	begun := len(c.done)
-	for n := range 2 + 3 + 4 + 5 { // more than its window has grown to
+	for n := range 2 + 3 + 4 + 5 { // more than the window has grown to
 		c.pay("ep_1", fmt.Sprintf("evt_1%d", n))
 	}
 	if len(c.done)-begun > 8 {
@@ -57,14 +57,14 @@ func TestOutcomesWaitForInputs(t *testing.T) {
 	}
 }
 
-// TestInputsWaitForOthers: after a turn with three inputs the next ones wait some milliseconds for
-// others; after a turn with fewer they do not.
+// After a turn with three inputs, the next inputs wait a few milliseconds for others. After a turn
+// with fewer inputs, they do not wait.
 func TestInputsWaitForOthers(t *testing.T) {
 	c := newCore(t)
 	waits := func(after int, want bool) {
 		t.Helper()
 		c.Arrived(1, []kafka.Record{{Topic: "matches"}})
-		due := func(afterMillis int64) bool { // turns of the test begin at 0
+		due := func(afterMillis int64) bool { // the test's turns begin at 0
 			return c.Due(kafka.Moment{WallMillis: c.now, SteadyMillis: afterMillis})
 		}
 		if due(0) == want || due(5) == want || !due(6) {
@@ -74,6 +74,6 @@ func TestInputsWaitForOthers(t *testing.T) {
 	}
 	c.turn(creation("ep_1"), creation("ep_2"))
 	waits(2, false)
-	c.turn(creation("ep_3"), creation("ep_4")) // with that match
+	c.turn(creation("ep_3"), creation("ep_4")) // together with the match from waits
 	waits(3, true)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// startVersion runs an engine of a version on a new folder. The returned function stops it.
+// startVersion runs an engine of a version in a new folder. The returned function stops it.
 func (r *rig) startVersion(formats engine.Formats) (e *engine.Engine, stop func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,7 +65,7 @@ func (r *rig) cutJournal() {
 // waitingAtFirst is the number of deliveries that are pending before the snapshots that count.
 const waitingAtFirst = 5
 
-// runToACut has a version deliver 60 payments and leave some pending, and cuts the journal.
+// runToACut has a version deliver 60 payments and leave some pending, and then cuts the journal.
 func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []string) {
 	r.t.Helper()
 	_, stop := r.startVersion(formats)
@@ -86,9 +86,9 @@ func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []st
 	return endpointID, waiting
 }
 
-// TestTheNextVersionStartsOnAJournalThatWasCut: version 1 writes the snapshots, and a version two
-// formats later converts them, entry by entry and then as a whole. It then makes the pending
-// deliveries, does not repeat deliveries that succeeded, and recognizes repeated commands.
+// One version writes the snapshots. A version two formats later converts them, first entry by entry
+// and then as a whole. It makes the pending deliveries and does not repeat deliveries that
+// succeeded.
 func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -113,7 +113,7 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 					return put(key[1:], value)
 				},
 				Whole: func(s *store.Store) error {
-					return s.ScanTimers(func(store.Claimed) error { // all entries are loaded by now
+					return s.ScanTimers(func(store.Claimed) error { // all entries have been loaded by now
 						wholes.Add(1)
 						return nil
 					})
@@ -133,7 +133,7 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 		}
 		return true
 	})
-	paid := r.pay(id, 0, 1)[0] // again
+	paid := r.pay(id, 0, 1)[0] // the same payment again
 	again := r.pay(id, 1_000, 1)[0]
 	testkit.Eventually(t, "a new payment is delivered", func() bool {
 		return r.receiver.attempts(again) == 1
@@ -142,13 +142,13 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 		t.Errorf("%d attempts of what was delivered; %d events, %d before; %d entries were converted",
 			r.receiver.attempts(paid), r.receiver.events(), delivered, converted.Load())
 	}
-	// The latest deliveries are in the journal after the snapshot, in the present format.
+	// The latest deliveries are in the journal after the snapshot, in the current format.
 	if n := int(wholes.Load()); n <= waitingAtFirst {
 		t.Errorf("the conversions of whole states saw %d timers, of at least %d", n-1, waitingAtFirst)
 	}
 }
 
-// TestAVersionThatCannotReadTheSnapshotsSaysSo: the error says what to do, and nothing is changed.
+// If a version cannot read the snapshots, the error says what to do and nothing is changed.
 func TestAVersionThatCannotReadTheSnapshotsSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestAChangeWritesWhatChanged: small requests on a watch with 1,000 senders write its row once.
-// Neither the journal nor the answers have its senders again.
+// Small requests on a watch with 1,000 senders write its row once. Neither the journal nor the
+// answers contain its senders again.
 func TestAChangeWritesWhatChanged(t *testing.T) {
 	c := newCore(t)
 	w := goodWatch()

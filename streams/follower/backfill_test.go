@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// ask applies a command to a watch, like the engine.
+// ask applies a command to a watch, as the engine would.
 func (b *directory) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +72,6 @@ func (b *directory) Endpoint(id string) (domain.Endpoint, bool, error) {
 	return e, true, nil
 }
 
-// deleteEndpointOf deletes a watch's endpoint.
 func (b *directory) deleteEndpointOf(watchID string) {
 	w, _, _ := b.Watch(watchID)
 	b.mu.Lock()
@@ -83,7 +82,7 @@ func (b *directory) deleteEndpointOf(watchID string) {
 // desk applies the follower's reports to the fake directory.
 type desk struct {
 	directory *directory
-	before    func(domain.RecordCoverage) error // the report is accepted unless this fails
+	before    func(domain.RecordCoverage) error // the report is refused if this fails
 	mu        sync.Mutex
 	taken     []domain.RecordCoverage // reports of covered ledgers
 }
@@ -110,7 +109,7 @@ func (d *desk) reports() []domain.RecordCoverage {
 	return slices.Clone(d.taken)
 }
 
-// pastConfig configures a follower that starts after the chain's last ledger, with backfills in
+// pastConfig configures a follower that starts after the chain's last ledger and reads backfills in
 // parts of ten ledgers.
 func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 	config := r.config()
@@ -124,7 +123,7 @@ func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 	return config
 }
 
-// past returns the ids of a watch's events for a range of the chain.
+// past returns the IDs of a watch's events in a range of the chain.
 func (c *busyChain) past(t testing.TB, w domain.Watch, from, to uint32) (ids []string) {
 	t.Helper()
 	source := c.source(t)
@@ -146,7 +145,7 @@ func (c *busyChain) past(t testing.TB, w domain.Watch, from, to uint32) (ids []s
 	return ids
 }
 
-// told returns the ids of a watch's events in the log, including repeats.
+// told returns the IDs of a watch's events in the log, including repeats.
 func (r *rig) told(watchID string) (ids []string) {
 	r.t.Helper()
 	for _, m := range r.matches() {
@@ -158,7 +157,6 @@ func (r *rig) told(watchID string) (ids []string) {
 	return ids
 }
 
-// ended waits until a watch's backfill has ended.
 func (r *rig) ended(x *running, watchID string) domain.Watch {
 	r.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -206,7 +204,7 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 		t.Errorf("the other watch of the wallet got %d events", len(got))
 	}
 
-	// Later payments are seen live; no range is read again.
+	// Later payments are seen live, and no range is read again.
 	sequence, err := c.traffic.Burst(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
@@ -231,8 +229,8 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// After a crash between the append of matches and the report of their range, the follower continues
-// where the log ends, and appends nothing twice.
+// The follower may crash after it has appended matches and before it has reported their range. It
+// must resume where the log ends and append nothing twice.
 func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -276,10 +274,10 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// interrupted is a log whose follower loses it at some commit.
+// interrupted is a log that can fail at a commit.
 type interrupted struct {
 	follower.Log
-	// at decides what happens to a commit of matches: nothing, or an error before it or after it.
+	// at decides whether a commit of matches succeeds, fails, or fails after it has taken effect.
 	at func() (before, after error)
 }
 
@@ -294,7 +292,7 @@ func (l interrupted) Commit(ctx context.Context, records ...kafka.Record) error 
 	return cmp.Or(l.Log.Commit(ctx, records...), after)
 }
 
-// pastLife runs a watch's backfill as a separate process would, until it ends or fails.
+// pastLife runs the requested backfills as a separate process would, until they end or one fails.
 func (r *rig) pastLife(c *busyChain, d *desk, at func() (before, after error)) error {
 	r.t.Helper()
 	log, err := follower.OpenPastLog(r.cluster)
@@ -318,7 +316,7 @@ func (r *rig) pastLife(c *busyChain, d *desk, at func() (before, after error)) e
 
 func uninterrupted() (before, after error) { return nil, nil }
 
-// asked returns a rig with a watch and a requested backfill of the ledgers 2 to 80.
+// asked returns a rig with a watch and a requested backfill of ledgers 2 to 80.
 func asked(t *testing.T) (*rig, *busyChain) {
 	r := newRig(t)
 	c := r.busyChain()
@@ -327,7 +325,6 @@ func asked(t *testing.T) (*rig, *busyChain) {
 	return r, c
 }
 
-// checkEachOnce checks that the log has each event of the watch's backfill once.
 func (r *rig) checkEachOnce(c *busyChain) {
 	r.t.Helper()
 	w, _, _ := r.directory.Watch("wat_1")
@@ -340,8 +337,9 @@ func (r *rig) checkEachOnce(c *busyChain) {
 	}
 }
 
-// TestAPartReadAgainAppendsTheRestOnly: each run ends at a commit, before it or after it, and the
-// watch has moved when the next run begins. A payment that was matched keeps its endpoint.
+// Each run ends before or after a commit, and the watch has moved by the time the next run begins.
+// Reading the part again must append only the rest, and a payment that was already matched keeps
+// its endpoint.
 func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -378,8 +376,8 @@ func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
 	}
 }
 
-// TestAPartThatFailsIsReadBackByTheSameTerm: even after an error that is not from a commit, such as
-// a group that is silent for a moment.
+// A failed part must be read back even if the error is not from a commit. Here, the group is silent
+// for a moment.
 func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -413,7 +411,7 @@ func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
 	r.checkEachOnce(c)
 }
 
-// TestWhatIsNeeded: the records after the cursor, and after the start of an open part.
+// The follower needs the records after its cursor, and those after the start of an open part.
 func TestWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -458,15 +456,15 @@ func TestWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestAFormerFollowerAppendsNothingOfABackfill: a follower is paused at any commit while another
-// continues. When it resumes, its part has ended.
+// A follower is paused at a commit while another follower continues. When it resumes, its part has
+// ended, and its commit must be refused.
 func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
 	d := &desk{directory: r.directory}
 	commits := 0
 	err := r.pastLife(c, d, func() (before, after error) {
-		if commits++; commits == 3 { // the one that is about to commit is paused
+		if commits++; commits == 3 { // the follower that is about to commit is paused
 			if err := r.pastLife(c, d, uninterrupted); err != nil {
 				t.Errorf("the later follower ended with %v", err)
 			}
@@ -479,8 +477,8 @@ func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
 	r.checkEachOnce(c)
 }
 
-// TestALateReportChangesNothing: the report of a former follower arrives when another has found out
-// how far the part was read, and reads the rest.
+// A former follower's report arrives when another follower has already found out how far the part
+// was read, and is reading the rest. The report must change nothing.
 func TestALateReportChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -512,7 +510,6 @@ func TestALateReportChangesNothing(t *testing.T) {
 	r.checkEachOnce(c)
 }
 
-// Two backfills take turns.
 func TestBackfillsTakeTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -541,8 +538,8 @@ func TestBackfillsTakeTurns(t *testing.T) {
 	}
 }
 
-// A permanent error ends a backfill with a problem that says what to do, and the live ledger is
-// still followed.
+// A permanent error ends a backfill with a problem that says what to do. The live ledger is still
+// followed.
 func TestBackfillSaysWhyItStops(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -581,9 +578,9 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 	}
 }
 
-// A backfill's source is checked against the ledgers that were followed: a page is discarded if one
-// of its ledgers has another hash, and the problem says why. A source with the same ledgers
-// continues.
+// The follower checks a backfill's source against the ledgers that it followed. If one of a page's
+// ledgers has another hash, it discards the page, and the problem says why. With a source that has
+// the same ledgers, the backfill continues.
 func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -632,8 +629,8 @@ func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
 	}
 }
 
-// Each part follows the one before it, even if other backfills are read in between: a source that
-// switches to another history in between is detected.
+// Each part continues the chain of the previous part, even if parts of other backfills are read in
+// between. This detects a source that switches to another history.
 func TestPartsOfABackfillAreAChain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -656,8 +653,8 @@ func TestPartsOfABackfillAreAChain(t *testing.T) {
 	}
 }
 
-// TestBackfillsThatTakeTurnsReadMatchesOnce: each backfill reads once which events its watch has,
-// although their parts alternate.
+// Each backfill reads its watch's existing events only once, although the parts of the backfills
+// alternate.
 func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -709,8 +706,8 @@ func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
 	}
 }
 
-// TestBackfillsTakeTurnsByAccount: while another account has many backfills in progress, at most
-// one part of that account is read between two parts of a backfill.
+// While another account has many backfills in progress, at most one of its parts is read between
+// two parts of this account's backfill.
 func TestBackfillsTakeTurnsByAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -752,7 +749,6 @@ func TestBackfillsTakeTurnsByAccount(t *testing.T) {
 	}
 }
 
-// counted counts the reads of each topic.
 type counted struct {
 	follower.Log
 	reads map[string]int
@@ -765,7 +761,7 @@ func (c counted) Read(
 	return c.Log.Read(ctx, topic, from, ends, take)
 }
 
-// continued records which ledger the source is told to continue after.
+// continued counts the chains that the source begins and those that it resumes.
 type continued struct {
 	follower.Source
 	anew, resumed int
@@ -780,7 +776,7 @@ func (c *continued) Continue(sequence uint32, hash string) {
 	c.Source.Continue(sequence, hash)
 }
 
-// forgetful no longer has ledgers before a given one, and its ledger 90 is damaged.
+// forgetful has lost the ledgers before the oldest one, and its ledger 90 is damaged.
 type forgetful struct {
 	source.Source
 	oldest uint32
@@ -800,7 +796,7 @@ func (f forgetful) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, err
 	return page, err
 }
 
-// A backfill ends without effect if its watch is deleted, or if its request is replaced by another.
+// A backfill ends without further effect if its watch is deleted or if another request replaces it.
 func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -833,8 +829,8 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestABackfillWaitsForAnEndpoint: without an endpoint nothing is matched, so that the ledgers can
-// be matched when the watch has another endpoint.
+// A backfill matches nothing while its watch has no endpoint. It can match these ledgers once the
+// watch has another endpoint.
 func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -856,7 +852,7 @@ func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 			t.Errorf("%s: it ended as %+v with %v", why, w.Backfill, w.Covered)
 		}
 	}
-	// The part that had begun when the endpoint was deleted is not read.
+	// The part from ledger 32 has begun when the deletion is noticed, and it is not read.
 	stops("deleted meanwhile", "32", domain.Ranges{{From: 2, To: 31}})
 	stops("deleted before", "2", domain.Ranges{{From: 2, To: 31}})
 	r.directory.move("wat_1", "ep_other")
@@ -869,8 +865,8 @@ func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 	}
 }
 
-// A source that is unavailable in the middle of a part causes no repeats: the ledgers before that
-// are reported.
+// If a source becomes unavailable in the middle of a part, the follower reports the ledgers before
+// that, so that it repeats nothing.
 func TestBackfillWaitsForItsSource(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -889,7 +885,7 @@ func TestBackfillWaitsForItsSource(t *testing.T) {
 	}
 }
 
-// stalling fails a number of times at some ledgers.
+// stalling fails a number of times in a range of ledgers.
 type stalling struct {
 	follower.Source
 	from, to uint32

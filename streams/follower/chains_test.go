@@ -15,11 +15,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// aChain is an in-memory chain. Each of its ledgers pays the same wallet.
+// aChain is an in-memory chain in which every ledger pays the same wallet.
 type aChain struct {
 	name   string
 	wallet string
-	began  int64 // when its first ledger closed, ms
+	began  int64 // when its first ledger closed, in ms
 	latest uint32
 }
 
@@ -55,8 +55,8 @@ func (c *aChain) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, er
 	return []domain.Ledger{l}, nil
 }
 
-// TestOnlyAnotherChainLooksLikeOne: a source that lags, has a wrong clock, was restored from an old
-// copy, or does not answer is not another chain.
+// A source is not on another chain only because it lags, has a wrong clock, was restored from an
+// old copy, or does not answer.
 func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 	followed := &aChain{name: "a", began: 1_000_000, latest: 1736}
 	cursor := func(sequence uint32) schemas.LedgerRead {
@@ -98,10 +98,9 @@ func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 	}
 }
 
-// TestChainsShareNoID: the same payment in the same ledger of two chains creates two events, and
-// the watch, which was admitted to a higher ledger of the first chain, sees every ledger of the
-// second. The follower runs all the time, and waits for a ledger of the first chain. Ids of the
-// first chain do not change.
+// The same payment in the same ledger of two chains creates two events. The watch was admitted at a
+// higher ledger of the first chain, but it must see every ledger of the second. The follower keeps
+// running and waits for a ledger of the first chain. IDs of the first chain do not change.
 func TestChainsShareNoID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -157,7 +156,6 @@ func TestChainsShareNoID(t *testing.T) {
 	}
 }
 
-// chainDoor is a source that can be replaced by another.
 type chainDoor struct {
 	mu     sync.Mutex
 	behind follower.Source
@@ -183,9 +181,9 @@ func (d *chainDoor) Next(ctx context.Context, sequence uint32) ([]domain.Ledger,
 	return d.now().Next(ctx, sequence)
 }
 
-// TestNoBackfillReadsAnotherChain: between a network reset and StartChain, a source serves the new
-// chain under the numbers of the former one. A backfill waits, whether or not the new chain has as
-// many ledgers as were followed, and ends once the source serves the former chain again.
+// Between a network reset and StartChain, a source serves the new chain under the ledger numbers of
+// the former one. A backfill must wait, whether or not the new chain already has as many ledgers as
+// were followed. It ends once the source serves the former chain again.
 func TestNoBackfillReadsAnotherChain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -236,7 +234,7 @@ func TestNoBackfillReadsAnotherChain(t *testing.T) {
 
 const problemTries = 3
 
-// interruptions receives log lines, and drops those without a reader.
+// interruptions receives log lines, and drops a line if its buffer is full.
 type interruptions chan string
 
 func (i interruptions) Write(line []byte) (int, error) {
@@ -247,7 +245,7 @@ func (i interruptions) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// short is a chain that does not wait for missing ledgers.
+// short is a chain that fails for missing ledgers instead of waiting for them.
 type short struct{ *aChain }
 
 func (s short) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 )
 
-// Handmade ledgers, with all the required hashes, for cases that no real network would produce.
+// This file crafts ledgers, with all required hashes, for cases that no real network would produce.
 
 const craftedNetwork = "Lumenhook crafted network"
 
@@ -30,18 +30,18 @@ func craftedAccount(n byte) string {
 	return strkey.MustEncode(strkey.VersionByteAccountID, bytes.Repeat([]byte{n}, 32))
 }
 
-// craftedTx is a successful transaction of a crafted ledger. If emitted is set, its only operation
+// craftedTx is a successful transaction in a crafted ledger. If emitted is set, its only operation
 // is a contract call.
 type craftedTx struct {
 	memo       xdr.Memo
 	operations []xdr.Operation
 	results    []xdr.OperationResult
 	emitted    []xdr.ContractEvent
-	noted      []xdr.ContractEvent // in addition to the first operation, of any kind
+	noted      []xdr.ContractEvent // added to the events of the first operation, whatever its kind
 	strange    strangeness
 }
 
-// strangeness says which part of a transaction gets an unknown form.
+// strangeness says which part of a transaction has an unknown form.
 type strangeness int
 
 const (
@@ -50,7 +50,7 @@ const (
 	strangeResult // and operation
 )
 
-// craftedChain is a lake of crafted ledgers that follow each other.
+// craftedChain is a lake of consecutive crafted ledgers.
 type craftedChain struct {
 	t        testing.TB
 	dir      string
@@ -88,7 +88,7 @@ func (c *craftedChain) source() *lake.Source {
 	return s
 }
 
-// add closes a ledger with a protocol version.
+// add closes a ledger of the given protocol version.
 func (c *craftedChain) add(protocol xdr.Uint32, txs ...craftedTx) (sequence uint32) {
 	c.t.Helper()
 	var strange []func(part []byte) []byte
@@ -182,7 +182,6 @@ func craftedEnvelope(number int, x craftedTx) xdr.TransactionEnvelope {
 	}
 }
 
-// applied returns the meta of a transaction.
 func (x *craftedTx) applied() xdr.TransactionMeta {
 	v4 := &xdr.TransactionMetaV4{Operations: make([]xdr.OperationMetaV2, len(x.operations))}
 	if len(v4.Operations) > 0 {
@@ -221,7 +220,7 @@ func craftedResult(kind xdr.OperationType, value any) xdr.OperationResult {
 	return xdr.OperationResult{Code: xdr.OperationResultCodeOpInner, Tr: &tr}
 }
 
-// craftedPayments returns one transaction with count payments, of 1 stroop and up.
+// craftedPayments returns one transaction with count payments of first stroops and up.
 func craftedPayments(to string, first, count int) (x craftedTx) {
 	for i := range count {
 		x.operations = append(x.operations, craftedOperation(xdr.OperationTypePayment, xdr.PaymentOp{
@@ -234,8 +233,8 @@ func craftedPayments(to string, first, count int) (x craftedTx) {
 	return x
 }
 
-// craftedEvent returns an event that an asset's contract emits: its name, then addresses, then the
-// asset.
+// craftedEvent returns an event that an asset's contract emits. Its topics are its name, the
+// addresses and the asset.
 func craftedEvent(
 	asset xdr.Asset, name string, data xdr.ScVal, parties ...string,
 ) xdr.ContractEvent {
@@ -290,7 +289,6 @@ func craftedEntry(key string, value xdr.ScVal) xdr.ScMapEntry {
 	return xdr.ScMapEntry{Key: craftedSymbol(key), Val: value}
 }
 
-// deep returns a value of nested vectors.
 func deep(levels int) xdr.ScVal {
 	value := xdr.ScVal{Type: xdr.ScValTypeScvVoid}
 	for range levels {
@@ -300,14 +298,14 @@ func deep(levels int) xdr.ScVal {
 	return value
 }
 
-// strangeMark begins an operation that stands for one of an unknown kind; 16 bits are left for a
-// unique number.
+// strangeMark begins an operation that stands for one of an unknown kind. Its lower 32 bits are
+// left for a unique number.
 const strangeMark = 0x11223344 << 32
 
-// strangeKind is an operation type far beyond the current ones.
+// strangeKind is an operation type far beyond the existing ones.
 const strangeKind = 99
 
-// strangely adds an operation to a transaction, and says which part of it is strange.
+// strangely adds an operation to a transaction and says which part of the transaction is strange.
 func strangely(x craftedTx, number int, s strangeness) craftedTx {
 	x.operations = append(slices.Clone(x.operations),
 		craftedOperation(xdr.OperationTypeBumpSequence,

@@ -17,8 +17,8 @@ const (
 	farRoundTrip = 80 * time.Millisecond
 )
 
-// BenchmarkFarCatchUp follows one chain from its beginning over RPC, alternating between a proxy
-// without delay, as the baseline, and a proxy with a round trip of 80 ms.
+// BenchmarkFarCatchUp follows one chain from its beginning over RPC. It alternates between a proxy
+// without delay, which is the baseline, and a proxy with a round trip of 80 ms.
 //
 //	make bench LINES=catchup
 func BenchmarkFarCatchUp(b *testing.B) {
@@ -44,7 +44,7 @@ func BenchmarkFarCatchUp(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// catchUp follows the whole chain as served at an address, and returns how long that took.
+// catchUp follows the complete chain as served at an address, and returns how long that took.
 func (c *busyChain) catchUp(r *rig, address string) (seconds float64) {
 	r.t.Helper()
 	r.renew("catch-up-" + rand.Text())
@@ -66,8 +66,8 @@ func (c *busyChain) catchUp(r *rig, address string) (seconds float64) {
 	return seconds
 }
 
-// delayed returns the address of a proxy in front of a server that delays all traffic in both
-// directions. It does not limit throughput.
+// delayed returns the address of a proxy that delays all traffic to and from a server without
+// limiting throughput.
 func delayed(t testing.TB, server string, delay time.Duration) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,7 +98,7 @@ func delayed(t testing.TB, server string, delay time.Duration) (address string) 
 	return listener.Addr().String()
 }
 
-// passLater passes on what it reads, each piece after the delay.
+// passLater forwards each piece of data after the delay.
 func passLater(to, from net.Conn, delay time.Duration) {
 	type piece struct {
 		due  time.Time
@@ -126,7 +126,7 @@ func passLater(to, from net.Conn, delay time.Duration) {
 	}
 	to.Close()
 	from.Close()
-	for range held { // its reader ends
+	for range held { // lets the reader end
 		continue
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// OpenLog opens a follower's log, for tests that wrap it.
+// OpenLog opens a follower's log, so that tests can wrap it.
 func OpenLog(c kafka.Cluster) (*kafkaLog, error) { return openLog(c, liveProducer) }
 
-// OpenPastLog opens the log of its backfills.
+// OpenPastLog opens the log that a follower uses for backfills.
 func OpenPastLog(c kafka.Cluster) (*kafkaLog, error) { return openLog(c, pastProducer) }
 
-// Close ends its clients.
 func (l *kafkaLog) Close() { l.close() }
 
 // SetAt sets the newest ledger that was read live.
@@ -20,8 +19,8 @@ func (r *Reading) SetAt(sequence uint32) {
 	r.done.Store(sequence)
 }
 
-// Matcher returns a function that matches a ledger's payments without appending them. It returns
-// how many payments it observes and how many matches they make.
+// Matcher returns a function that matches a ledger's payments without appending anything. It
+// returns the number of observed payments and of their matches.
 func Matcher(config Config) func(domain.Ledger) (observed, matches int, err error) {
 	r := NewReading(config, nil, nil)
 	return func(l domain.Ledger) (observed, matches int, err error) {

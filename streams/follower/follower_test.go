@@ -72,7 +72,8 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 	}
 }
 
-// TestTheGroupIsWhereTheFollowerReadsBack: records before that may be deleted.
+// The follower commits to its group where it would read back from, so that earlier records may be
+// deleted.
 func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -80,7 +81,7 @@ func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 	r.directory.add("wat_1", watched)
 	x := r.startReady(r.config())
 	x.until(r.pay(watched, "1").Ledger)
-	x.until(r.pay(watched, "2").Ledger) // its cursor names the end after the first
+	x.until(r.pay(watched, "2").Ledger) // its cursor names the end after the first payment
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// It may have continued since.
+		// The follower may have continued since then.
 		now, err := follower.Needed(t.Context(), r.cluster, cfg.Passphrase, r.directory)
 		if have := groups["follower"]; err == nil && !between(needed, have, now) {
 			return fmt.Errorf("it is at %v, and %v was needed, and %v is", have, needed, now)
@@ -112,7 +113,7 @@ func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 	})
 }
 
-// between reports whether a position is not before another, nor behind a third.
+// between reports whether each position of have lies between those of from and to.
 func between(from, have, to kafka.Offsets) bool {
 	for topic, partitions := range from {
 		for p := range partitions {
@@ -125,7 +126,6 @@ func between(from, have, to kafka.Offsets) bool {
 	return len(from) > 0
 }
 
-// checkCursors checks that each ledger was read once, in order.
 func checkCursors(t testing.TB, cursors []schemas.LedgerRead) {
 	t.Helper()
 	for i := 1; i < len(cursors); i++ {
@@ -148,7 +148,7 @@ func TestGoesOnAtTheCursor(t *testing.T) {
 	}
 	away := r.pay(watched, "2") // while no follower runs
 	config := r.config()
-	config.Start = follower.Start{Sequence: 1} // ignored: there is a cursor
+	config.Start = follower.Start{Sequence: 1} // ignored, because there is a cursor
 	x = r.startReady(config)
 	x.until(away.Ledger)
 	if err := x.stopped(); err != nil {
@@ -168,7 +168,8 @@ func eventIDs(matches []domain.MatchInput) (ids []string) {
 	return ids
 }
 
-// Reading the same ledgers again, as after a crash before the cursor, appends the same ids.
+// Reading the same ledgers again, as after a crash before the cursor was written, appends the same
+// IDs.
 func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -231,8 +232,8 @@ func (s undecided) Latest(ctx context.Context) (uint32, error) {
 	return s.Source.Latest(ctx)
 }
 
-// A client that waits until the first follower is ready, creates a watch and pays gets an event:
-// the follower is not ready before it knows which ledgers it skips.
+// The follower is not ready before it knows which ledgers it skips. Otherwise, a client that waits
+// until the first follower is ready, creates a watch and pays might get no event.
 func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -330,7 +331,7 @@ func TestForkIsNotFollowed(t *testing.T) {
 	}
 }
 
-// A trusted ledger that was already followed is checked against the followed one. If that is no
+// The follower checks a trusted ledger against the ledger that it followed. If that one is no
 // longer in the topic, the log says so.
 func TestATrustedLedgerBehindTheCursor(t *testing.T) {
 	t.Parallel()
@@ -368,7 +369,7 @@ func TestATrustedLedgerBehindTheCursor(t *testing.T) {
 				}
 				return
 			}
-			select { // the network is at an earlier ledger, which is waited for
+			select { // the network is at an earlier ledger, and the follower waits for it
 			case <-x.Ready():
 			case err := <-x.ended:
 				t.Fatal(err)
@@ -399,7 +400,7 @@ func TestCursorOfAnotherNetworkIsNotFollowed(t *testing.T) {
 	testkit.Eventually(t, "following is interrupted", func() bool {
 		return strings.Contains(log.String(), "Another network")
 	})
-	later.Store(int64(2 * time.Minute)) // after a minute it is reported
+	later.Store(int64(2 * time.Minute)) // reported after one minute
 	x.failsWith("Another network", nil)
 }
 
@@ -414,7 +415,8 @@ func TestSourceOfAnotherNetworkIsNotFollowed(t *testing.T) {
 	r.start(config).failsWith("serves another network", domain.ErrWrongNetwork)
 }
 
-// An older follower that lost its election without noticing may have appended last.
+// The highest cursor counts, because an older follower that lost its election without noticing may
+// have appended last.
 func TestHighestCursorCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -497,15 +499,14 @@ func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	got := slices.Compact(eventIDs(r.matches())) // a repeat may occur twice, with the same id
+	got := slices.Compact(eventIDs(r.matches())) // a repeat may occur twice, with the same ID
 	if !slices.Equal(got, []string{domain.EventID("wat_1",
 		first.ID), domain.EventID("wat_1", away.ID)}) {
 		t.Errorf("matches %v, want each payment", got)
 	}
 }
 
-// BenchmarkCatchUp reads about 300 ledgers of the development network, including joining and
-// leaving the group.
+// BenchmarkCatchUp reads about 300 devnet ledgers. Its time includes joining and leaving the group.
 func BenchmarkCatchUp(b *testing.B) {
 	r := newRig(b)
 	watched := r.wallet()
@@ -532,7 +533,6 @@ func BenchmarkCatchUp(b *testing.B) {
 	b.ReportMetric(float64(ledgers)/b.Elapsed().Seconds(), "ledgers/s")
 }
 
-// quarantining is a source that could not read one transaction of a ledger.
 type quarantining struct {
 	follower.Source
 	sequence uint32
@@ -549,8 +549,7 @@ func (q quarantining) Next(ctx context.Context, sequence uint32) ([]domain.Ledge
 	return page, err
 }
 
-// TestWhatCannotBeReadIsKept: a transaction in quarantine delays nothing, and its hash is in a
-// topic before the cursor passes it.
+// A transaction in quarantine delays nothing. Its hash is in a topic before the cursor passes it.
 func TestWhatCannotBeReadIsKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

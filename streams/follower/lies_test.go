@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// liar is a source that answers wrongly while its lie is set.
+// liar is a source that answers wrongly while lie is set.
 type liar struct {
 	follower.Source
 	mu   sync.Mutex
@@ -48,9 +48,9 @@ func (l *liar) times() int {
 	return l.told
 }
 
-// TestAWrongAnswerPausesFollowing: whatever a source answers, following is paused, the follower
-// logs the reason once and not once per attempt, and continues when the source is right again. No
-// payment is lost, and no ledger skipped.
+// Whatever wrong answer a source returns, the follower pauses. It logs the reason once, not once
+// per attempt, and continues when the source is right again. It loses no payment and skips no
+// ledger.
 func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -82,7 +82,7 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 		x.until(last.Ledger)
 		testkit.EventuallyNil(t, "following continues", x.Check)
 	}
-	// another ledger than the expected one
+	// a ledger other than the expected one
 	source.set(func(page []domain.Ledger) ([]domain.Ledger, error) {
 		page[0].Sequence += 5
 		return page, nil
@@ -113,7 +113,7 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	} {
 		got := strings.Count(log.String(), line)
 		if line == "following the ledger from its cursor" {
-			want = strings.Count(log.String(), "was interrupted") // at most once for each
+			want = strings.Count(log.String(), "was interrupted") // at most once per interruption
 			if got > want {
 				t.Errorf("%d lines %q:\n%s", got, line, log.String())
 			}
@@ -125,8 +125,8 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	}
 }
 
-// TestTheNewestLedgerIsAskedForAgain: a source that reports a newest ledger that it does not have
-// is asked again, and following begins at the one that it has.
+// If a source reports a newest ledger that it does not have, the follower asks again and begins at
+// a ledger that the source has.
 func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -140,8 +140,8 @@ func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestALieAboutTheFirstLedgerIsNotKept: one wrong answer when following begins, with nothing to
-// compare it to. Following begins where the source is afterwards, without an operator's help.
+// The source gives one wrong answer when following begins, when there is nothing to compare it
+// with. The follower must then begin where the source is, without an operator's help.
 func TestALieAboutTheFirstLedgerIsNotKept(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]*firstLie{
@@ -167,7 +167,7 @@ func TestALieAboutTheFirstLedgerIsNotKept(t *testing.T) {
 	}
 }
 
-// firstLie is a source whose first ledger is wrong: it has another hash, or is far ahead.
+// firstLie is a source whose first ledger has a wrong hash or is far ahead.
 type firstLie struct {
 	follower.Source
 	ahead uint32
@@ -196,7 +196,7 @@ func (f *firstLie) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, 
 	return page, err
 }
 
-// aheadOnce reports once a ledger that it does not have, and fails to wait for it.
+// aheadOnce first reports a ledger that it does not have, and then fails to wait for it.
 type aheadOnce struct {
 	follower.Source
 	asked int
@@ -220,9 +220,8 @@ func (a *aheadOnce) Next(ctx context.Context, sequence uint32) ([]domain.Ledger,
 	return a.Source.Next(ctx, sequence)
 }
 
-// TestAStalledSourceIsReported: a source that stalls returns no error. The follower is not ready
-// once no ledger was read for its bound, logs since when in one line, and is ready again with the
-// next ledger.
+// A source that stalls returns no error. When no ledger has been read for a minute, the follower is
+// no longer ready and logs one line that says since when. It is ready again with the next ledger.
 func TestAStalledSourceIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -266,7 +265,6 @@ func TestAStalledSourceIsReported(t *testing.T) {
 	}
 }
 
-// gate is a source that hangs while it is shut.
 type gate struct {
 	follower.Source
 	mu      sync.Mutex

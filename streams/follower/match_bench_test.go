@@ -27,13 +27,14 @@ const (
 	watchesOfAccount = 1000
 	liveSince        = 50_000_000 // the first ledger that the watches are matched against
 	ledgerPayments   = 1000
-	benchLedgers     = 64 // different ledgers, which are matched repeatedly
+	benchLedgers     = 64 // different ledgers, matched repeatedly
 )
 
-// BenchmarkMatch matches ledgers of 1,000 payments against 1,000,000 watches of as many wallets, in
-// a directory on disk that was closed and opened again. The names include the share of payments
-// that go to a watched wallet, each to a different one, because a wallet that is paid often is
-// found in Pebble's cache. The baseline is a Go map of the same addresses, with the same payments.
+// BenchmarkMatch matches ledgers of 1,000 payments against 1,000,000 watches of as many wallets.
+// Their directory is on disk and has been closed and reopened. The names include the share of
+// payments that go to a watched wallet. Each goes to a different one, because Pebble's cache would
+// hold a wallet that is paid often. The baseline is a Go map of the same addresses with the same
+// payments.
 //
 //	go test ./streams/follower -run - -bench Match -cpu 1
 func BenchmarkMatch(b *testing.B) {
@@ -63,7 +64,6 @@ func (w *watched) match(b *testing.B, ledgers []domain.Ledger) {
 	runtime.KeepAlive(matcher)
 }
 
-// floor looks the same wallets up in a map.
 func (w *watched) floor(b *testing.B, ledgers []domain.Ledger) {
 	known := make(map[string]struct{}, w.count)
 	for i := range w.count {
@@ -83,8 +83,8 @@ func (w *watched) floor(b *testing.B, ledgers []domain.Ledger) {
 	w.report(b, n, observed, testkit.ProcessorTime(b)-began)
 }
 
-// report reports rates by the processor time of the process, which other work on the machine
-// affects least, and by the clock.
+// report reports rates by the clock and by the processor time of the process. Other work on the
+// machine affects the processor time least.
 func (w *watched) report(b *testing.B, ledgers, observed int, took time.Duration) {
 	payments := float64(ledgers) * ledgerPayments
 	b.ReportMetric(payments/took.Seconds(), "payments/s")
@@ -94,18 +94,15 @@ func (w *watched) report(b *testing.B, ledgers, observed int, took time.Duration
 	b.ReportMetric(0, "ns/op")
 }
 
-// watched holds the watches of the benchmark, in a directory.
 type watched struct {
 	count       int
 	directory   watchesOf
-	memoryBytes float64 // of the heap, when the directory was opened
+	memoryBytes float64 // added to the heap by opening the directory
 	diskBytes   float64
 }
 
-// watchesOf is the follower's view of the directory.
 type watchesOf struct{ *tables.Directory }
 
-// ByWallet returns the watches of a wallet that match.
 func (w watchesOf) ByWallet(wallet string) (all []domain.Watch, err error) {
 	err = w.EachMatchingWatch(wallet, func(one domain.Watch) error {
 		all = append(all, one)
@@ -124,7 +121,7 @@ func newWatched(b *testing.B, count int) *watched {
 	}
 	w.fill(b, cfg)
 	w.diskBytes = testkit.FolderBytes(b, cfg.Dir)
-	// Memory per watch, without Pebble's cache and buffers.
+	// This measures the memory per watch without Pebble's cache and buffers.
 	small := cfg
 	small.CacheBytes, small.MemTableBytes = 1<<20, 1<<20
 	before := testkit.HeapBytes()
@@ -199,7 +196,7 @@ func endpointNo(account int) domain.Endpoint {
 	}
 }
 
-// watch returns one of the watches, which cover the kinds that merchants create.
+// watch returns the i-th watch. The watches cover the kinds that merchants create.
 func (w *watched) watch(i int) domain.Watch {
 	e := endpointNo(i / watchesOfAccount)
 	usdc := domain.Asset{
@@ -239,7 +236,7 @@ func (w *watched) watch(i int) domain.Watch {
 	}
 }
 
-// wallet returns an address; those from count on are not watched.
+// wallet returns an address. Addresses from count on are not watched.
 func (w *watched) wallet(i int) string {
 	var key [32]byte
 	random := rand.New(rand.NewPCG(1, uint64(i))) // #nosec G404 G115 -- the same in each run
@@ -249,7 +246,7 @@ func (w *watched) wallet(i int) string {
 	return strkey.MustEncode(strkey.VersionByteAccountID, key[:])
 }
 
-// ledgers returns ledgers with a share of payments to watched wallets.
+// ledgers returns ledgers in which the given percentage of payments go to watched wallets.
 func (w *watched) ledgers(percent int) []domain.Ledger {
 	random := rand.New(rand.NewPCG(2, 2)) // #nosec G404 -- the same in each run
 	ledgers := make([]domain.Ledger, benchLedgers)
@@ -276,13 +273,13 @@ func (w *watched) ledgers(percent int) []domain.Ledger {
 	return ledgers
 }
 
-// positions are those of a reader of tables with one partition.
+// positions are the positions of a reader of tables with one partition.
 type positions kafka.Offsets
 
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
 func (positions) Epoch(string, int32) int32                      { return -1 }
 
-// Starts, Of and OfEpochs are the ends of the filled tables.
+// Starts, Of and OfEpochs return the ends of the filled tables.
 func (w *watched) Starts(context.Context, string) (map[int32]int64, error) {
 	return map[int32]int64{0: 0}, nil
 }

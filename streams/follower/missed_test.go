@@ -25,7 +25,7 @@ func watching(t *testing.T) (r *rig, x *running, wallet string) {
 	return r, x, wallet
 }
 
-// watching starts a follower whose backfills read a source.
+// watching starts a follower whose backfills read the source past.
 func (r *rig) watching(past follower.Source) (x *running, wallet string) {
 	wallet = r.wallet()
 	config := r.config()
@@ -40,7 +40,7 @@ func (r *rig) watching(past follower.Source) (x *running, wallet string) {
 	return r.startReady(config), wallet
 }
 
-// keeping is a source that has only ledgers from a given one on.
+// keeping is a source that has lost the ledgers before the oldest one.
 type keeping struct {
 	follower.Source
 	oldest *atomic.Uint32
@@ -53,8 +53,8 @@ func (k keeping) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, er
 	return k.Source.Next(ctx, sequence)
 }
 
-// TestWhatTheSourceHasOfAGapIsDelivered: payments to a watch without an endpoint are matched later,
-// from the first ledger that the source still has, and the watch lists the ledgers that it lacks.
+// Payments to a watch without an endpoint are matched later, from the first ledger that the source
+// still has. The watch names the ledgers that the source lacks.
 func TestWhatTheSourceHasOfAGapIsDelivered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -86,7 +86,7 @@ func TestWhatTheSourceHasOfAGapIsDelivered(t *testing.T) {
 	}
 }
 
-// endpointsOf returns the endpoints that the log has an event of a payment for.
+// endpointsOf returns the endpoints for which the log has an event of a payment.
 func (r *rig) endpointsOf(p devclient.Payment) (ids []string) {
 	for _, m := range r.matches() {
 		if m.Event.ID == domain.EventID("wat_1", p.ID) {
@@ -96,7 +96,6 @@ func (r *rig) endpointsOf(p devclient.Payment) (ids []string) {
 	return ids
 }
 
-// asIs waits until a watch in the directory satisfies a condition.
 func (r *rig) asIs(x *running, what string, is func(domain.Watch) bool) domain.Watch {
 	r.t.Helper()
 	for {
@@ -114,8 +113,8 @@ func (r *rig) asIs(x *running, what string, is func(domain.Watch) bool) domain.W
 	}
 }
 
-// TestPaymentsWithoutAnEndpointAreDelivered: payments to a watch whose endpoint was deleted are
-// matched once it has another one, without a request.
+// The follower matches payments to a watch whose endpoint was deleted once the watch has another
+// endpoint. This needs no request.
 func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
 	t.Parallel()
 	r, x, wallet := watching(t)
@@ -152,8 +151,8 @@ func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
 	}
 }
 
-// TestABackfillMatchesByThePresentRules: ledgers that were matched before are matched again, and
-// payments that already have an event are skipped.
+// A backfill matches ledgers again by the current rules, and skips payments that already have an
+// event.
 func TestABackfillMatchesByThePresentRules(t *testing.T) {
 	t.Parallel()
 	r, x, wallet := watching(t)
@@ -193,7 +192,6 @@ func TestABackfillMatchesByThePresentRules(t *testing.T) {
 	}
 }
 
-// emptyMatches deletes all records of the topic of matches.
 func (r *rig) emptyMatches() {
 	r.t.Helper()
 	deleter, err := r.cluster.NewDeleter()
@@ -211,9 +209,8 @@ func (r *rig) emptyMatches() {
 	}
 }
 
-// TestABackfillWithoutAllMatchesDoesTheRest: ledgers whose matches were deleted are not matched
-// again, and the problem names them. Later ledgers are, and so are earlier ones that were never
-// matched.
+// A backfill does not match ledgers again whose matches were deleted, and the problem names them.
+// It matches later ledgers, and earlier ones that were never matched.
 func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -227,7 +224,7 @@ func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	}
 	amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 1})
 	between := r.pay(wallet, "7")
-	x.until(between.Ledger) // its cursor proves that no matches of later ledgers are deleted
+	x.until(between.Ledger) // its cursor proves that no later matches were deleted
 	last := r.pay(wallet, "7")
 	x.until(last.Ledger)
 	amount(domain.AmountRule{Kind: domain.AmountAny})
@@ -249,7 +246,7 @@ func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	if got := r.endpointsOf(last); !slices.Equal(got, []string{"ep_wat_1"}) {
 		t.Errorf("the event of the last ledger is for %v", got)
 	}
-	if got := r.endpointsOf(first); len(got) != 0 { // deleted above
+	if got := r.endpointsOf(first); len(got) != 0 { // it was deleted above
 		t.Errorf("the first payment has another event, for %v", got)
 	}
 	if err := x.stopped(); err != nil {
@@ -257,9 +254,8 @@ func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	}
 }
 
-// TestADeletedPartitionHidesNoEvent: ledgers are matched again although retention has deleted
-// records of the topic of matches, if the watch's age or a cursor proves that none of the watch's
-// records is missing.
+// Retention has deleted records of the matches topic. Ledgers are still matched again if the
+// watch's age or a cursor proves that none of the watch's records are missing.
 func TestADeletedPartitionHidesNoEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -298,8 +294,8 @@ func TestADeletedPartitionHidesNoEvent(t *testing.T) {
 	}
 }
 
-// cutMatches gives each partition of the topic of matches one record with a timestamp, and deletes
-// all records before it.
+// cutMatches gives each partition of the matches topic a record with the given timestamp, and
+// deletes all records before it.
 func (r *rig) cutMatches(at time.Time) {
 	r.t.Helper()
 	deleter, err := r.cluster.NewDeleter()
@@ -328,7 +324,6 @@ func (r *rig) cutMatches(at time.Time) {
 	}
 }
 
-// created sets when a watch was created.
 func (b *directory) created(watchID string, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

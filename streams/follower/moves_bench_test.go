@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkBalanceMoves follows one chain in which a watched wallet has moves in every ledger, with
-// and without recording them, and reports the processor time per ledger. Both include the embedded
+// and without recording them. It reports the processor time per ledger, including the embedded
 // broker and the network's server.
 //
 //	make bench-statement

@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// moved returns the moves in the topic "payments", in ledger order.
 func (r *rig) moved() (all []domain.BalanceMove) {
 	r.t.Helper()
 	for _, record := range r.read(schemas.TopicPayments) {
@@ -28,7 +27,6 @@ func (r *rig) moved() (all []domain.BalanceMove) {
 	return all
 }
 
-// moving returns the configuration of a follower whose source reports moves.
 func (r *rig) moving() follower.Config {
 	r.t.Helper()
 	config := r.config()
@@ -38,7 +36,7 @@ func (r *rig) moving() follower.Config {
 	return config
 }
 
-// isMove matches the n-th move, from 1.
+// isMove returns a function that matches the n-th move, counted from 1.
 func isMove(n int) func(kafka.Record) bool {
 	return func(r kafka.Record) bool {
 		if schemas.IsBalanceMoved(r) {
@@ -48,9 +46,9 @@ func isMove(n int) func(kafka.Record) bool {
 	}
 }
 
-// Whatever record the follower crashes at, each move of the watched wallet is appended once, before
-// the cursor of its ledger, and begins where the one before ended. Moves of other wallets are not
-// appended.
+// Whatever record the follower crashes at, each move of the watched wallet is appended once and
+// before its ledger's cursor. Each begins where the previous one ended. Moves of other wallets are
+// not appended.
 func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -116,8 +114,8 @@ func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
 	}
 }
 
-// Every cursor says which ledgers were read, across restarts, excluding the one that following was
-// anchored to, whose content was not read.
+// Across restarts, every cursor says which ledgers were read. This excludes the ledger that
+// following was anchored to, because its content was not read.
 func TestTheCursorSaysWhatWasRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

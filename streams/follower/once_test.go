@@ -12,18 +12,17 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// claim has a watch decide a claim, and answers it.
 func (b *directory) claim(c domain.Command) domain.Result {
 	w, rejection := b.ask(c.Body)
 	return domain.Result{CommandID: c.ID, Answer: domain.Answer{Watch: &w, Rejection: rejection}}
 }
 
-// counter answers claims after running a hook.
+// counter answers claims, and runs a hook before each.
 type counter struct {
 	directory *directory
-	before    func(n int) // the n-th claim
+	before    func(n int) // called with the number of the claim
 	mu        sync.Mutex
-	asked     []string // ids
+	asked     []string // command IDs
 }
 
 func (c *counter) SubmitAll(
@@ -39,7 +38,6 @@ func (c *counter) SubmitAll(
 	return results, nil
 }
 
-// once creates a watch for one payment.
 func (b *directory) once(id, wallet string) {
 	w := b.add(id, wallet)
 	b.mu.Lock()
@@ -51,8 +49,8 @@ func (b *directory) once(id, wallet string) {
 	}
 }
 
-// A watch for one payment makes one event, of the first payment to its wallet, however often its
-// ledger is read, and however its rules change.
+// A watch for one payment creates one event, for the first payment to its wallet, however often the
+// ledger is read and however the watch's rules change.
 func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -83,8 +81,8 @@ func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
 	}
 }
 
-// A watch that changes before its claim is checked in its new form: a payment that it no longer
-// matches does not fulfil it, and the next one may.
+// If a watch changes before its claim, the claim is checked against the changed watch. A payment
+// that no longer matches does not fulfil the watch, and the next one may.
 func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -113,7 +111,7 @@ func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
 	}
 }
 
-// A watch that was deleted before its claim matches nothing, and delays nothing.
+// A watch that is deleted before its claim matches nothing and delays nothing.
 func TestAClaimOfADeletedWatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -103,7 +103,6 @@ func (r *rig) watchAll() {
 	rules.Assets = append(rules.Assets, domain.Asset{Code: "USD", Issuer: craftedIssuer})
 }
 
-// follow has a follower read the chain to its end.
 func (r *rig) follow(c *craftedChain) {
 	r.t.Helper()
 	r.admitting()
@@ -121,7 +120,6 @@ func (r *rig) follow(c *craftedChain) {
 	}
 }
 
-// quarantined returns the number of transactions that could not be read, by ledger.
 func (r *rig) quarantined() map[uint32]int {
 	r.t.Helper()
 	all := map[uint32]int{}
@@ -135,8 +133,8 @@ func (r *rig) quarantined() map[uint32]int {
 	return all
 }
 
-// Whatever events contracts emit, following continues. None of them counts as a payment, and real
-// payments in the same call do.
+// Whatever events contracts emit, following continues. None of these events counts as a payment,
+// but genuine payments in the same call do.
 func TestPoisonousEventsPayNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -171,7 +169,7 @@ func TestPoisonousEventsPayNothing(t *testing.T) {
 	}
 }
 
-// The forms of CAP-67, and memos of any bytes, arrive unchanged.
+// The event forms of CAP-67, and memos of arbitrary bytes, arrive unchanged.
 func TestRareFormsOfPaymentsArrive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -207,8 +205,8 @@ func TestRareFormsOfPaymentsArrive(t *testing.T) {
 	}
 }
 
-// Amounts that no account can hold, in the events of an asset's own contract, are not income: the
-// transaction is logged, and following continues.
+// An asset's own contract may emit amounts that no account can have. They are not income: the
+// transaction is quarantined, and following continues.
 func TestImpossibleAmountsAreQuarantined(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -228,7 +226,7 @@ func TestImpossibleAmountsAreQuarantined(t *testing.T) {
 	}
 }
 
-// A ledger of 10,000 operations that pay one wallet is read like any other.
+// A ledger with 10,000 operations that pay one wallet is read like any other.
 func TestALedgerOfTenThousandOperations(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -255,11 +253,11 @@ func TestALedgerOfTenThousandOperations(t *testing.T) {
 	}
 }
 
-// newerProtocol is a protocol version that this program does not fully know.
+// newerProtocol is a protocol version that this version does not fully know.
 const newerProtocol = 40
 
-// However many transactions of a newer protocol have unknown parts, the others of their ledger are
-// read, and following continues.
+// However many transactions of a newer protocol have unknown parts, the other transactions of their
+// ledger are read, and following continues.
 func TestManyUnknownFormsStopNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]strangeness{
@@ -294,7 +292,7 @@ func TestManyUnknownFormsStopNothing(t *testing.T) {
 	}
 }
 
-// Copying the hash of another transaction into one of an unknown form hides nothing.
+// Copying another transaction's hash into a transaction of an unknown form must not hide anything.
 func TestAHashThatIsCopiedStopsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

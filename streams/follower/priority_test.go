@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// waited returns how long await took.
 func waited(ctx context.Context, p *priority) time.Duration {
 	start := time.Now()
 	p.await(ctx, time.Second)
@@ -21,7 +20,7 @@ func TestTheLiveLedgerGoesFirst(t *testing.T) {
 			t.Errorf("without live work, it waited %s", took)
 		}
 		p.begin()
-		p.begin() // the next page, while it is catching up
+		p.begin() // the next page, while the follower is catching up
 		time.AfterFunc(300*time.Millisecond, p.end)
 		if took := waited(t.Context(), &p); took != 300*time.Millisecond {
 			t.Errorf("waited %s, want until it was left", took)

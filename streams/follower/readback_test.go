@@ -16,7 +16,7 @@ import (
 
 var errKilled = errors.New("killed")
 
-// mortal is a log whose follower crashes at some record instead of committing it.
+// mortal is a log whose follower crashes instead of committing certain records.
 type mortal struct {
 	follower.Log
 	at func(kafka.Record) bool
@@ -29,7 +29,7 @@ func (m mortal) Commit(ctx context.Context, records ...kafka.Record) error {
 	return m.Log.Commit(ctx, records...)
 }
 
-// life follows as a separate process would, until it crashes.
+// life follows the ledger as a separate process would, until it crashes.
 func (r *rig) life(config follower.Config, at func(kafka.Record) bool) error {
 	r.t.Helper()
 	log, err := follower.OpenLog(r.cluster)
@@ -43,7 +43,6 @@ func (r *rig) life(config follower.Config, at func(kafka.Record) bool) error {
 	return err
 }
 
-// second matches the second record of a topic.
 func second(topic string) func(kafka.Record) bool {
 	n := 0
 	return func(r kafka.Record) bool {
@@ -59,13 +58,12 @@ func isCursor(r kafka.Record, sequence uint32) bool {
 	return r.Topic == schemas.TopicLedgers && err == nil && l.Sequence == sequence
 }
 
-// move gives a watch another endpoint.
 func (b *directory) move(watchID, endpointID string) {
 	b.ask(domain.UpdateWatch{WatchID: watchID, Change: domain.WatchChange{EndpointID: &endpointID}})
 }
 
 // If a watch moves while its ledger is being appended, each event stays with the endpoint that it
-// was matched for, at whatever record the follower crashes.
+// was matched for, whatever record the follower crashes at.
 func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -110,7 +108,6 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	}
 }
 
-// cursorless is a log that loses cursors.
 type cursorless struct{ follower.Log }
 
 func (c cursorless) Commit(ctx context.Context, records ...kafka.Record) error {
@@ -119,8 +116,9 @@ func (c cursorless) Commit(ctx context.Context, records ...kafka.Record) error {
 	})...)
 }
 
-// A copy of a deployment has matches of several ledgers after its cursor (package transfer). None
-// is appended again, however often a follower starts before its cursor has passed them.
+// A copy of a deployment has matches of several ledgers after its cursor (see package transfer).
+// None of them is appended again, however often a follower starts before its cursor has passed
+// them.
 func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -162,7 +160,7 @@ func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 	}
 }
 
-// A match that the engine sent to dead letters does not count: the payment is matched again, and
+// A match that the engine sent to dead letters does not count, so the payment is matched again and
 // delivered.
 func TestADeadLetterIsNoMatch(t *testing.T) {
 	t.Parallel()
@@ -225,8 +223,8 @@ func TestADeadLetterIsNoMatch(t *testing.T) {
 	}
 }
 
-// A follower that another has replaced writes nothing more: no match, no cursor, no admission of a
-// watch.
+// A follower that has been replaced by another writes nothing more: no match, no cursor and no
+// admission of a watch.
 func TestAFormerFollowerWritesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -238,7 +236,7 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 	var ended error
 	at := func(record kafka.Record) bool { return record.Topic == schemas.TopicMatches }
 	err := r.life(config, func(record kafka.Record) bool {
-		if at(record) && ended == nil { // the one that is about to commit is paused
+		if at(record) && ended == nil { // the follower that is about to commit is paused
 			r.directory.move("wat_1", "ep_2")
 			ended = r.life(config,
 				func(record kafka.Record) bool { return isCursor(record, paid.Ledger+1) })
@@ -255,7 +253,7 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// A watch is matched only against the ledgers from the recorded one on.
+// A watch is admitted once, and is matched only from the recorded ledger on.
 func TestWatchesAreAdmittedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -271,7 +269,7 @@ func TestWatchesAreAdmittedOnce(t *testing.T) {
 			added = true
 		}
 		admitted = admitted || record.Topic == schemas.TopicCommands && string(record.Key) == "wat_2"
-		return admitted && record.Topic == schemas.TopicLedgers // the page after it is read
+		return admitted && record.Topic == schemas.TopicLedgers // the next page has been read
 	})
 	if !errors.Is(err, errKilled) {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 
 const patience = brokertest.Patience
 
-// rig is a broker and a development network, both on real sockets. Ledgers close every 100 ms.
+// rig is a broker and a development network, both on real sockets.
 type rig struct {
 	t          testing.TB
 	broker     *brokertest.Broker
@@ -68,21 +68,20 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// renew switches to empty topics under another name.
+// renew switches to empty topics under another prefix.
 func (r *rig) renew(name string) {
 	r.t.Helper()
 	r.cluster.Prefix = r.broker.Prefix() + name + "."
 	r.begin()
 }
 
-// begin creates the topics.
 func (r *rig) begin() {
 	r.t.Helper()
 	r.log = brokertest.NewLog(r.t, r.cluster)
 	brokertest.MakeTopics(r.t, r.cluster, 2, r.broker.Replicas())
 }
 
-// source reads the network, and can modify its ledgers.
+// source reads the network and can modify its ledgers.
 func (r *rig) source(tamper ...func(*ledger.Raw)) follower.Source {
 	r.t.Helper()
 	return reader(r.t, faulty{r.rpc(), tamper}, r.network.Passphrase())
@@ -122,7 +121,6 @@ func (r *rig) config() follower.Config {
 	}
 }
 
-// running is a follower at work.
 type running struct {
 	t       testing.TB
 	stop    context.CancelFunc
@@ -147,7 +145,6 @@ func (r *rig) start(config follower.Config) *running {
 	return x
 }
 
-// startReady starts a follower and waits until it is ready.
 func (r *rig) startReady(config follower.Config) *running {
 	r.t.Helper()
 	x := r.start(config)
@@ -161,14 +158,13 @@ func (r *rig) startReady(config follower.Config) *running {
 	return x
 }
 
-// stopped stops the follower and returns Run's error.
 func (x *running) stopped() error {
 	x.t.Helper()
 	x.stop()
 	return x.end()
 }
 
-// failsWith waits until the follower runs, and its check fails with an error.
+// failsWith waits until the health check of the running follower fails with an error.
 func (x *running) failsWith(text string, is error) {
 	x.t.Helper()
 	testkit.Eventually(x.t, "the follower says "+text, func() bool {
@@ -193,7 +189,7 @@ func (x *running) end() error {
 	}
 }
 
-// until receives summaries up to the ledger with this sequence.
+// until returns the summaries up to the given ledger.
 func (x *running) until(sequence uint32) (all []follower.LedgerSummary) {
 	x.t.Helper()
 	for deadline := time.After(patience); ; {
@@ -231,7 +227,7 @@ func (r *rig) pay(to, amount string) devclient.Payment {
 	return p
 }
 
-// read returns all records of a topic, in the order of their partitions.
+// read returns all records of a topic, ordered by partition.
 func (r *rig) read(topic string) []kafka.Record {
 	r.t.Helper()
 	records := slices.Clone(r.log.Read(topic))
@@ -299,14 +295,14 @@ func (r *rig) appendCursor(l schemas.LedgerRead) {
 	}
 }
 
-// directory is a fake in-memory directory. As with the topic, an acknowledged watch is visible only
-// after CatchUp.
+// directory is a fake in-memory directory. As with the topic, an acknowledged watch becomes visible
+// only after CatchUp.
 type directory struct {
 	mu           sync.Mutex
 	acknowledged []domain.Watch
 	known        []domain.Watch
-	deleted      string // id of an endpoint
-	failures     int    // of the next calls of CatchUp
+	deleted      string // ID of an endpoint
+	failures     int    // number of coming CatchUp calls that fail
 }
 
 func (b *directory) add(id, wallet string) domain.Watch {
@@ -379,8 +375,8 @@ func (b *directory) EachOpenPart(take func(domain.Part) error) error {
 	return nil
 }
 
-// admitting applies the follower's admissions of new watches to the fake directory, like the
-// engine.
+// admitting applies the follower's admissions of new watches to the fake directory, as the engine
+// would.
 func (r *rig) admitting() {
 	r.t.Helper()
 	ends := map[int32]int64{0: 0, 1: 0}
@@ -411,7 +407,6 @@ func (r *rig) admitting() {
 	r.t.Cleanup(func() { cancel(); <-ended; reader.Close() })
 }
 
-// faulty is a source whose ledgers are modified.
 type faulty struct {
 	source.Source
 	tamper []func(*ledger.Raw)
@@ -428,12 +423,11 @@ func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, err
 }
 
-// unverified returns a ledger as a source without verification returns it.
+// unverified returns a ledger as a source without verification would return it.
 func unverified(raw ledger.Raw) ledger.Raw {
 	return ledger.Raw{Sequence: raw.Sequence, Hash: raw.Hash, XDR: raw.XDR}
 }
 
-// patient fails its first checks.
 type patient struct {
 	follower.Source
 	refusals int

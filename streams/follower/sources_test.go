@@ -31,7 +31,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// busyChain is a network whose wallet is watched and paid in every way.
+// busyChain is a network whose wallet is watched and paid in every possible way.
 type busyChain struct {
 	network *devnet.Network
 	lakeDir string
@@ -40,7 +40,7 @@ type busyChain struct {
 }
 
 const (
-	busyLast    = 95 // the last of a file of the lake
+	busyLast    = 95 // last ledger of a file in the lake
 	busyPerFile = 8
 )
 
@@ -131,7 +131,7 @@ func (c *busyChain) lake(t testing.TB) *lake.Source {
 	return s
 }
 
-// several joins sources, need of which must agree.
+// several joins sources. A ledger counts when need of them agree.
 func (c *busyChain) several(t testing.TB, need int, from ...source.Looker) *quorum.Source {
 	t.Helper()
 	config := quorum.Config{
@@ -181,8 +181,8 @@ func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string
 	return all
 }
 
-// stumbling returns a server in front of the network that is down, returns garbage, and lags, for a
-// while each.
+// stumbling returns a server in front of the network that is sometimes down, sometimes returns
+// garbage, and sometimes lags.
 func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(c.network.RPCURL())
@@ -210,7 +210,7 @@ func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	return server
 }
 
-// lies are false changes that a server may make to a ledger with at least one transaction.
+// lies are false changes that a server can make to a ledger that has at least one transaction.
 func lies() []func(*xdr.LedgerCloseMetaV2) {
 	return []func(*xdr.LedgerCloseMetaV2){
 		func(l *xdr.LedgerCloseMetaV2) { // a payment failed
@@ -248,7 +248,7 @@ func (c *busyChain) lying(t *testing.T) *httptest.Server {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	var turn sync.Mutex // a follower that gives up on an answer asks again before it is written
+	var turn sync.Mutex // a follower that gives up on a response may ask again before it is written
 	told := map[uint32]int{}
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		raw, err := io.ReadAll(answer.Body)
@@ -306,8 +306,8 @@ func lie(t *testing.T, told map[uint32]int, l map[string]any) bool {
 	return false
 }
 
-// False ledgers are delayed and logged, but nothing else stops: nothing of a lie is appended, and
-// no ledger is skipped.
+// False ledgers cause delays, but nothing else stops. The follower appends nothing from them and
+// skips no ledger.
 func TestLiesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -335,8 +335,7 @@ func TestLiesAreRefused(t *testing.T) {
 	t.Logf("%d lies were refused", refused)
 }
 
-// Whatever source a follower reads, and however unreliable it is, the follower appends the same
-// facts.
+// The follower appends the same facts whatever source it reads, however unreliable the source is.
 func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// TestAskingForWhatDoesNotComeIsRare: a copy that its member considers warm, but the group does
-// not, must not make the group rebalance forever. When another copy becomes warm, the member asks
-// soon.
+// If a member considers a copy warm and the group does not, the group must not rebalance forever.
+// When another copy becomes warm, the member asks soon.
 func TestAskingForWhatDoesNotComeIsRare(t *testing.T) {
 	a := newRejoinBackoff()
 	var now int64

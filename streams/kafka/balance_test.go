@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// groupModel is a group whose members follow their assignments: they give up the partitions that
-// they are no longer assigned, then join again.
+// groupModel is a group whose members follow their assignments. They give up the partitions that
+// they are no longer assigned, and then join again.
 type groupModel struct {
 	t          *rapid.T
 	cfg        BalanceConfig
 	members    map[string]*GroupMember
-	ends       []int64 // of the journals
+	ends       []int64 // end offsets of the journals
 	generation int32
 	latest     map[string]Assignment
 }
@@ -74,8 +74,8 @@ func (g *groupModel) list() (list []GroupMember) {
 	return list
 }
 
-// rebalance assigns, checks the assignment, and has the members follow it. It reports whether a
-// member gave something up, so that another assignment follows.
+// rebalance assigns partitions, checks the assignment, and has the members follow it. It reports
+// whether a member gave up a partition, so that another assignment follows.
 func (g *groupModel) rebalance() (again bool) {
 	before := g.list()
 	g.latest = Balance(before, g.cfg)
@@ -101,7 +101,6 @@ func (g *groupModel) rebalance() (again bool) {
 	return again
 }
 
-// check checks the properties of every assignment.
 func (g *groupModel) check(before []GroupMember) {
 	for p := range g.cfg.Partitions {
 		var owner string
@@ -138,8 +137,8 @@ func (g *groupModel) check(before []GroupMember) {
 	}
 }
 
-// checkUndisturbed checks that no member gives up a partition in a round in which a partition
-// without an owner is assigned.
+// checkUndisturbed checks that no member gives up a partition in a round that assigns a partition
+// without an owner.
 func (g *groupModel) checkUndisturbed(before []GroupMember) {
 	holder, generation := make(map[int32]string), make(map[int32]int32)
 	for _, m := range before { // in the order in which Balance sees them
@@ -166,8 +165,8 @@ func (g *groupModel) end(members []GroupMember, p int32) (end int64) {
 	return end
 }
 
-// checkMove checks that a partition that a member gets has no other owner, and that the member's
-// copy is warm if the partition had an owner or any copy was warm.
+// checkMove checks that a partition which a member gets has no other owner. The member's copy must
+// be warm.
 func (g *groupModel) checkMove(before []GroupMember, p int32, owner string) {
 	end, warmest := g.end(before, p), int64(-1)
 	for _, m := range before {
@@ -186,7 +185,7 @@ func (g *groupModel) checkMove(before []GroupMember, p int32, owner string) {
 	}
 }
 
-// settle rebalances until nothing changes, while copies are folded to the end between the rounds.
+// settle rebalances until nothing changes. Copies are folded to the end between the rounds.
 func (g *groupModel) settle() {
 	g.latest = nil
 	for range 4 + 2*int(g.cfg.Partitions) {
@@ -200,7 +199,6 @@ func (g *groupModel) settle() {
 	g.t.Fatalf("the group does not come to rest: %v", g.latest)
 }
 
-// checkRest checks the properties of an assignment that no longer changes.
 func (g *groupModel) checkRest() {
 	fewest, most := int(g.cfg.Partitions), 0
 	for id, a := range g.latest {
@@ -246,9 +244,8 @@ func (g *groupModel) checkCopies(p int32) {
 	}
 }
 
-// TestBalance: in every sequence of events, each partition has one owner at a time and moves only
-// to a warm member. When no more events happen, the group settles, balanced, with standbys in other
-// racks.
+// Whatever happens, each partition has at most one owner at a time and moves only to a warm member.
+// When nothing more happens, the group settles: it is balanced, with standbys in other racks.
 func TestBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
@@ -262,7 +259,7 @@ func TestBalance(t *testing.T) {
 					delete(g.members, who)
 				}
 			},
-			"forgets": func(t *rapid.T) { // like a process that restarts without its state
+			"forgets": func(t *rapid.T) { // as a process does that restarts without its state
 				if m := g.members[id.Draw(t, "id")]; m != nil {
 					m.Owns, m.Generation, m.Folded = nil, -1, make(map[int32]int64)
 				}
@@ -292,8 +289,8 @@ func owns(a Assignment) []int32     { return a.Owns }
 func standbys(a Assignment) []int32 { return a.Standbys }
 func warming(a Assignment) []int32  { return a.Warming }
 
-// TestTheDeadOnesStandbyIsItsHeir: when an owner dies, its warm standby gets the partition. Without
-// a standby, the member that is least behind gets it, even if it has more partitions.
+// When an owner dies, the partition goes to a member with a warm copy, even if that member has more
+// partitions. Of two members with warm copies, the one with fewer partitions gets it.
 func TestTheDeadOnesStandbyIsItsHeir(t *testing.T) {
 	cfg := BalanceConfig{Partitions: 3, AcceptableLag: 10}
 	busy := GroupMember{ID: "busy", Owns: []int32{0, 1}, Generation: 4}
@@ -311,8 +308,8 @@ func TestTheDeadOnesStandbyIsItsHeir(t *testing.T) {
 	}
 }
 
-// TestAClaimOfAnEarlierGenerationGivesNothing: a member that missed an assignment claims a
-// partition that another member has by now. The other member keeps it.
+// A member that missed an assignment claims a partition that another member has by now. The other
+// member keeps it.
 func TestAClaimOfAnEarlierGenerationGivesNothing(t *testing.T) {
 	stale := GroupMember{ID: "a", Owns: []int32{0}, Generation: 3}
 	owner := GroupMember{ID: "b", Owns: []int32{0}, Generation: 4}
@@ -323,8 +320,7 @@ func TestAClaimOfAnEarlierGenerationGivesNothing(t *testing.T) {
 	}
 }
 
-// TestAMemberThatJoinsIsWarmedFirst: the owner keeps the partition until the new member's copy is
-// warm, and then gives it up.
+// The owner keeps the partition until the new member's copy is warm, and then gives it up.
 func TestAMemberThatJoinsIsWarmedFirst(t *testing.T) {
 	cfg := BalanceConfig{Partitions: 2, AcceptableLag: 10}
 	owner := GroupMember{ID: "a", Owns: []int32{0, 1}, Generation: 1}
@@ -347,9 +343,9 @@ func TestAMemberThatJoinsIsWarmedFirst(t *testing.T) {
 	}
 }
 
-// TestAnHeirIsNotRelievedAtOnce: the only warm member gets the dead one's partitions, although it
-// has more. The partitions that it already works on are not moved in the same round; the member
-// with fewer asks for them.
+// The only warm member gets a dead member's partitions, although it already has more. The
+// partitions that it works on are not moved in the same round. The member with fewer partitions
+// asks for them afterwards.
 func TestAnHeirIsNotRelievedAtOnce(t *testing.T) {
 	cfg := BalanceConfig{Partitions: 4, AcceptableLag: 10}
 	heir := GroupMember{ID: "heir", Owns: []int32{0, 1}, Generation: 4}

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestMessagesAboutTransactions: ordinary transactions log nothing above debug level. The message
-// that the client aborts instead of committing is a warning.
+// Ordinary transactions log nothing above debug level. When the client aborts instead of
+// committing, that message is a warning.
 func TestMessagesAboutTransactions(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "test.sums"))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestMessagesAboutTransactions(t *testing.T) {
 		}
 	}
 
-	// A broker that refuses every record leaves the client nothing to commit.
+	// If the broker refuses every record, the client has nothing to commit.
 	fake.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
 		return refused(req.(*kmsg.ProduceRequest)), nil, true
@@ -74,7 +74,7 @@ func TestMessagesAboutTransactions(t *testing.T) {
 	}
 }
 
-// refused is the answer of a broker that finds every record invalid.
+// refused returns the response of a broker that finds every record invalid.
 func refused(req *kmsg.ProduceRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
 	for _, topic := range req.Topics {

@@ -9,13 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestATurnIsOfOneProducer: if the client gets another epoch within a turn, the records written
-// before are aborted, and the rest must not be committed as if they were the whole turn.
+// If the client gets another epoch during a turn, the records before it are aborted. The rest must
+// not be committed as if they were the complete turn.
 func TestATurnIsOfOneProducer(t *testing.T) {
 	owner := newOwner(t)
 	sum := func() *kgo.Record { return &kgo.Record{Topic: "test.sums", Value: []byte("1")} }
 	err := owner.inOne(t.Context(), []*kgo.Record{sum()}, func(identity) error {
-		// The open transaction ends, as if the client had to ask for a new epoch.
+		// End the open transaction, as if the client had to ask for a new epoch.
 		if err := owner.client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 			return err
 		}
@@ -29,8 +29,8 @@ func TestATurnIsOfOneProducer(t *testing.T) {
 	}
 }
 
-// TestATransactionWithoutRecordsIsAnError: the client would return nil and commit nothing, not even
-// the positions.
+// A transaction without records must be an error, because the client would return nil and commit
+// nothing, not even the positions.
 func TestATransactionWithoutRecordsIsAnError(t *testing.T) {
 	owner := newOwner(t)
 	if err := owner.inOne(t.Context(), nil, func(identity) error { return nil }); err == nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestListeningFailsUnlessABrokerAnswers: one broker that is up is enough, however the other
-// addresses fail.
+// One broker that is up is enough, however the other addresses fail.
 func TestListeningFailsUnlessABrokerAnswers(t *testing.T) {
 	t.Parallel()
 	b, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -25,7 +24,7 @@ func TestListeningFailsUnlessABrokerAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and never answers
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestAnAppendThatTimedOutSaysSo: a broker that is starting cannot assign producer ids yet, and the
-// client retries until the caller's context ends.
+// A broker that is starting cannot assign producer IDs yet, and the client retries until the
+// caller's context ends.
 func TestAnAppendThatTimedOutSaysSo(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "test.numbers"))
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// recordsOf returns n records of two topics, in runs.
 func recordsOf(n int) []Record {
 	records := make([]Record, n)
 	for i := range records {
@@ -22,7 +21,7 @@ func recordsOf(n int) []Record {
 	return records
 }
 
-// TestToKafka: the client gets each record unchanged, under the prefixed name of its topic.
+// The client gets each record unchanged, under the prefixed name of its topic.
 func TestToKafka(t *testing.T) {
 	c := Cluster{Prefix: "lumenhook."}
 	records := recordsOf(10)
@@ -38,8 +37,8 @@ func TestToKafka(t *testing.T) {
 	}
 }
 
-// BenchmarkToKafka creates the records of a turn and converts them for the client, 1,000 at a time,
-// so one allocation counts as a thousandth per record.
+// BenchmarkToKafka creates the records of a turn and converts them for the client. It does so for
+// 1,000 records at a time, so one allocation per batch counts as a thousandth per record.
 func BenchmarkToKafka(b *testing.B) {
 	c := Cluster{Prefix: "lumenhook."}
 	b.ReportAllocs()

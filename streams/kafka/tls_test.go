@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// askWho listens for clients with certificates of an authority, and sends the name of each.
+// askWho listens for clients that have a certificate of the authority, and sends the name of each.
 func askWho(
 	t *testing.T, clients *kafkatest.ClientCA, caFile string,
 ) (address string, names <-chan string) {

@@ -96,8 +96,8 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 	}
 }
 
-// A recipient whose mail the server accepts slowly delays no other, and nothing is sent again when
-// a new mailer starts before that.
+// A recipient whose mail the server accepts slowly must not delay the others. A new mailer that
+// starts afterwards sends nothing again.
 func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -126,7 +126,7 @@ func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	r.once(s, holders...)
 }
 
-// The answer to an order says why a mail was not accepted.
+// The answer to an order says why the mail was not accepted.
 func TestAnOrdersAnswerSaysWhatCameOfIt(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	refused, full, poison, silent, stranger := newHolder(1), newHolder(2), newHolder(3),
@@ -167,7 +167,8 @@ func TestAnOrdersAnswerSaysWhatCameOfIt(t *testing.T) {
 	}
 }
 
-// A mailer that was away finds orders that were repeated since. It carries out only the latest.
+// A mailer that was away finds orders that have been repeated since. It must carry out only the
+// latest.
 func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
@@ -185,7 +186,7 @@ func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 	}
 }
 
-// An order that cannot be read is set aside, and the next ones are carried out.
+// An unreadable order becomes a dead letter, and later orders are carried out.
 func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -212,8 +213,8 @@ func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	r.once(s, h)
 }
 
-// behind is a directory that has an account only after Confirm, because tables are read
-// independently, and the endpoint's row arrived first.
+// behind is a directory that has an account only after Confirm. Tables are read independently, so
+// an endpoint's row can arrive before its account's.
 type behind struct {
 	*directory.Directory
 	confirmed atomic.Bool
@@ -231,8 +232,8 @@ func (b *behind) Account(id string) (domain.Account, bool, error) {
 	return b.Directory.Account(id)
 }
 
-// An account that the directory does not have yet is not treated as an account without an address:
-// its holder gets the mail.
+// An account that the directory does not have yet must not be treated as an account without an
+// address. Its holder gets the mail.
 func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
@@ -243,8 +244,8 @@ func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	testkit.Eventually(t, "the mail", func() bool { return s.mailsTo(h.account.Email) == 1 })
 }
 
-// A mail is not sent again if the broker could not commit its position at once: only a crash sends
-// it twice.
+// If the broker cannot commit a mailer's position at once, the mail must not be sent again. Only a
+// crash sends a mail twice.
 func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var refusing, refused atomic.Int32
@@ -264,7 +265,7 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 }
 
 // A rebalancing group refuses the last commit of a mailer that gives up a partition. The mailer
-// retries it a moment later.
+// retries a moment later.
 func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var refusing, refused atomic.Int32
@@ -294,9 +295,9 @@ func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	r.once(s, h)
 }
 
-// If the group expels a mailer before it received its position, for example because the group's
-// coordinator is lost, the mailer gets its partitions back a moment later, and does not repeat its
-// last mails.
+// The group may expel a mailer before the mailer's position is committed, for example when the
+// group's coordinator is lost. The mailer gets its partitions back a moment later and must not
+// repeat its last mails.
 func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
 	t.Parallel()
 	var refusing, refused, expelling, expelled atomic.Int32
@@ -340,13 +341,11 @@ func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
 	r.once(s, first, second, third)
 }
 
-// newRefusingRig returns a rig on such a broker.
 func newRefusingRig(t *testing.T, refusing, refused *atomic.Int32) *rig {
 	t.Helper()
 	return newRigOn(t, 1, clusterOf(t, newRefusingBroker(t, refusing, refused)))
 }
 
-// clusterOf returns a mailer's settings for a kfake broker.
 func clusterOf(t *testing.T, fake *kfake.Cluster) kafka.Cluster {
 	return kafka.Cluster{
 		Brokers:  fake.ListenAddrs(),
@@ -356,7 +355,8 @@ func clusterOf(t *testing.T, fake *kfake.Cluster) kafka.Cluster {
 	}
 }
 
-// newRefusingBroker returns a broker that refuses commits of positions while an error code is set.
+// newRefusingBroker returns a broker that refuses offset commits while refusing has an error code,
+// and counts them in refused.
 func newRefusingBroker(t *testing.T, refusing, refused *atomic.Int32) *kfake.Cluster {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -386,7 +386,7 @@ func newRefusingBroker(t *testing.T, refusing, refused *atomic.Int32) *kfake.Clu
 	return fake
 }
 
-// Several mailers divide the orders. When one ends, the others take over its partitions, and
+// Several mailers share the orders. When one stops, the others take over its partitions, and
 // nothing is sent twice.
 func TestSeveralMailersSendEachMailOnce(t *testing.T) {
 	t.Parallel()
@@ -473,7 +473,7 @@ func TestFolderKeepsMails(t *testing.T) {
 	}
 }
 
-// stalled is a directory that blocks until it is released, and signals when it is called.
+// stalled is a directory that signals when it is called and blocks until it is released.
 type stalled struct {
 	mailer.Directory
 	asked, release chan struct{}
@@ -489,7 +489,8 @@ func (d stalled) Confirm(ctx context.Context) error {
 	}
 }
 
-// TestAMailerThatStopsCarriesOutWhatItHasTaken: even an order whose account it did not know yet.
+// A mailer that stops still carries out the orders that it has taken, even an order whose account
+// it did not know yet.
 func TestAMailerThatStopsCarriesOutWhatItHasTaken(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
@@ -510,8 +511,9 @@ func TestAMailerThatStopsCarriesOutWhatItHasTaken(t *testing.T) {
 	r.once(s, h)
 }
 
-// Each address of an account gets a separate mail, which names no other address. If one address
-// refuses, temporarily or permanently, the others still get theirs, and no address gets one twice.
+// Each address of an account gets a mail of its own, which names no other address. If one address
+// refuses, temporarily or permanently, the others still get theirs, and no address gets a mail
+// twice.
 func TestEachAddressGetsItsOwnMail(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	h := newHolder(1)

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// receivers answer 410, all of them.
+// receivers always answer 410.
 type receivers struct{}
 
 func (receivers) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
@@ -25,7 +25,7 @@ func (receivers) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
 
 func (receivers) Disconnect(string) {}
 
-// engine runs an engine whose receivers are gone. The returned function stops it.
+// engine runs an engine whose receivers are gone, and returns a function that stops it.
 func (r *rig) engine() (stop func()) {
 	r.t.Helper()
 	e := engine.New(engine.Config{
@@ -45,7 +45,7 @@ func (r *rig) engine() (stop func()) {
 	return r.work("the engine", e.Run, func() {})
 }
 
-// disable has the engine disable a holder's endpoint, by an event whose receiver is gone.
+// disable has the engine disable a holder's endpoint, by a match whose delivery is answered 410.
 func (r *rig) disable(h holder) {
 	r.t.Helper()
 	for id, body := range map[string]domain.CommandBody{
@@ -105,7 +105,7 @@ func (r *rig) eventuallyFact(what string, is func(domain.Fact) bool) {
 	})
 }
 
-// had returns how often the journal has an outcome of mails.
+// had returns how often the journal records an outcome.
 func (r *rig) had(o domain.MailOutcome) (n int) {
 	r.t.Helper()
 	for _, f := range r.facts() {
@@ -116,7 +116,7 @@ func (r *rig) had(o domain.MailOutcome) (n int) {
 	return n
 }
 
-// sentOnce waits until mails are recorded as sent, and checks that each arrived once.
+// sentOnce waits until the mails are recorded as sent, and checks that each arrived once.
 func (r *rig) sentOnce(s *server, holders ...holder) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "mails that are recorded as sent",
@@ -143,8 +143,8 @@ func TestAMailWaitsForItsServer(t *testing.T) {
 	r.sentOnce(s, first, second)
 }
 
-// A mailer that stops while the server is down leaves its mails to the next one, and an engine to
-// another.
+// A mailer that stops while the mail server is down leaves its mails to the next mailer. An engine
+// leaves its notices to the next engine.
 func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -162,7 +162,7 @@ func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
 	r.sentOnce(s, h)
 }
 
-// Mails to a recipient who is temporarily refused are retried, while others get theirs.
+// While a recipient is temporarily refused, the mail is retried and other recipients get theirs.
 func TestARecipientWhoIsRefusedForNowIsTriedOn(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -209,9 +209,8 @@ func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
 	}
 }
 
-// A server that receives the content and drops the connection may have accepted the mail: it is
-// sent again, with the same Message-ID. A mail at which the server fails each time does not delay
-// others.
+// A server that receives the content and drops the connection may have accepted the mail. The mail
+// is sent again with the same Message-ID.
 func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -240,7 +239,7 @@ func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// A mail over which the server stumbles each time does not keep others from it.
+// A mail at which the server fails every time must not keep others from being sent.
 func TestAMailThatTheServerCannotTakeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)

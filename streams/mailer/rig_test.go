@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// rig is a broker on disk, a directory that is filled from its tables, and mailers on both. The
-// test writes the orders; retries_test.go uses an engine instead.
+// rig is a broker on disk, a directory that is filled from its tables, and mailers that use both.
+// The test writes the orders, except in retries_test.go, which uses an engine.
 type rig struct {
 	t         *testing.T
 	cluster   kafka.Cluster
@@ -62,7 +62,7 @@ func newRigOn(t *testing.T, replicas int16, cluster kafka.Cluster) *rig {
 	return r
 }
 
-// work runs a part until the returned function, or the test's end, stops it.
+// work runs a part until the returned function or the end of the test stops it.
 func (r *rig) work(what string, run func(context.Context) error, after func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -90,12 +90,13 @@ func (r *rig) mailer(sender mailer.Sender, d mailer.Directory) *mailer.Mailer {
 	})
 }
 
-// mail starts a mailer. The returned function stops it gracefully.
+// mail starts a mailer and returns a function that stops it gracefully.
 func (r *rig) mail(sender mailer.Sender) (stop func()) {
 	return r.work("the mailer", r.mailer(sender, r.directory).Run, func() {})
 }
 
-// append appends records one after another: a reader of one can read all before it.
+// append appends records one at a time, so that a reader of one record can read all records before
+// it.
 func (r *rig) append(records ...kafka.Record) {
 	r.t.Helper()
 	for _, record := range records {
@@ -105,7 +106,7 @@ func (r *rig) append(records ...kafka.Record) {
 	}
 }
 
-// answers returns the answers in the log, by the order's endpoint and number.
+// answers returns the answers in the log, keyed by the order's endpoint and number.
 func (r *rig) answers() map[string][]domain.MailAnswer {
 	r.t.Helper()
 	all := make(map[string][]domain.MailAnswer)
@@ -117,7 +118,7 @@ func (r *rig) answers() map[string][]domain.MailAnswer {
 	return all
 }
 
-// said returns the answers to an order, with the addresses that are done.
+// said returns the answers to an order, with the recipients that are done.
 func (r *rig) said(key string) []domain.RecordMail {
 	r.t.Helper()
 	return r.everythingSaid()[key]
@@ -139,7 +140,7 @@ func (r *rig) everythingSaid() map[string][]domain.RecordMail {
 	return all
 }
 
-// eventuallyAnswered waits for the answers to a holder's first order.
+// eventuallyAnswered waits for an answer to a holder's first order.
 func (r *rig) eventuallyAnswered(h holder, want domain.MailAnswer) {
 	r.t.Helper()
 	key := h.order.EndpointID + "/1"
@@ -149,8 +150,8 @@ func (r *rig) eventuallyAnswered(h holder, want domain.MailAnswer) {
 	}
 }
 
-// once checks that each holder got one mail, even after another mailer has read everything again
-// that is not committed.
+// once checks that each holder got one mail, even after another mailer has read everything that was
+// not committed.
 func (r *rig) once(s *server, holders ...holder) {
 	r.t.Helper()
 	last := newHolder(1000)
@@ -180,7 +181,8 @@ func orderRecord(o domain.MailOrder) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMails, o.EndpointID, m.Value, m.EachHeader)
 }
 
-// holder is an account with an endpoint that was disabled at version 7, and the order for its mail.
+// holder is an account with an endpoint that was disabled at version 7, and the order for the mail
+// about it.
 type holder struct {
 	account domain.Account
 	order   domain.MailOrder
@@ -215,7 +217,6 @@ func (h holder) records() []kafka.Record {
 	return []kafka.Record{accountRow(h.account), orderRecord(h.order)}
 }
 
-// contains checks that a text contains each of some words.
 func contains(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

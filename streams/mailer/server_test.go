@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// server is a real SMTP server in this process, which treats mails as configured.
+// server is a real SMTP server in this process that treats mails as configured.
 type server struct {
 	t     *testing.T
 	addr  string
@@ -35,7 +35,7 @@ type server struct {
 	down   func()
 }
 
-// taken is a mail that was answered with 250, and its connection.
+// taken is a mail that was answered with 250, with details of its connection.
 type taken struct {
 	from, to string
 	user     string
@@ -66,7 +66,7 @@ type serving struct {
 	auth     bool // required before MAIL FROM
 }
 
-// start listens, on the previous address if there was one.
+// start listens on a new address, or on the previous one after a stop.
 func (s *server) start(how serving) {
 	s.t.Helper()
 	addr := s.addr
@@ -94,7 +94,7 @@ func (s *server) start(how serving) {
 		defer close(ended)
 		_ = srv.Serve(l)
 	}()
-	// Close the listener too: the server knows it only once it serves.
+	// Close the listener as well, because the server knows it only once it serves.
 	s.down = func() { _ = l.Close(); _ = srv.Close(); <-ended }
 	s.t.Cleanup(s.down)
 }
@@ -122,7 +122,6 @@ func (s *server) tries() int {
 	return s.froms
 }
 
-// conversation is one SMTP session.
 type conversation struct {
 	*server
 	conn     *smtp.Conn
@@ -200,7 +199,6 @@ func (c *conversation) Data(r io.Reader) error {
 func (c *conversation) Reset()        {}
 func (c *conversation) Logout() error { return nil }
 
-// answer returns an SMTP error.
 func answer(code int) error {
 	return &smtp.SMTPError{
 		Code:         code,

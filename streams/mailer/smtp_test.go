@@ -106,7 +106,8 @@ func TestSMTPHandsAMailOver(t *testing.T) {
 	}
 }
 
-// Only a server's answer to one recipient or one content is about that mail.
+// Only a server's response to one recipient or one content concerns that mail. Anything else
+// concerns all mails.
 func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 	type fault int
 	const (
@@ -281,7 +282,7 @@ func TestSMTPSettingsNameTheirFault(t *testing.T) {
 	}
 }
 
-// An address stays one address, whatever a client put into it.
+// An address must stay one address, whatever a client put into it.
 func TestNoAddressInjectsAHeader(t *testing.T) {
 	s := newServer(t)
 	s.start(serving{})

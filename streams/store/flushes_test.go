@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// ends is a logger that records what would have ended the process.
+// ends is a logger that records the message that would have ended the process.
 type ends chan string
 
 func (ends) Infof(string, ...any)  {}
@@ -23,8 +23,8 @@ func (e ends) Fatalf(format string, args ...any) {
 	}
 }
 
-// TestADiskThatTakesNothingEndsTheProcess: a writer to a store without a log must not wait forever.
-// A flush with nothing to write does not count.
+// If the disk accepts no writes, a writer to a store without a log must not wait forever, so the
+// process ends. Successful flushes, with or without data, must not end it.
 func TestADiskThatTakesNothingEndsTheProcess(t *testing.T) {
 	full := new(errorfs.Toggle)
 	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestBlocksStayInTheCache: the write buffers, which Pebble counts as part of its cache, leave room
-// for blocks that were read.
+// Pebble counts the write buffers as part of its cache. They must leave room for blocks that were
+// read.
 func TestBlocksStayInTheCache(t *testing.T) {
 	s, err := Open(Config{
 		Dir:           "state",
@@ -30,7 +30,7 @@ func TestBlocksStayInTheCache(t *testing.T) {
 	}
 	defer s.Close()
 	key := func(n int) []byte { return fmt.Appendf(nil, "%c%08d", FirstKey, n) }
-	for n := range 60 { // three buffers and a half
+	for n := range 60 { // three and a half buffers
 		b := s.Begin()
 		if err := b.Set(key(n), make([]byte, 64<<10)); err != nil {
 			t.Fatal(err)
@@ -53,8 +53,8 @@ func TestBlocksStayInTheCache(t *testing.T) {
 	testkit.Eventually(t, "a read needs no block from the disk", func() bool { return read() == 0 })
 }
 
-// TestAScanFromTheBeginning: an empty lower bound means no bound. Pebble's own checks, which the
-// race detector turns on, refuse an empty one (make race).
+// An empty lower bound means no bound. Pebble's own checks, which the race detector turns on,
+// refuse an empty one (make race).
 func TestAScanFromTheBeginning(t *testing.T) {
 	s := openUnlogged(t, vfs.NewCrashableMem())
 	key := []byte{FirstKey}
@@ -78,9 +78,9 @@ func TestAScanFromTheBeginning(t *testing.T) {
 	check(t, s.Close())
 }
 
-// TestACrashLeavesAStateOfOneMoment: after a crash, a store without a log has a prefix of its
-// batches, complete, and their checkpoint, even after several crashes and with batches that are
-// larger than a write buffer. After a clean close it has all of them.
+// After a crash, a store without a log has a prefix of its batches, all complete, and their
+// checkpoint. This holds after several crashes and with batches that are larger than a write
+// buffer. After a clean close, the store has all batches.
 func TestACrashLeavesAStateOfOneMoment(t *testing.T) {
 	const batches, keys, usual, largest = 400, 20, 250, 6000 // 5 KiB, and twice a buffer
 	random := rand.New(rand.NewPCG(1, 2))
@@ -113,7 +113,7 @@ func TestACrashLeavesAStateOfOneMoment(t *testing.T) {
 				latest)
 		}
 		latest, furthest = left, max(furthest, left)
-		if random.IntN(3) == 0 { // it continues from there
+		if random.IntN(3) == 0 { // continue from there
 			s, after, disk, at = after, s, crashed, left
 		}
 		check(t, after.Close())
@@ -129,7 +129,7 @@ func TestACrashLeavesAStateOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestALoadedStateOutlivesACrash: a crash soon after loading does not make the snapshot load again.
+// A crash soon after loading a snapshot must not make the store load it again.
 func TestALoadedStateOutlivesACrash(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s := openUnlogged(t, disk)
@@ -142,7 +142,7 @@ func TestALoadedStateOutlivesACrash(t *testing.T) {
 	wantCheckpointAfterACrash(t, disk, 100)
 }
 
-// TestWhatABufferKeepsGetsToTheDisk: within a bounded time, even if nothing more is written, and at
+// Data in a buffer reaches the disk within a bounded time, even if nothing more is written, and at
 // once if a task asks for it.
 func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 	for name, every := range map[string]time.Duration{"by time": time.Millisecond, "asked": 0} {
@@ -153,7 +153,7 @@ func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 			s, err := Open(cfg)
 			check(t, err)
 			defer s.Close()
-			for at := int64(1); at <= 3; at++ { // one flush is not the last
+			for at := int64(1); at <= 3; at++ { // more than one flush
 				b := s.Begin()
 				check(t, b.SetCheckpoint("journal", 0, at))
 				check(t, b.Commit())
@@ -168,7 +168,7 @@ func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 	}
 }
 
-// TestAFlushThatIsMadeIsNoLongerToCome: otherwise every flush that a task asks for would start
+// A requested flush must cancel the scheduled one. Otherwise every requested flush would start
 // another endless series.
 func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
@@ -187,7 +187,7 @@ func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	}
 }
 
-// TestAnEmptyBatchIsNotBroughtToTheDisk: the turns of an idle task write nothing.
+// An idle task's turns write nothing, so they must not schedule flushes.
 func TestAnEmptyBatchIsNotBroughtToTheDisk(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
 	cfg.FlushEvery = time.Hour
@@ -211,8 +211,7 @@ func TestAnEmptyBatchIsNotBroughtToTheDisk(t *testing.T) {
 	}
 }
 
-// TestDistrustOutlivesACrash: a state that is known to be wrong is not used again, even without a
-// log.
+// A state that is known to be wrong must not be used again after a crash, even without a log.
 func TestDistrustOutlivesACrash(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s := openUnlogged(t, disk)
@@ -225,8 +224,8 @@ func TestDistrustOutlivesACrash(t *testing.T) {
 	wantCheckpointAfterACrash(t, disk, 0) // it is emptied
 }
 
-// TestALogOfAnEarlierProgramIsRead: a program with a log was killed, and its successor without a
-// log continues with its state.
+// An earlier version, which had a log, was killed. Its successor without a log continues with its
+// state.
 func TestALogOfAnEarlierProgramIsRead(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	logged := unloggedConfig(disk)
@@ -239,7 +238,7 @@ func TestALogOfAnEarlierProgramIsRead(t *testing.T) {
 		check(t, errors.Join(b.SetCheckpoint("journal", 0, n), b.changes.Commit(pebble.Sync)))
 	}
 	left := disk.CrashClone(vfs.CrashCloneCfg{})
-	for range 2 { // the second time it is in the tables
+	for range 2 { // the second time, the state is in the tables
 		s := openUnlogged(t, left)
 		if next, err := s.Checkpoint("journal", 0); err != nil || next != 49 {
 			t.Errorf("the state is at %d (%v), not at 49", next, err)
@@ -268,7 +267,7 @@ func openUnlogged(t *testing.T, disk vfs.FS) *Store {
 	return s
 }
 
-// checkpointAfterACrash returns how far the state has folded that a crash would leave now.
+// checkpointAfterACrash returns the checkpoint of the state that a crash would leave now.
 func checkpointAfterACrash(t *testing.T, disk *vfs.MemFS) int64 {
 	t.Helper()
 	after := openUnlogged(t, disk.CrashClone(vfs.CrashCloneCfg{}))
@@ -285,7 +284,8 @@ func wantCheckpointAfterACrash(t *testing.T, disk *vfs.MemFS, want int64) {
 	}
 }
 
-// momentOfState returns the batch that a state reflects, which must be the same for all keys.
+// momentOfState returns the batch that a state reflects, and checks that it is the same for all
+// keys.
 func momentOfState(t *testing.T, s *Store, keys int) int64 {
 	t.Helper()
 	at, err := s.Checkpoint("journal", 0)

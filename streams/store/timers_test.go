@@ -32,8 +32,8 @@ type entry struct {
 	id    string
 }
 
-// timerModel is the reference model of the index: every entry with its due time, which groups were
-// made due, which entries are claimed, and which groups may claim.
+// timerModel is the reference model of the index. It has every entry with its due time, the groups
+// that were made due, the claimed entries, and the groups that must not claim.
 type timerModel struct {
 	due     map[entry]int64
 	madeDue map[string]bool
@@ -41,7 +41,6 @@ type timerModel struct {
 	closed  map[string]bool
 }
 
-// has reports whether a group has entries.
 func (m *timerModel) has(group string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(m.due)),
 		func(e entry) bool { return e.group == group })
@@ -57,7 +56,7 @@ func (m *timerModel) claimable(nowMillis int64) []entry {
 	return can
 }
 
-// nextMillis returns the earliest due time of an unclaimed entry of an open group.
+// nextMillis returns the earliest due time among the unclaimed entries of open groups.
 func (m *timerModel) nextMillis() int64 {
 	next := int64(math.MaxInt64)
 	for e, due := range m.due {
@@ -72,9 +71,9 @@ func (m *timerModel) nextMillis() int64 {
 	return next
 }
 
-// TestTimerIndexAgainstAModel runs the index with random changes, claims and restarts, and compares
-// every claim with the model: no due entry is skipped, no other entry is claimed, and none is
-// claimed twice (G3).
+// TestTimerIndexAgainstAModel applies random changes, claims and restarts to the index and compares
+// every claim with the model. The index must not skip a due entry, claim any other entry, or claim
+// an entry twice (G3).
 func TestTimerIndexAgainstAModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -213,7 +212,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 				clear(m.claimed)
 			},
 			"": func(t *rapid.T) {
-				// A due entry must wake the task; waking too early is allowed.
+				// A due entry must wake the task. Waking too early is allowed.
 				if next := m.nextMillis(); index.NextMillis() > max(next, 0) {
 					t.Fatalf("woken at %d, but something is due at %d: %v", index.NextMillis(), next, m.due)
 				}
@@ -222,7 +221,8 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 	})
 }
 
-// TestAMillionWaitingCostNothing checks that claiming and reopening do not read waiting entries.
+// TestAMillionWaitingCostNothing checks that claiming and reopening keep waiting entries out of
+// memory.
 func TestAMillionWaitingCostNothing(t *testing.T) {
 	t.Parallel()
 	const waiting = 200_000

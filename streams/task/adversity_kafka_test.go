@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// newRigWith creates a rig on its own brokers with these settings.
+// newRigWith creates a rig on brokers of its own that have these settings.
 func newRigWith(
 	t *testing.T, brokers int, properties map[string]string,
 ) (*rig, *kafkatest.Cluster) {
@@ -48,7 +48,6 @@ func newRigWith(
 	return r, cluster
 }
 
-// admin runs do with an admin client.
 func (r *rig) admin(do func(context.Context, *kadm.Client) error) {
 	r.t.Helper()
 	if err := r.cluster.WithAdmin(r.t.Context(), do); err != nil {
@@ -56,7 +55,6 @@ func (r *rig) admin(do func(context.Context, *kadm.Client) error) {
 	}
 }
 
-// set changes a topic's settings.
 func (r *rig) set(topic string, settings map[string]string) {
 	r.t.Helper()
 	var changes []kadm.AlterConfig
@@ -74,9 +72,8 @@ func (r *rig) set(topic string, settings map[string]string) {
 	})
 }
 
-// TestABrokerThatForgets: while the task is idle, the group's positions, the task's transactional
-// id and its producer id expire. The task continues and processes nothing twice, even if its state
-// is lost as well.
+// While the task is idle, the group's positions, the task's transactional ID and its producer ID
+// expire. The task must continue and process nothing twice, even if its state is lost as well.
 func TestABrokerThatForgets(t *testing.T) {
 	r, _ := newRigWith(t, 1, map[string]string{
 		"offsets.retention.minutes":                                  "1",
@@ -108,8 +105,8 @@ func TestABrokerThatForgets(t *testing.T) {
 	stop()
 }
 
-// TestFewerReplicasThanAreAskedFor: no write is acknowledged while fewer than min.insync.replicas
-// brokers are up. Then work continues.
+// No write is acknowledged while fewer than min.insync.replicas brokers are up. Afterwards the task
+// continues.
 func TestFewerReplicasThanAreAskedFor(t *testing.T) {
 	r := newRig(t)
 	for _, topic := range []string{numbersTopic, sumsTopic} {
@@ -151,8 +148,8 @@ func TestFewerReplicasThanAreAskedFor(t *testing.T) {
 	r.wantJournal(r.onPartition(0))
 }
 
-// TestRetentionUnderATask: a task skips inputs that retention deleted before it processed them, and
-// processes later ones, whether or not it ran at the time.
+// If retention deletes inputs before the task has processed them, the task skips them and processes
+// the later ones. It does so whether or not it was running at the time.
 func TestRetentionUnderATask(t *testing.T) {
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -185,10 +182,10 @@ func (r *rig) deleteAll(topic string) {
 		_, err = admin.DeleteRecords(ctx, ends.Offsets())
 		return err
 	})
-	r.log = nil // the reader's position was deleted
+	r.log = nil // the reader's position has been deleted
 }
 
-// wantEach waits until the journal has all numbers of partition 0 in a range, once.
+// wantEach waits until every number of the range that is in partition 0 is in the journal once.
 func (r *rig) wantEach(from, to int) {
 	r.t.Helper()
 	place := kafka.PartitionOf(2)
@@ -203,8 +200,8 @@ func (r *rig) wantEach(from, to int) {
 	})
 }
 
-// TestAnUncleanElection: a broker that missed the last turns is forced to become the leader. The
-// task rebuilds the state that has folded those turns from the shortened journal, and continues.
+// A broker that missed the last turns is forced to become the leader. The old state has folded
+// those turns, so the task must rebuild it from the shortened journal and continue.
 func TestAnUncleanElection(t *testing.T) {
 	r, cluster := newRigWith(t, 3, map[string]string{"min.insync.replicas": "1"})
 	r.set(sumsTopic,
@@ -241,7 +238,7 @@ func TestAnUncleanElection(t *testing.T) {
 		t.Fatalf("the election lost nothing of %d records: there is nothing to see", before)
 	}
 
-	// A new owner without a state writes more records, past the old state's checkpoint.
+	// A new owner without a state writes records past the checkpoint of the old state.
 	stop = r.run(r.task(t.TempDir(), nil))
 	r.feed(201, 400)
 	r.wantEach(201, 400)
@@ -263,7 +260,7 @@ func TestAnUncleanElection(t *testing.T) {
 	}
 }
 
-// journalOn places the journal's first partition on two brokers only, and makes the second one its
+// journalOn places the journal's first partition on two brokers and makes the second one its
 // leader.
 func (r *rig) journalOn(cluster *kafkatest.Cluster, ids ...int32) []*kafkatest.Node {
 	r.t.Helper()
@@ -317,12 +314,12 @@ func (r *rig) awaitLeader(id int) {
 		func() bool { return r.journalPartition().Leader == int32(id) })
 }
 
-// transactions is more than a producer's epoch can count (KIP-890 increments it with each
-// transaction).
+// transactions exceeds the number that a producer's epoch can count. KIP-890 increments the epoch
+// with each transaction.
 var transactions = flag.Int("streams.transactions", 33_000, "how many transactions one id makes")
 
-// TestAProducersEpochRunsOver: a transactional id that makes more transactions than its epoch can
-// count gets a new producer id, and no record is lost or duplicated.
+// A transactional ID gets a new producer ID when it makes more transactions than its epoch can
+// count. No record is lost or duplicated.
 func TestAProducersEpochRunsOver(t *testing.T) {
 	r, _ := newRigWith(t, 1, nil)
 	p, err := r.cluster.NewFencedProducer(t.Context(), sumGroup)

@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// TestAStateOfAnotherJournalIsRebuilt: a journal that was truncated and has grown past a state's
-// checkpoint is long enough, but its content differs.
+// After a journal was truncated and has grown past a state's checkpoint, it is long enough for the
+// state, but its content differs. The state must be rebuilt.
 func TestAStateOfAnotherJournalIsRebuilt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -28,8 +28,8 @@ func TestAStateOfAnotherJournalIsRebuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The first state replaces the second's. Everything is due, so a start claims everything that
-	// its state holds.
+	// The first state replaces the second one. Everything is due, so a starting task claims every
+	// entry of its state.
 	for _, round := range []string{"the state of another journal", "the rebuilt state"} {
 		claimed := make(chan store.Claimed, 10_000)
 		stop = other.run(other.task(r.dir, func(c store.Claimed) { claimed <- c }))

@@ -12,10 +12,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestNothingIsLostOrDoubledWithoutABroker kills and then pauses each broker in turn, until the
-// cluster has elected leaders without it. The task keeps processing numbers in the meantime.
-// Afterwards a new owner without a state knows all numbers, and ignores stale end offsets of the
-// broker that came back.
+// TestNothingIsLostOrDoubledWithoutABroker kills and then pauses each broker in turn until the
+// cluster has elected leaders without it. Meanwhile the task keeps processing numbers. Stale end
+// offsets from a broker that came back must be ignored, and a new owner without a state must know
+// all numbers.
 func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 	r := newRig(t)
 	ends, err := r.cluster.NewEnds()

@@ -10,8 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestBatchesAreCompressed: data that repeats across the records of a batch is stored once, on the
-// brokers' disks too.
+// Data that repeats across the records of a batch is stored once, on the brokers' disks as well.
 func TestBatchesAreCompressed(t *testing.T) {
 	r := newRig(t)
 	producer, err := r.cluster.NewProducer()
@@ -46,8 +45,8 @@ func TestBatchesAreCompressed(t *testing.T) {
 	}
 }
 
-// TestABatchThatDecompressesToTooMuchIsRefused: a few compressed bytes may expand to gigabytes. A
-// reader gets an error instead.
+// A few compressed bytes can expand to gigabytes, so a reader must return an error instead of
+// decompressing them.
 func TestABatchThatDecompressesToTooMuchIsRefused(t *testing.T) {
 	r := newRig(t)
 	stranger, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),

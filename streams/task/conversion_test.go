@@ -14,14 +14,13 @@ import (
 
 const formerIdentity = "sums 0"
 
-// release describes a version of the program whose tasks write snapshots.
 type release struct {
 	former bool // writes the previous format
 	reads  bool // also reads the previous format
 	now    func() time.Time
 }
 
-// ofRelease returns a task of a release, with its state in dir.
+// ofRelease returns a task of a release that has its state in dir.
 func (r *rig) ofRelease(of release, dir string, effects func(store.Claimed)) *summerTask {
 	cfg := r.config(dir, effects)
 	cfg.NewHandler = func() task.Handler[store.Claimed, none] {
@@ -50,7 +49,6 @@ func (r *rig) ofRelease(of release, dir string, effects func(store.Claimed)) *su
 	return task.NewTask(cfg)
 }
 
-// toToday converts the previous format to the current one.
 func toToday(key, value []byte, put func(key, value []byte) error) error {
 	if key[0] == store.FirstKey && key[1] == 'n' {
 		key = append([]byte{store.FirstKey, 'k'}, key[2:]...)
@@ -58,8 +56,8 @@ func toToday(key, value []byte, put func(key, value []byte) error) error {
 	return put(key, value)
 }
 
-// works feeds numbers to a task of a release until it has written that many more snapshots, and
-// stops it. It returns the next number, and the offsets that a restore needs.
+// works feeds numbers to a task of a release until it has written the given number of snapshots,
+// and stops it. It returns the next number and the offsets that a restore needs.
 func (r *rig) works(
 	of release, dir string, from, snapshots int,
 ) (next int, needed task.NeededFrom) {
@@ -81,8 +79,8 @@ func (r *rig) works(
 	return from, task.Stats().Needed
 }
 
-// wantKnown starts a task of a release in dir and checks that it knows all numbers: it treats every
-// number that it receives again as a repeat.
+// wantKnown starts a task of a release in dir and checks that it knows all numbers. It must treat
+// every number that it receives again as a repeat.
 func (r *rig) wantKnown(of release, dir string) {
 	r.t.Helper()
 	total := r.onPartition(0)
@@ -104,9 +102,8 @@ func (r *rig) wantKnown(of release, dir string) {
 	}
 }
 
-// TestASnapshotOfAnEarlierFormatIsConverted: the beginning of the journal has been deleted, so the
-// next release depends on the snapshot, whether it starts in an empty folder or in one with a state
-// of the previous format.
+// The beginning of the journal has been deleted, so the next release depends on the snapshot. It
+// may start in an empty folder or in one that has a state of the previous format.
 func TestASnapshotOfAnEarlierFormatIsConverted(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -121,8 +118,7 @@ func TestASnapshotOfAnEarlierFormatIsConverted(t *testing.T) {
 	}
 }
 
-// TestAFormatThatIsNotReadIsNamed: the error names an unknown format, older or newer, and says
-// what to do.
+// The error names the unknown format, older or newer, and says what to do.
 func TestAFormatThatIsNotReadIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]struct {
@@ -147,9 +143,9 @@ func TestAFormatThatIsNotReadIsNamed(t *testing.T) {
 	}
 }
 
-// TestAConvertedStateFreesNothingForADay: the previous release can take the partition back, with
-// its own snapshots and the journal that follows them. A task that loads a snapshot of the
-// converted state keeps the same deadline.
+// For a day after a conversion, the previous release can take the partition back with its own
+// snapshots and the journal after them. A task that loads a snapshot of the converted state keeps
+// the same deadline.
 func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -180,8 +176,8 @@ func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasAheadHoldsForADay: if the clock is set back after a conversion, the day starts
-// at the time of the corrected clock, not when it reaches the old time.
+// If the clock is set back after a conversion, the day starts at the corrected time. It must not
+// start only when the clock reaches the old time again.
 func TestAClockThatWasAheadHoldsForADay(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)

@@ -18,8 +18,8 @@ import (
 )
 
 // newStaleRig returns a rig on three brokers. After wake, one of them behaves like a broker that
-// was paused during an election: it describes the topics as they were before, and answers reads of
-// its own log unless the request names a later epoch.
+// was paused during an election. It describes the topics as they were before and answers reads of
+// its own log, unless the request names a later epoch.
 func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3),
@@ -58,7 +58,6 @@ func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	return r, func() { woken.Store(true) }
 }
 
-// describe returns the topics' current metadata.
 func describe(t *testing.T, fake *kfake.Cluster) *kmsg.MetadataResponse {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(fake.ListenAddrs()...))
@@ -73,8 +72,8 @@ func describe(t *testing.T, fake *kfake.Cluster) *kmsg.MetadataResponse {
 	return resp
 }
 
-// staleOffsets is the answer of a broker that led in epoch 0, when the topic was empty; nil for a
-// request that names a later epoch.
+// staleOffsets returns the answer of a broker that led in epoch 0, when the topic was empty. It
+// returns nil if the request names a later epoch.
 func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	for _, topic := range req.Topics {
@@ -93,8 +92,8 @@ func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	return resp
 }
 
-// TestAStaleLeaderIsNotBelieved: the returned end lies after all records that were acknowledged
-// before the request, even if a broker that missed an election answers.
+// The returned end must lie after all records that were acknowledged before the request, even if a
+// broker that missed an election answers.
 func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	r, wake := newStaleRig(t)
 	r.feed(1, 50)
@@ -115,7 +114,7 @@ func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is skipped; two are an error.
+// One broker that does not answer is skipped. Two are an error.
 func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "test."+numbersTopic))
@@ -160,8 +159,8 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestARestoreReadsUpToItsOwnRecord: whatever brokers answer for the journal's end, the owner's own
-// first record lies after everything that was acknowledged.
+// The owner's own first record lies after everything that was acknowledged, whatever end the
+// brokers report for the journal. A restore must therefore read up to it.
 func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -184,7 +183,7 @@ func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 		return staleOffsets(req), nil, req.Topics[0].Topic == journal &&
 			req.Topics[0].Partitions[0].Timestamp == -1
 	})
-	// a state that is ahead of the stale end, and no state
+	// The first state is ahead of the stale end, and the second is empty.
 	for _, dir := range []string{r.dir, t.TempDir()} {
 		claimed := make(chan store.Claimed, 10_000)
 		stop := r.run(r.task(dir, func(c store.Claimed) { claimed <- c }))

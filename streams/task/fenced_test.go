@@ -10,7 +10,6 @@ func number(key, value string) kafka.Record {
 	return kafka.NewRecord(numbersTopic, key, []byte(value), func(func(name, value string) bool) {})
 }
 
-// committed returns the committed values of a topic.
 func (r *rig) committed(topic string) map[string]int32 {
 	r.t.Helper()
 	values := make(map[string]int32)
@@ -20,8 +19,8 @@ func (r *rig) committed(topic string) map[string]int32 {
 	return values
 }
 
-// A fenced former owner of the id appends nothing more. The current owner's records are partitioned
-// like a Producer's.
+// A fenced former owner of the transactional ID cannot append. The current owner partitions its
+// records as a Producer does.
 func TestFencedProducer(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()

@@ -11,9 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestATopicIsDeletedWhereBrokersHaveForgottenIt: a broker learns of a deletion some time after it
-// was acknowledged. Until then it still describes the topic, so a caller that ensures that the
-// topic exists would not create it.
+// A broker learns of a deletion some time after it was acknowledged. Until then it still describes
+// the topic, so a caller that ensures that the topic exists would not create it.
 func TestATopicIsDeletedWhereBrokersHaveForgottenIt(t *testing.T) {
 	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "test."+sumsTopic))
@@ -30,7 +29,7 @@ func TestATopicIsDeletedWhereBrokersHaveForgottenIt(t *testing.T) {
 	before := describe(t, fake)
 	first, _, err := cluster.TopicIdentity(t.Context(), sumsTopic)
 	must(t, err)
-	var late atomic.Int64 // the number of answers that still describe the topic
+	var late atomic.Int64 // number of answers that still describe the topic
 	fake.ControlKey(int16(kmsg.DeleteTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
 		late.Store(3)
 		return nil, nil, false

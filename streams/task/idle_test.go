@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// TestKnownPositionsAreNotWrittenAgain: an idle task takes turns without inputs, and its store has
-// nothing to flush after them.
+// An idle task takes turns without inputs. They must not leave anything for its store to flush.
 func TestKnownPositionsAreNotWrittenAgain(t *testing.T) {
 	s, err := store.Open(store.Config{
 		Dir:           "state",
@@ -55,7 +54,7 @@ func TestKnownPositionsAreNotWrittenAgain(t *testing.T) {
 	if got := turn(); got != "commands=2" {
 		t.Errorf("changed positions are stored as %q", got)
 	}
-	p.reset() // the state was emptied
+	p.reset() // the state is empty now
 	p.positions = inputPositions{"commands": 2}
 	if got := turn(); got != "commands=2" {
 		t.Errorf("an emptied state has the positions %q", got)

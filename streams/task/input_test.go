@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// held is a summer that reports the inputs of each of its turns, and whose first turn blocks.
+// held is a summer that blocks in its first turn and reports the number of inputs of each turn.
 type held struct {
 	summer
 	turns   chan int
@@ -28,8 +28,8 @@ func (h *held) Turn(t *task.Turn, completions []none) error {
 	return h.summer.Turn(t, completions)
 }
 
-// TestATurnTakesAllThatArrived: the next turn takes all records that arrive one by one during a
-// turn, instead of one turn for each response of the broker.
+// If records arrive one by one during a turn, the next turn takes all of them. There is not one
+// turn per broker response.
 func TestATurnTakesAllThatArrived(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -39,14 +39,14 @@ func TestATurnTakesAllThatArrived(t *testing.T) {
 	stop := r.run(task)
 	release := sync.OnceFunc(func() { close(h.release) })
 	defer release()
-	r.feed(1, 1) // two records, in one batch
+	r.feed(1, 1) // two records in one batch
 	if n := <-h.turns; n != 2 {
 		t.Fatalf("the first turn has %d inputs; want 2", n)
 	}
 	const fed = 8 // each feed is two records in one response
 	for n := range fed {
 		r.feed(1, 1)
-		read := int64(2 + 2*(n+1)) // with those of the first turn
+		read := int64(2 + 2*(n+1)) // including those of the first turn
 		testkit.Eventually(t, "the input is read while the turn lasts", func() bool {
 			in := task.Stats().Inputs
 			return len(in) == 1 && in[0].Behind == read

@@ -25,8 +25,8 @@ import (
 // beyondOneFetch is more than a reader fetches at once, in bytes.
 const beyondOneFetch = 10 << 20
 
-// transact writes sums in a transaction. The sum of a record is its value, padded with
-// leading zeros to the size.
+// transact writes sums in a transaction. The value of each record is its number, padded with
+// leading zeros to sizeBytes.
 func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	r.t.Helper()
 	prefix := r.cluster.Prefix
@@ -56,8 +56,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	}
 }
 
-// misleading writes a journal that contains an aborted transaction, and of which one fetch returns
-// only the beginning. The sum of the committed records is 1111.
+// misleading writes a journal that contains an aborted transaction and is too long for one fetch.
+// The sum of its committed records is misleadingSum.
 func (r *rig) misleading() {
 	r.t.Helper()
 	r.transact(kgo.TryCommit, 0, 1, 10, 100)
@@ -70,11 +70,11 @@ func (r *rig) misleading() {
 
 const misleadingSum = 1_111
 
-// restored restores a task and stops it, and returns the sum in its state.
+// restored restores a task, stops it and returns the sum in its state.
 func (r *rig) restored() (sum int, err error) {
 	r.t.Helper()
 	stop, ended := make(chan struct{}), make(chan error, 1)
-	claimed := make(chan store.Claimed, 100) // everything is due when the task has started
+	claimed := make(chan store.Claimed, 100) // everything is due once the task has started
 	go func() {
 		ended <- r.task(r.dir, func(c store.Claimed) { claimed <- c }).Run(context.Background(), stop)
 	}()
@@ -102,7 +102,7 @@ func (r *rig) restored() (sum int, err error) {
 }
 
 // newMisleadingRig returns a rig on a broker that returns aborted records where its responses are
-// cut. fix replaces the broker by a correct one with the same data.
+// cut. fix replaces the broker with a correct one that has the same data.
 func newMisleadingRig(t *testing.T) (r *rig, fix func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -130,8 +130,8 @@ func newMisleadingRig(t *testing.T) (r *rig, fix func()) {
 	}
 }
 
-// A task whose broker returns aborted records never starts with a wrong state. It reports the
-// problem, and starts when the broker is fixed.
+// A task whose broker returns aborted records must never start with a wrong state. It reports the
+// problem, and it starts once the broker is fixed.
 func TestARestoreNoticesAbortedRecords(t *testing.T) {
 	t.Parallel()
 	r, fix := newMisleadingRig(t)
@@ -145,7 +145,7 @@ func TestARestoreNoticesAbortedRecords(t *testing.T) {
 	}
 }
 
-// A store of another format is rebuilt from the journal, whatever checkpoint it has.
+// A store of another format is rebuilt from the journal, whatever its checkpoint says.
 func TestAStoreOfAnotherFormatIsRebuilt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

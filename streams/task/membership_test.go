@@ -18,7 +18,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// clock is a wall clock that a test can advance.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -37,8 +36,8 @@ func (c *clock) jump(d time.Duration) {
 }
 
 // A member that was paused for longer than its session learns from the answer to its next heartbeat
-// that it was removed. That answer does not count as an acknowledgement: until its partitions are
-// revoked, the member must not believe that it still owns them.
+// that it was removed. That answer is not an acknowledgement: until its partitions are revoked, the
+// member must not believe that it still owns them.
 func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	t.Parallel()
 	r, fake := newFakeRig(t)
@@ -89,8 +88,7 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestAGroupThatRefusesIsNamed: the health check says why a process is not admitted, and what to
-// do.
+// The health check says why the group does not admit a process, and what to do.
 func TestAGroupThatRefusesIsNamed(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int16]string{
@@ -148,8 +146,8 @@ func (r *rig) named(name string) (m *kafka.Membership, assigned, taken chan []in
 	return m, assigned, taken
 }
 
-// A member that ends and returns under its name gets its partition back at once. The other member
-// keeps its own.
+// A member that leaves and returns under its name gets its partition back at once. The other member
+// keeps its own partition.
 func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -187,7 +185,7 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 }
 
 // If two members use one name, the group accepts the later one, and the earlier one loses its
-// partitions. Both keep rejoining, and their health checks say why.
+// partitions. Both keep rejoining, and a health check says why.
 func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -209,8 +207,8 @@ func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	}
 }
 
-// A member whose process died is removed by its name: the others get its partitions, although its
-// session would last minutes longer.
+// A member whose process died is removed by its name. The other members get its partitions,
+// although its session would last for minutes.
 func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 	r := newRig(t)
 	const session = 5 * time.Minute // the longest that the embedded broker accepts
@@ -229,7 +227,7 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-joined
-	dead.CloseAllowingRebalance() // a static member does not leave the group by this
+	dead.CloseAllowingRebalance() // a static member does not leave the group this way
 
 	heir, assigned, _ := r.named("two")
 	named := r.cluster
@@ -249,7 +247,8 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 	}
 }
 
-// A process that already uses a dead one's name is removed in its place, notices, and joins again.
+// If a live process uses a dead one's name, the group removes the live one. The live process
+// notices and joins again.
 func TestAMemberThatIsRemovedWhileItLivesJoinsAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

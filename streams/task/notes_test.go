@@ -10,9 +10,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestACopyWithAnUndecidedNoteIsRebuilt: a broker whose list of aborted transactions was wrong
-// returned a note that was never committed. A standby folded it, and its copy becomes the owner's
-// state. The positions in the note are not valid: the inputs that they skip were never taken.
+// A broker whose list of aborted transactions was wrong returned a note that was never committed. A
+// standby folded the note, and its copy becomes the owner's state. The positions in the note must
+// not be used, because the inputs before them were never processed.
 func TestACopyWithAnUndecidedNoteIsRebuilt(t *testing.T) {
 	cfg := summing(kafka.Cluster{Logger: slog.New(slog.DiscardHandler)}, t.TempDir(), 0,
 		func() task.Handler[store.Claimed, none] { return &summer{} }).CoreConfig
@@ -72,8 +72,8 @@ func TestACopyWithAnUndecidedNoteIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestACopyClaimsNoMoreThanItsJournalHas: otherwise a folder with the state of another, longer
-// journal would win the partition.
+// A copy must not claim to have folded more than its journal has. Otherwise, a folder with the
+// state of another, longer journal would win the partition.
 func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
 	cfg := summing(kafka.Cluster{Logger: slog.New(slog.DiscardHandler)}, t.TempDir(), 0,
 		func() task.Handler[store.Claimed, none] { return &summer{} }).CoreConfig

@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// The group's next member reads the position that the previous member committed.
 func TestPositionsOutliveTheirMember(t *testing.T) {
 	r, _ := newFakeRig(t)
 	join := func() *kafka.Membership {

@@ -17,7 +17,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// counter is a summer that counts its inputs, repeats included.
 type counter struct {
 	summer
 	given *atomic.Int64
@@ -30,7 +29,6 @@ func (c *counter) Turn(t *task.Turn, completions []none) error {
 	return c.summer.Turn(t, completions)
 }
 
-// counted creates a task of partition 0 whose inputs are counted.
 func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *summerTask {
 	cfg := summing(r.cluster, dir, 0, func() task.Handler[store.Claimed, none] {
 		return &counter{given: given}
@@ -39,7 +37,7 @@ func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *su
 	return task.NewTask(cfg)
 }
 
-// deleteGroup deletes the group, as an operator or seven idle days would.
+// deleteGroup deletes the group, as an operator might, or the broker after seven idle days.
 func (r *rig) deleteGroup() {
 	r.t.Helper()
 	err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
@@ -68,8 +66,8 @@ func (r *rig) end(topic string) int64 {
 	return until[0]
 }
 
-// TestInputsAreTakenOnceWithoutGroupAndState: the journal has the input positions, so a task does
-// not process inputs again if its group, its state or both are lost.
+// The journal contains the input positions, so a task processes no input again if its group, its
+// state or both are lost.
 func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]struct{ group, state bool }{
@@ -108,8 +106,8 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	}
 }
 
-// TestAFirstOwnerMayBeFenced: the first record of a partition's first owner is aborted when the
-// next owner fences it. The next owner still recognizes that nothing was processed.
+// When the next owner fences a partition's first owner, it aborts the first owner's first record.
+// It must still recognize that nothing was processed.
 func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -123,7 +121,7 @@ func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	}
 }
 
-// TestUnknownPositionsAreRefused: neither the journal nor the group has positions.
+// If neither the journal nor the group has positions, the task must not guess them.
 func TestUnknownPositionsAreRefused(t *testing.T) {
 	r := newRig(t)
 	p, err := r.cluster.NewProducer()
@@ -148,8 +146,7 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestIdleTasksKeepTheirPositions: an idle task writes its positions once a day. Readers of the
-// journal do not see these records.
+// An idle task writes its positions once a day. Readers of the journal do not see these records.
 func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -174,9 +171,8 @@ func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	}
 }
 
-// TestTheGroupGetsPositionsNowAndThen: an owner commits the positions of its first turn to the
-// group at once, and then once a second, even if no turn follows. The journal has the positions of
-// every turn.
+// An owner commits the positions of its first turn to the group at once, and later positions once a
+// second, even if no turn follows. The journal has the positions of every turn.
 func TestTheGroupGetsPositionsNowAndThen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

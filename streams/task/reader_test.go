@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Records behind an open transaction cannot be read. A reader that must reach the end returns an
-// error that says so, and succeeds when the transaction has ended.
+// Records behind an open transaction cannot be read. A reader that must reach the end says so in
+// its error, and it succeeds once the transaction has ended.
 func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestAReplicaDoesNotRestartUnnoticed: the journal is recreated between two calls, and is longer
-// than before. The caller has already copied inputs by the replica's old state.
+// Between two calls, the journal is recreated and grows longer than before. The caller has already
+// copied inputs according to the replica's old state, so the replica must report an error.
 func TestAReplicaDoesNotRestartUnnoticed(t *testing.T) {
 	r := newRig(t)
 	r.writeJournal(1, 40)
@@ -20,7 +20,7 @@ func TestAReplicaDoesNotRestartUnnoticed(t *testing.T) {
 	must(t, replica.CatchUp(t.Context(), 0, r.endOfJournal())) // nothing to do
 	must(t, r.cluster.DeleteTopic(t.Context(), sumsTopic))
 	r.makeTopics()
-	r.log = nil // it reads the deleted topic
+	r.log = nil // the old reader reads the deleted topic
 	r.writeJournal(1001, 1200)
 	err = replica.CatchUp(t.Context(), 0, r.endOfJournal())
 	if err == nil || !strings.Contains(err.Error(), "while the state was followed") {
@@ -39,7 +39,6 @@ func (r *rig) writeJournal(from, to int) {
 	must(r.t, stop())
 }
 
-// endOfJournal returns the end offset of partition 0.
 func (r *rig) endOfJournal() int64 {
 	r.t.Helper()
 	ends, err := r.cluster.NewEnds()

@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestAPartitionContinuesWithoutSnapshotsThatCannotBeWritten: the snapshot topic is deleted, and
-// comes back. The task restarts once for it, not forever.
+// The snapshot topic is deleted and later recreated. The task restarts for it once, not forever.
 func TestAPartitionContinuesWithoutSnapshotsThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -49,7 +48,7 @@ func TestAPartitionContinuesWithoutSnapshotsThatCannotBeWritten(t *testing.T) {
 		t.Errorf("%d tasks were made, and snapshots failed %d times", n, failures)
 	}
 	r.makeSnapshotsTopic()
-	r.log = nil // it reads the deleted topic
+	r.log = nil // the old reader reads the deleted topic
 	ahead.Store(int64(2 * time.Minute))
 	for rest.Failures() > 0 {
 		feed()

@@ -6,7 +6,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestRestartsWaitLongerEachTime: waits grow up to a bound, and start over after a long run.
+// Waits grow up to a bound, and start over after a long run.
 func TestRestartsWaitLongerEachTime(t *testing.T) {
 	r := NewRestarts(func() float64 { return 0 }) // every wait is half of its interval
 	now := int64(1_000)
@@ -26,8 +26,8 @@ func TestRestartsWaitLongerEachTime(t *testing.T) {
 	}
 }
 
-// TestRestartsAskTheGroup: a restart needs the end of the wait and, as long as the partition may
-// belong to another process, a confirmation by the group.
+// A restart requires that the wait is over. While the partition may belong to another process, it
+// also requires a confirmation by the group.
 func TestRestartsAskTheGroup(t *testing.T) {
 	r := NewRestarts(func() float64 { return 0 })
 	r.Began(0)
@@ -43,13 +43,13 @@ func TestRestartsAskTheGroup(t *testing.T) {
 	}
 }
 
-// TestMembershipCountsByBothClocks: neither a machine that slept nor a clock that was set back
-// makes an expired membership valid.
+// An expired membership must not become valid again because a machine slept or a clock was set
+// back.
 func TestMembershipCountsByBothClocks(t *testing.T) {
 	session := kafka.SessionTimeout.Milliseconds()
 	sent := kafka.Moment{WallMillis: 1_000_000, SteadyMillis: 500}
 	for name, c := range map[string]struct {
-		wall, steady int64 // milliseconds that have passed
+		wall, steady int64 // milliseconds elapsed on each clock
 		fresh        bool
 	}{
 		"at once":                  {0, 0, true},

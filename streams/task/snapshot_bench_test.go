@@ -17,7 +17,7 @@ import (
 
 const benchDeliveries = 50_000
 
-// newBenchStore returns a store with pending deliveries: each has a record, a body and a timer.
+// newBenchStore returns a store with pending deliveries. Each has a record, a body and a timer.
 func newBenchStore(b *testing.B, deliveries int) *store.Store {
 	b.Helper()
 	s, err := store.Open(store.Config{
@@ -54,7 +54,7 @@ func newBenchStore(b *testing.B, deliveries int) *store.Store {
 	return s
 }
 
-// BenchmarkSnapshot measures the cost of writing and loading a snapshot, per pending delivery.
+// BenchmarkSnapshot measures the cost of writing and loading a snapshot per pending delivery.
 func BenchmarkSnapshot(b *testing.B) {
 	state := newBenchStore(b, benchDeliveries)
 	defer state.Close()
@@ -111,8 +111,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// perDelivery reports the processor time of all threads since a moment. On a busy machine the wall
-// clock would include the work of other processes.
+// perDelivery reports the processor time that all threads have used since the given time. On a busy
+// machine, wall time would include the work of other processes.
 func perDelivery(b *testing.B, since time.Duration) {
 	b.Helper()
 	used := testkit.ProcessorTime(b) - since

@@ -60,7 +60,6 @@ func (r *rig) snapshottingConfig(
 	return cfg
 }
 
-// writtenSnapshot is a snapshot that a task wrote, as stored in the topic.
 type writtenSnapshot struct {
 	records  []kafka.Record // the last one is the manifest
 	manifest map[string]any
@@ -68,7 +67,6 @@ type writtenSnapshot struct {
 
 func (s writtenSnapshot) next() int64 { return int64(s.manifest["next"].(float64)) }
 
-// withManifest returns the records with one field of the manifest replaced.
 func (s writtenSnapshot) withManifest(field string, value any) []kafka.Record {
 	changed := maps.Clone(s.manifest)
 	changed[field] = value
@@ -81,7 +79,6 @@ func (s writtenSnapshot) withManifest(field string, value any) []kafka.Record {
 	return records
 }
 
-// snapshots reads the complete snapshots of partition 0, in order.
 func (r *rig) snapshots() (list []writtenSnapshot) {
 	r.t.Helper()
 	var records []kafka.Record
@@ -105,7 +102,7 @@ func (r *rig) snapshots() (list []writtenSnapshot) {
 	return list
 }
 
-// takeSnapshots feeds numbers until there are that many snapshots, and stops the task.
+// takeSnapshots feeds numbers until there are as many snapshots as wanted, and stops the task.
 func (r *rig) takeSnapshots(want int) (list []writtenSnapshot, needed task.NeededFrom) {
 	r.t.Helper()
 	task := r.snapshotting(r.dir, sumsIdentity, nil)
@@ -125,7 +122,7 @@ func (r *rig) takeSnapshots(want int) (list []writtenSnapshot, needed task.Neede
 	return r.snapshots(), task.Stats().Needed
 }
 
-// deleteBefore deletes the records of partition 0 of a topic up to an offset; -1: all.
+// deleteBefore deletes the records of a topic's partition 0 before an offset; -1 deletes all.
 func (r *rig) deleteBefore(topic string, offset int64) {
 	r.t.Helper()
 	err := r.cluster.WithAdmin(r.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
@@ -139,7 +136,6 @@ func (r *rig) deleteBefore(topic string, offset int64) {
 	}
 }
 
-// rewrite replaces the content of the snapshot topic.
 func (r *rig) rewrite(records ...kafka.Record) {
 	r.t.Helper()
 	r.deleteBefore(snapshotsTopic, -1)
@@ -162,8 +158,8 @@ func (r *rig) rewrite(records ...kafka.Record) {
 	}
 }
 
-// wantRestored starts a task without a state and returns when it has claimed everything: all
-// entries are due, so the claims are the content of its state.
+// wantRestored starts a task without a state and waits until it has claimed everything. All entries
+// are due, so the claims show the content of its state.
 func (r *rig) wantRestored(total int) (stop func() error) {
 	r.t.Helper()
 	claimed := make(chan store.Claimed, 10_000)
@@ -176,8 +172,8 @@ func (r *rig) wantRestored(total int) (stop func() error) {
 	return stop
 }
 
-// TestALostStateIsLoadedFromASnapshot: the records that the snapshot covers are deleted from the
-// journal.
+// The journal lacks the records that the snapshot covers, so only the snapshot can restore a lost
+// state.
 func TestALostStateIsLoadedFromASnapshot(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -188,7 +184,7 @@ func TestALostStateIsLoadedFromASnapshot(t *testing.T) {
 	}
 	r.deleteBefore(sumsTopic, newest.next())
 	stop := r.wantRestored(r.onPartition(0))
-	r.feed(1001, 1040) // it continues
+	r.feed(1001, 1040) // the task continues
 	r.feed(1, 20)      // and knows the loaded numbers
 	testkit.Eventually(t, "the new numbers are in the journal", func() bool {
 		return r.journal()[r.keyOfPartition0(1001, 1040)] == 1
@@ -203,7 +199,7 @@ func TestALostStateIsLoadedFromASnapshot(t *testing.T) {
 	}
 }
 
-// keyOfPartition0 returns the last key of these numbers that is in partition 0.
+// keyOfPartition0 returns the last key among these numbers that is in partition 0.
 func (r *rig) keyOfPartition0(from, to int) (key string) {
 	partitionOf := kafka.PartitionOf(2)
 	for n := from; n <= to; n++ {
@@ -214,8 +210,8 @@ func (r *rig) keyOfPartition0(from, to int) (key string) {
 	return key
 }
 
-// TestWhatNoRestoreNeedsMayBeDeleted: the records before NeededFrom are deleted, the newest
-// snapshot is damaged, and the state is lost.
+// A restore must succeed without the records before NeededFrom, with a damaged newest snapshot, and
+// without a state.
 func TestWhatNoRestoreNeedsMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -235,7 +231,8 @@ func TestWhatNoRestoreNeedsMayBeDeleted(t *testing.T) {
 	}
 }
 
-// TestOneSnapshotAloneFreesNothing: it may turn out to be damaged, and there is no other.
+// A single snapshot must not free anything, because it may turn out to be damaged and there would
+// be no other.
 func TestOneSnapshotAloneFreesNothing(t *testing.T) {
 	r := newSnapshotRig(t)
 	list, needed := r.takeSnapshots(1)
@@ -247,7 +244,6 @@ func TestOneSnapshotAloneFreesNothing(t *testing.T) {
 	}
 }
 
-// damages are the ways in which the newest snapshot can be damaged.
 var damages = map[string]func(w writtenSnapshot) []kafka.Record{
 	"a chunk is missing": func(w writtenSnapshot) []kafka.Record {
 		return slices.Delete(slices.Clone(w.records), 1, 2)
@@ -290,7 +286,7 @@ var damages = map[string]func(w writtenSnapshot) []kafka.Record{
 	},
 }
 
-// TestADamagedSnapshotLeavesTheOneBefore: the journal is folded from the previous snapshot.
+// If the newest snapshot is damaged, the task folds the journal from the previous one.
 func TestADamagedSnapshotLeavesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -307,8 +303,8 @@ func TestADamagedSnapshotLeavesTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfAnotherJournalIsNotLoaded: the journal was recreated, and is now shorter than the
-// snapshot's journal, or as long.
+// The journal has been recreated. Compared with the journal of the snapshot, it is shorter in one
+// case and longer in the other. The task must not load that snapshot.
 func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 	t.Parallel()
 	for name, numbers := range map[string]int{"shorter": 10, "longer": 400} {
@@ -318,7 +314,7 @@ func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 			other := r.elsewhere("other.")
 			other.makeSnapshotsTopic()
 			other.rewrite(slices.Concat(list[len(list)-2].records, list[len(list)-1].records)...)
-			stop := other.run(other.task(other.dir, nil)) // writes no snapshots
+			stop := other.run(other.task(other.dir, nil)) // this task writes no snapshots
 			other.feed(5001, 5000+numbers)
 			other.wantJournal(other.onPartition(0))
 			if err := stop(); err != nil {
@@ -331,7 +327,7 @@ func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 	}
 }
 
-// TestAGapWithoutASnapshotIsRefused: the journal's beginning is deleted, and no snapshot covers it.
+// The beginning of the journal is deleted, and no snapshot covers it. The error says what to do.
 func TestAGapWithoutASnapshotIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -350,8 +346,7 @@ func TestAGapWithoutASnapshotIsRefused(t *testing.T) {
 	}
 }
 
-// TestAStateThatRetentionOvertookIsLoadedFromASnapshot: a process returns with a state that ends
-// before the journal begins.
+// A process returns with a state that ends before the journal begins, so it has to load a snapshot.
 func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -374,9 +369,8 @@ func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
 	}
 }
 
-// TestASnapshotKeepsUpWithLargeTurns: a turn that adds many bytes to the journal writes many
-// chunks, so that the journal does not grow to a multiple of the state before the snapshot is
-// complete.
+// A turn that adds many bytes to the journal must write many chunks. Otherwise the journal could
+// grow to a multiple of the state before the snapshot is complete.
 func TestASnapshotKeepsUpWithLargeTurns(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)

@@ -15,21 +15,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// standMember is one member of a group whose members stand by for each other.
+// standMember is a member of a group whose members keep standbys for each other's partitions.
 type standMember struct {
 	r     *rig
 	tasks *task.Tasks
 	group *kafka.Membership
-	// gate, if set, blocks the standbys of this process until it is closed.
+	// gate, if set, blocks this process's standbys until it is closed.
 	gate chan struct{}
 
 	mu       sync.Mutex
 	owned    map[int32]bool
 	standing map[int32]bool
-	refolded map[int32]int // records that the latest task of a partition folded from its journal
+	refolded map[int32]int // records that the partition's latest task folded from the journal
 }
 
-// counting counts the records that a handler folds.
 type counting struct {
 	task.Handler[store.Claimed, none]
 	before func()
@@ -138,7 +137,7 @@ func (p *standMember) leave() {
 	p.tasks.Close()
 }
 
-// owns returns the partitions that a process owns; stands returns those that it has standbys for.
+// owns returns the partitions that a process owns, and stands those that it has standbys for.
 func (p *standMember) owns() []int32   { return p.those(p.owned) }
 func (p *standMember) stands() []int32 { return p.those(p.standing) }
 
@@ -149,7 +148,7 @@ func (p *standMember) those(are map[int32]bool) []int32 {
 	return slices.DeleteFunc(list, func(n int32) bool { return !are[n] })
 }
 
-// folds reports whether the standbys of a process have folded all current records of the journal.
+// folds reports whether a process has count standbys that have folded all current journal records.
 func (p *standMember) folds(count int) bool {
 	stats := p.tasks.StandbyStats()
 	ends, err := p.r.cluster.NewEnds()
@@ -162,7 +161,7 @@ func (p *standMember) folds(count int) bool {
 		p.r.t.Fatal(err)
 	}
 	for _, s := range stats {
-		// The journal ends with a marker, which is skipped and not folded.
+		// The journal ends with a marker, which is skipped.
 		if !s.Following || s.Folded < by[s.Partition]-1 {
 			return false
 		}
@@ -170,14 +169,13 @@ func (p *standMember) folds(count int) bool {
 	return len(stats) == count
 }
 
-// wantAll waits until the journal has all numbers up to last, each once.
 func (r *rig) wantAll(last int) {
 	r.t.Helper()
 	r.wantJournalOf(last)
 }
 
-// TestAPartitionMovesToAWarmMemberOnly: a member that joins gets a partition when it has folded its
-// journal. Until then the owner keeps working.
+// A member that joins gets a partition once it has folded the partition's journal. Until then the
+// owner keeps working.
 func TestAPartitionMovesToAWarmMemberOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -208,8 +206,8 @@ func TestAPartitionMovesToAWarmMemberOnly(t *testing.T) {
 	joins.leave()
 }
 
-// TestAStandbyHandsItsStateOver: when the owner of a partition is gone, the member with its standby
-// gets it, and folds nothing again.
+// When a partition's owner is gone, the member that has its standby gets the partition and folds
+// nothing again.
 func TestAStandbyHandsItsStateOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -233,8 +231,8 @@ func TestAStandbyHandsItsStateOver(t *testing.T) {
 	second.leave()
 }
 
-// TestAStandbyWritesNothing: the journal and the inputs do not grow, and no transactional id is
-// taken over, because the owner keeps working.
+// A standby adds nothing to the journal or the inputs. It takes over no transactional ID, so the
+// owner keeps working.
 func TestAStandbyWritesNothing(t *testing.T) {
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -288,7 +286,6 @@ func (r *rig) ends() map[string]map[int32]int64 {
 	return by
 }
 
-// journalSum returns the sum of the numbers in the journal of a partition.
 func (r *rig) journalSum(partition int32) (sum int) {
 	r.t.Helper()
 	for _, rec := range r.read(sumsTopic) {
@@ -318,8 +315,8 @@ func wantSum(t *testing.T, cfg store.Config, want int) {
 	}
 }
 
-// TestAStormOfMembersWithStandbys: members come and go while partitions are warmed up, given up and
-// handed over. Each number is processed once.
+// Members come and go while partitions are warmed up, given up and handed over. Each number must be
+// processed once.
 func TestAStormOfMembersWithStandbys(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestATaskSaysHowItDoes: turns report the number of inputs and records, and a restore its
-// progress.
+// Turns report their numbers of inputs and records, and a restore reports its progress.
 func TestATaskSaysHowItDoes(t *testing.T) {
 	r := newRig(t)
 	turns := make(chan task.TurnStats, 10_000)
@@ -37,8 +36,8 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 		all.Inputs += s.Inputs
 		all.Commit += s.Commit
 	}
-	// A turn with only repeats writes nothing and is not reported, except for one note a second
-	// with the input positions.
+	// A turn that has only repeats writes nothing and is not reported, except for one note per
+	// second with the input positions.
 	notes := all.Records - keys
 	most := 1 + int(time.Since(began)/time.Second)
 	if notes < 0 || notes > most || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
@@ -55,7 +54,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	// A transaction ends with a marker, which takes an offset too.
+	// A transaction ends with a marker, which has an offset as well.
 	s := again.Stats()
 	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (store.TimerStats{}) ||
 		len(s.Inputs) != 1 {

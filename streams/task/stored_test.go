@@ -18,9 +18,9 @@ import (
 var widened = flag.Bool("streams.widened", false,
 	"the client stores partitions late: set by TestCommitsWhileTheClientStoresPartitions")
 
-// TestCommitsWhileTheClientStoresPartitions: the client sends the first records for a topic
-// before it stores the topic's partitions. This test builds the client with a pause of 200 ms in
-// between, and runs itself and other tests of transactions with it.
+// The client sends the first records for a topic before it stores the topic's partitions. To widen
+// this race, the test builds the client with a pause of 200 ms in between. It runs itself and other
+// tests of transactions with that client.
 func TestCommitsWhileTheClientStoresPartitions(t *testing.T) {
 	t.Parallel()
 	if *widened {
@@ -35,8 +35,8 @@ func TestCommitsWhileTheClientStoresPartitions(t *testing.T) {
 	}
 }
 
-// theClientAloneLosesTheRecord shows that the race exists in this process, and so that the other
-// tests prove something. When a release of the client closes it, AwaitStored can be deleted.
+// theClientAloneLosesTheRecord shows that the race exists in this process, so that the other tests
+// prove something. When a release of the client fixes the race, delete AwaitStored.
 func theClientAloneLosesTheRecord(t *testing.T) {
 	r := newRig(t)
 	client := r.transactional("alone")
@@ -55,8 +55,7 @@ func theClientAloneLosesTheRecord(t *testing.T) {
 	}
 }
 
-// TestTheWaitForPartitionsEnds: the wait for a partition that the client never learns of ends with
-// the caller's context.
+// The wait for a partition that the client never learns of ends with the caller's context.
 func TestTheWaitForPartitionsEnds(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,8 +77,8 @@ func (r *rig) transactional(id string) *kgo.Client {
 	return client
 }
 
-// onWidenedClient runs tests of this package on a client that pauses before it stores the
-// partitions of a topic for the first time, and returns what they print.
+// onWidenedClient runs tests of this package with a client that pauses before it stores a topic's
+// partitions for the first time. It returns their output.
 func onWidenedClient(t *testing.T, tests string) string {
 	t.Helper()
 	const module = "github.com/twmb/franz-go"
@@ -118,7 +117,7 @@ func onWidenedClient(t *testing.T, tests string) string {
 		"-timeout", testkit.Patience(t).String(), ".", "-args", "-streams.widened")
 }
 
-// goTool returns the output of the go command, even if it fails.
+// goTool returns the output of the go command, even if the command fails.
 func goTool(t *testing.T, args ...string) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()

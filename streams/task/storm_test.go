@@ -12,9 +12,8 @@ import (
 // stormy is the number of members that come and go.
 const stormy = 12
 
-// TestAStormOfMembers: members join and leave, one after another and two at a time, while
-// numbers are fed, so that partitions move before their tasks have started and while they
-// drain. Each number is processed once.
+// Members join and leave, one at a time and two at a time, while numbers are fed. Partitions move
+// before their tasks have started and while they drain. Each number must be processed once.
 func TestAStormOfMembers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -41,7 +40,8 @@ func TestAStormOfMembers(t *testing.T) {
 	leave()
 }
 
-// member is a process in the group, with tasks for its partitions. Its states are deleted with it.
+// member starts a process in the group, with tasks for its partitions. Its states are deleted when
+// the test ends.
 func (r *rig) member() (leave func()) {
 	r.t.Helper()
 	dir := r.t.TempDir()
@@ -69,7 +69,8 @@ func (r *rig) member() (leave func()) {
 	}
 }
 
-// wantJournalOf waits until the journal has all numbers up to last, each once.
+// wantJournalOf waits until the journal has all numbers up to last, and checks that each is there
+// once.
 func (r *rig) wantJournalOf(last int) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "all numbers are in the journal",

@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// The handler of these tests sums numbers: each input record holds one, identified by its key, and
-// the journal gets one record for each new number.
+// These tests use a handler that sums numbers. Each input record contains one number, which is
+// identified by its key. The journal gets one record for each new number.
 
 const (
 	numbersTopic = "numbers"
@@ -28,10 +28,9 @@ var sumKey = []byte{store.FirstKey, 's'}
 
 type summer struct {
 	draining bool
-	former   bool // it is of the previous release, which stores the keys of numbers differently
+	former   bool // uses the format of the previous release, which stores keys of numbers differently
 }
 
-// seenKey is the key under which a number is stored.
 func (s *summer) seenKey(number []byte) []byte {
 	kind := byte('k')
 	if s.former {
@@ -40,7 +39,7 @@ func (s *summer) seenKey(number []byte) []byte {
 	return append([]byte{store.FirstKey, kind}, number...)
 }
 
-// summerTask is a task whose effects are its due entries, without completions.
+// summerTask is a task whose effects are its due entries. It has no completions.
 type summerTask = task.Task[store.Claimed, none]
 
 type none struct{}
@@ -141,7 +140,7 @@ func (r *rig) makeTopics() {
 	}
 }
 
-// elsewhere returns a rig with its own topics on the same brokers.
+// elsewhere returns a rig with topics of its own on the same brokers.
 func (r *rig) elsewhere(prefix string) *rig {
 	r.t.Helper()
 	other := &rig{t: r.t, dir: r.t.TempDir(), cluster: r.cluster, replicas: r.replicas}
@@ -167,7 +166,7 @@ func (r *rig) config(
 	return cfg
 }
 
-// summing configures a task whose handler is a summer, or wraps one.
+// summing configures a task whose handler is a summer or wraps one.
 func summing(
 	cluster kafka.Cluster, dir string, partition int32,
 	newHandler func() task.Handler[store.Claimed, none],
@@ -196,7 +195,6 @@ func summing(
 	}
 }
 
-// run runs a task and returns a function that stops it.
 func (r *rig) run(task *summerTask) (stop func() error) {
 	ended := make(chan error, 1)
 	stopping := make(chan struct{})
@@ -207,7 +205,7 @@ func (r *rig) run(task *summerTask) (stop func() error) {
 	}
 }
 
-// feed appends numbers from..to to the task's partition.
+// feed appends the numbers from..to, each of them twice.
 func (r *rig) feed(from, to int) {
 	r.t.Helper()
 	p, err := r.cluster.NewProducer()
@@ -231,7 +229,6 @@ func (r *rig) feed(from, to int) {
 
 func (r *rig) keyOf(n int) string { return fmt.Sprintf("number-%d", n) }
 
-// read returns all records of a topic that are committed now.
 func (r *rig) read(topic string) []kafka.Record {
 	r.t.Helper()
 	if r.log == nil {
@@ -240,7 +237,6 @@ func (r *rig) read(topic string) []kafka.Record {
 	return r.log.Read(topic)
 }
 
-// journal reads the committed journal up to its end.
 func (r *rig) journal() map[string]int {
 	r.t.Helper()
 	count := make(map[string]int)
@@ -250,7 +246,8 @@ func (r *rig) journal() map[string]int {
 	return count
 }
 
-// wantJournal waits until the journal has that many numbers, each once.
+// wantJournal waits until the journal has the given number of keys, and checks that each is there
+// once.
 func (r *rig) wantJournal(total int) {
 	r.t.Helper()
 	var have map[string]int
@@ -275,7 +272,7 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 		r.feed(round*100+1, round*100+100)
 		total = r.onPartition(0)
 		r.wantJournal(total)
-		// Everything is due, so every start claims every entry once.
+		// Everything is due, so every start claims each entry once.
 		testkit.Eventually(t, "all claimed", func() bool { return len(claimed) == total })
 		if err := stop(); err != nil {
 			t.Fatal(err)
@@ -292,7 +289,7 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 	r.wantJournal(total)
 }
 
-// onPartition counts the keys of numbers on a partition, by reading them.
+// onPartition reads the numbers topic and counts the keys in a partition.
 func (r *rig) onPartition(p int32) int {
 	r.t.Helper()
 	keys := make(map[string]bool)
@@ -315,10 +312,10 @@ func TestFormerOwnerIsFenced(t *testing.T) {
 	r.wantJournal(r.onPartition(0))
 
 	// A new owner takes over while the former owner still believes that it owns the partition. Both
-	// see the next inputs; only one may write.
+	// see the next inputs, but only one may write.
 	claimed := make(chan store.Claimed, 10_000)
 	stop := r.run(r.task(t.TempDir(), func(c store.Claimed) { claimed <- c }))
-	<-claimed // it has taken over
+	<-claimed // the new owner has taken over
 	r.feed(51, 100)
 	r.wantJournal(r.onPartition(0))
 	select {

@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestTasksReportWhatFails: Check reports a partition that keeps failing, until one of its runs has
-// lasted healedAfter.
+// Check reports a partition that keeps failing until one of its runs has lasted for healedAfter.
 func TestTasksReportWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTasks(nil, slog.New(slog.DiscardHandler))
@@ -34,15 +33,15 @@ func TestTasksReportWhatFails(t *testing.T) {
 	})
 }
 
-// TestATaskThatFailsTakesNothingFromItsNewOwner: a task restarts only while the group confirms that
-// this process owns its partition. The simulation found this: an owner whose partition is taken
-// over just before it acts would act on an outdated state (G3).
+// A task restarts only while the group confirms that this process owns its partition. Otherwise, an
+// owner whose partition is taken over just before it acts would act on an outdated state (G3).
+// Found by the simulation.
 func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, restarts, ours atomic.Int64
 		s := NewTasks(func(int32) Runner {
 			runs.Add(1)
-			// fails at once
+			// It fails at once.
 			unreachable := kafka.Cluster{
 				Brokers: []string{"no:address:at all"},
 				Logger:  slog.New(slog.DiscardHandler),
@@ -68,7 +67,6 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 	})
 }
 
-// lasting is a task that runs until it is stopped.
 type lasting struct{}
 
 func (lasting) Stats() Stats { return Stats{} }
@@ -81,8 +79,8 @@ func (lasting) Run(ctx context.Context, stop <-chan struct{}) error {
 	return nil
 }
 
-// TestAPartitionThatIsAssignedAgainContinues: a second task would wait forever for the first, which
-// nothing would stop.
+// A partition that is assigned again must keep its task. A second task would wait forever for the
+// first, because nothing would stop the first.
 func TestAPartitionThatIsAssignedAgainContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
@@ -102,19 +100,19 @@ func TestAPartitionThatIsAssignedAgainContinues(t *testing.T) {
 	})
 }
 
-// failing is a standby that fails after it has folded many records.
 type failing struct{}
 
 func (failing) Run(context.Context) error { return errors.New("it has aborted records") }
 func (failing) Stats() StandbyStats       { return StandbyStats{Folded: 500, Following: true} }
 
-// TestAStandbyThatEndedSaysNothing: its copy may be gone, and does not advance any more.
+// A standby that has failed must not report how far it got, because its copy may be gone and does
+// not advance any more.
 func TestAStandbyThatEndedSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTasks(nil, slog.New(slog.DiscardHandler))
 		s.NewStandby = func(int32, func()) Standby { return failing{} }
 		s.StandBy([]int32{2})
-		synctest.Wait() // it waits for its next run
+		synctest.Wait() // the standby waits for its next run
 		if _, known := s.Lag(2); known || s.Folded()[2] != 0 {
 			t.Errorf("it has folded %d, and its lag is known: %v", s.Folded()[2], known)
 		}

@@ -19,7 +19,6 @@ const (
 	safeDowngrade = 2
 )
 
-// transactionsAt sets the level of transaction.version in the cluster.
 func (r *rig) transactionsAt(level int16, how int8) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...))
@@ -60,8 +59,8 @@ func (r *rig) groupAt() (next int64) {
 	return next
 }
 
-// TestTurnsUnderEachVersionOfTransactions: records and positions of a turn are committed together
-// under each level of transaction.version that a cluster can have, and during an upgrade.
+// A turn's records and positions are committed together at each level of transaction.version that a
+// cluster can have, and during an upgrade.
 func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
 	brokertest.Exclusive(t)
 	r := rigOn(t, brokertest.StartLowered(t))

@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// newFakeRig returns a rig on an in-memory broker whose answers a test can replace.
+// newFakeRig returns a rig on an in-memory broker whose responses a test can replace.
 func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1),
@@ -37,7 +37,7 @@ func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	}}, fake
 }
 
-// unstable answers a request for input positions like a broker does while a transaction of the
+// unstable returns a broker's response to a request for input positions while a transaction of the
 // group is open.
 func unstable(request kmsg.Request, topic string) kmsg.Response {
 	req := request.(*kmsg.OffsetFetchRequest)
@@ -54,7 +54,7 @@ func unstable(request kmsg.Request, topic string) kmsg.Response {
 	return resp
 }
 
-// A starting task waits for an open transaction of the group.
+// A starting task must wait for an open transaction of the group.
 func TestTaskWaitsForStablePositions(t *testing.T) {
 	t.Parallel()
 	r, fake := newFakeRig(t)
@@ -81,8 +81,8 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 	}
 }
 
-// A state that is ahead of its journal is rebuilt from the journal's beginning. If that was
-// deleted, it cannot be rebuilt.
+// A state that is ahead of its journal has to be rebuilt from the journal's beginning. If the
+// beginning has been deleted, this is impossible.
 func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(t.TempDir(), nil))
@@ -101,7 +101,7 @@ func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	}
 }
 
-// ahead leaves a state that has folded more records than its journal holds.
+// ahead creates a state that has folded more records than its journal contains.
 func ahead(t *testing.T, dir string) {
 	t.Helper()
 	store, err := store.Open(store.Config{
@@ -121,7 +121,6 @@ func ahead(t *testing.T, dir string) {
 	}
 }
 
-// cut deletes the first records of partition 0 of a topic.
 func cut(t *testing.T, fake *kfake.Cluster, topic string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(fake.ListenAddrs()...))
@@ -137,8 +136,8 @@ func cut(t *testing.T, fake *kfake.Cluster, topic string) {
 	}
 }
 
-// endless answers a request for a topic's ends as if it held a million records, so that a restore
-// waits for records that never arrive.
+// endless answers a request for a topic's ends as if the topic had a million records, so that a
+// restore waits for records that never arrive.
 func endless(request kmsg.Request) kmsg.Response {
 	req := request.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
@@ -158,8 +157,8 @@ func endless(request kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// A group that revokes a partition waits for its task to stop. A task that is restoring has nothing
-// to finish.
+// A group that revokes a partition waits for its task to stop. A task that is still restoring has
+// nothing to finish, so it must stop at once.
 func TestATaskThatIsRestoringStopsAtOnce(t *testing.T) {
 	r, fake := newFakeRig(t)
 	asked := make(chan struct{}, 1)

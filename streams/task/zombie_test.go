@@ -27,11 +27,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// The tests of this file pause whole processes and resume them. A paused process does not know what
-// happened in the meantime. The test binary runs itself again as the owner of partitions. The
-// broker stays in the process of the test.
+// The tests in this file pause complete processes and resume them, because a paused process does
+// not know what has happened in the meantime. The test binary runs itself again as the owner of
+// partitions. The broker stays in the test's own process.
 
-// ownerVariable makes the test binary an owner. Its value says how the owner gets its partitions.
+// ownerVariable turns the test binary into an owner. Its value says how the owner gets its
+// partitions.
 const ownerVariable = "LUMENHOOK_TEST_OWNER"
 
 const (
@@ -43,9 +44,9 @@ const (
 
 const writerHeader = "writer"
 
-// tickEvery is how often an owner writes without inputs: fencing by input positions would not stop
-// a turn that consumes nothing. Most of the time no transaction is open: an owner that is paused
-// within one would be fenced by the transaction's timeout anyway.
+// tickEvery is how often an owner writes without inputs, because fencing by input positions would
+// not stop a turn that consumes nothing. It leaves no transaction open most of the time. An owner
+// that is paused within a transaction would be fenced by the transaction's timeout anyway.
 const tickEvery = 100 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -59,8 +60,8 @@ func TestMain(m *testing.M) {
 	brokertest.Main(m)
 }
 
-// own is the main function of an owner. It ends with its standard input, so that no owner outlives
-// the test.
+// own is the main function of an owner. It exits when its standard input is closed, so that no
+// owner outlives the test.
 func own(how, name, brokers, prefix, dir string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
@@ -100,8 +101,8 @@ type owner struct {
 	tasks   atomic.Int64
 }
 
-// task creates a summer that adds the owner's name and the number of the task to its records, and
-// writes a tick every tickEvery.
+// task creates a summer that signs its records with the owner's name and the number of the task. It
+// also writes a tick every tickEvery.
 func (o *owner) task(p int32) task.Runner {
 	writer := fmt.Sprintf("%s/%d", o.name, o.tasks.Add(1))
 	dir := filepath.Join(o.dir, strconv.Itoa(int(p)))
@@ -151,14 +152,13 @@ func (s *signer) AfterCommit(task.After) ([]store.Claimed, int64, error) {
 	return nil, s.nextAt, nil
 }
 
-// process is an owner in a separate process.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	mu   sync.Mutex
 	said []string
 	over chan struct{}
-	err  error // its exit error, once over is closed
+	err  error // the exit error, set before over is closed
 }
 
 func (r *rig) start(how, name string) *process {
@@ -208,7 +208,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// pause stops the process and returns when it has stopped.
+// pause stops the process with SIGSTOP and waits until it has stopped.
 func (p *process) pause() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -228,10 +228,8 @@ func (p *process) output() string {
 	return strings.Join(p.said, "\n")
 }
 
-// written is a record of the journal: its key and its writer.
 type written struct{ key, writer string }
 
-// history returns the committed journal of a partition, in order.
 func (r *rig) history(p int32) []written {
 	r.t.Helper()
 	var all []written
@@ -243,7 +241,7 @@ func (r *rig) history(p int32) []written {
 	return all
 }
 
-// writers lists the writers of a history, one entry for each run of records.
+// writers lists the writers of a history, with one entry per run of records.
 func writers(history []written) []string {
 	var list []string
 	for _, w := range history {
@@ -252,7 +250,7 @@ func writers(history []written) []string {
 	return slices.Compact(list)
 }
 
-// wroteSince counts the records of writers with that name beyond an earlier history.
+// wroteSince counts the records that writers with this name have added to an earlier history.
 func wroteSince(history, earlier []written, name string) int {
 	n := 0
 	for _, w := range history[len(earlier):] {
@@ -263,8 +261,8 @@ func wroteSince(history, earlier []written, name string) int {
 	return n
 }
 
-// wantOneAtATime fails if a writer wrote after another had taken over, or anything was
-// written twice.
+// wantOneAtATime fails if a writer wrote after another had taken over, or if anything was written
+// twice.
 func wantOneAtATime(t *testing.T, history []written) {
 	t.Helper()
 	had := make(map[string]bool)
@@ -282,8 +280,9 @@ func wantOneAtATime(t *testing.T, history []written) {
 	}
 }
 
-// A process that is paused while it owns a partition, and resumes after another has taken over,
-// still believes that it is the owner. Its writes are refused, even in turns that consumed nothing.
+// A process is paused while it owns a partition and resumes after another process has taken over.
+// It still believes that it is the owner. Its writes must be refused, even in turns that consumed
+// nothing.
 func TestPausedOwnerIsFenced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -317,8 +316,9 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	}
 }
 
-// The same with a group that assigns the partitions: it reassigns them when a member is paused for
-// longer than its session, and readmits that member when it resumes.
+// This is TestPausedOwnerIsFenced with a group that assigns the partitions. The group reassigns
+// them when a member is paused for longer than its session, and readmits the member when it
+// resumes.
 func TestPausedMemberIsFenced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -345,7 +345,7 @@ func TestPausedMemberIsFenced(t *testing.T) {
 	former.signal(syscall.SIGCONT)
 	resumed := now()
 	r.feed(101, 150)
-	// The group assigns a partition to the former member again, with a new task.
+	// The group assigns a partition to the former member again, to a new task.
 	testkit.Eventually(t, "the former member takes part again", func() bool {
 		return wroteSince(r.history(0), resumed[0], "former") > 2 ||
 			wroteSince(r.history(1), resumed[1], "former") > 2
@@ -356,7 +356,6 @@ func TestPausedMemberIsFenced(t *testing.T) {
 	r.wantNumbers(150)
 }
 
-// wantNumbers waits until every number fed is in the journal.
 func (r *rig) wantNumbers(total int) {
 	r.t.Helper()
 	testkit.Eventually(r.t, fmt.Sprintf("%d numbers in the journal", total), func() bool {

@@ -13,11 +13,11 @@ import (
 // tellsTime reports whether the guarded broker reports its clock.
 const tellsTime = false
 
-// hasInternalTopics reports whether the broker keeps positions and transactions in
-// topics.
+// hasInternalTopics reports whether the broker keeps positions and transactions in topics.
 const hasInternalTopics = false
 
-// newGuarded starts a broker that requires a login and denies everything to all users but admin.
+// newGuarded starts an embedded broker that requires a login and denies everything to all users
+// except admin.
 func newGuarded(t *testing.T, users ...string) kafka.Cluster {
 	t.Helper()
 	opts := []kfake.Opt{

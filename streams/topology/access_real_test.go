@@ -12,11 +12,10 @@ import (
 // tellsTime reports whether the guarded broker reports its clock.
 const tellsTime = true
 
-// hasInternalTopics reports whether the broker keeps positions and transactions in
-// topics.
+// hasInternalTopics reports whether the broker keeps positions and transactions in topics.
 const hasInternalTopics = true
 
-// newGuarded starts a real broker that requires a login and denies everything to all users but
+// newGuarded starts a real broker that requires a login and denies everything to all users except
 // admin.
 func newGuarded(t *testing.T, users ...string) kafka.Cluster {
 	t.Helper()

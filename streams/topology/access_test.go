@@ -34,13 +34,13 @@ import (
 const (
 	adminUser  = "admin"
 	userPrefix = "lumenhook-"
-	// refusedWord is in every answer of a broker that denies something.
+	// refusedWord is in every response of a broker that denies something.
 	refusedWord = "AUTHORIZATION_FAILED"
-	// patience is how long a role may take to do its work, or to report a missing right.
+	// patience limits how long a role may take to do its work or to report a missing right.
 	patience = 3 * time.Minute
 )
 
-// guarded is a deployment for one role, on a broker that requires a login.
+// guarded is a role's deployment on a broker that requires a login.
 type guarded struct {
 	t     *testing.T
 	admin kafka.Cluster
@@ -49,7 +49,7 @@ type guarded struct {
 	net   *devnet.Network // of a follower
 }
 
-// as returns the deployment's settings for a user, logging to l.
+// as returns the settings with which a user reaches the deployment. Its log goes to l.
 func (g *guarded) as(user string, l *slog.Logger) kafka.Cluster {
 	c := g.admin
 	c.SASL = kafka.SASL{Mechanism: kafka.SASLPlain, User: user, Password: passwordOf(user)}
@@ -57,7 +57,7 @@ func (g *guarded) as(user string, l *slog.Logger) kafka.Cluster {
 	return c
 }
 
-// work does the work of a role. It returns when all of it is done.
+// work does a role's work, and returns when all of it is done.
 type work func(ctx context.Context, g *guarded, c kafka.Cluster) error
 
 // ofTheHistory lists the topics that the history is projected from.
@@ -65,7 +65,7 @@ var ofTheHistory = []string{
 	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
 }
 
-// workCheck reads what ledger check compares, and where the journal begins.
+// workCheck reads what `ledger check` compares, and looks up where the journal begins.
 func workCheck(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := reads(schemas.TopicPayments, schemas.TopicWatches)(ctx, g, c); err != nil {
 		return err
@@ -74,12 +74,12 @@ func workCheck(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return err
 }
 
-// works are the roles' work: their own parts, or the requests that a part makes if it needs more
-// than Kafka.
+// works lists the roles' work. Where a role's own part needs more than Kafka, the work makes the
+// part's requests.
 var works = map[string]struct {
 	work work
 	seed []string // topics that need a record to be read
-	rows bool     // the tables need rows, and the journal their facts
+	rows bool     // the tables need rows, and the journal the corresponding facts
 }{
 	"engine":    {work: workEngine},
 	"follower":  {work: workFollower, seed: []string{schemas.TopicMatches}, rows: true},
@@ -95,9 +95,8 @@ var works = map[string]struct {
 	"topics":    {work: workTopics},
 }
 
-// TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing: every role does its work with the
-// rights in its row of the table. Without any one of them, it reports that it lacks it, and does
-// not hang.
+// Every role does its work with the rights in its row of the table. Without any single one of them,
+// it must report the missing right instead of hanging.
 func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 	t.Parallel()
 	var users []string
@@ -116,7 +115,7 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 			must(t, topology.Grant(t.Context(), g.admin, acls))
 			rights := single(acls)
 			g.awaitRights(len(rights))
-			for range 2 { // the second time there is something to restore
+			for range 2 { // the second time, there is something to restore
 				must(t, g.try())
 			}
 			must(t, g.removeDead())
@@ -141,8 +140,8 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 	}
 }
 
-// awaitRights waits until the broker knows that many rights of the role: it learns of them some
-// time after they were acknowledged.
+// awaitRights waits until the broker knows n rights of the role. It learns of them some time after
+// they were acknowledged.
 func (g *guarded) awaitRights(n int) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -165,7 +164,6 @@ func (g *guarded) awaitRights(n int) {
 	}))
 }
 
-// single returns ACLs with one name each.
 func single(acls []kafka.ACL) (all []kafka.ACL) {
 	for _, a := range acls {
 		for _, name := range a.Names {
@@ -202,7 +200,7 @@ func newDeployment(t *testing.T, broker kafka.Cluster, role string) *guarded {
 	return g
 }
 
-// try runs the role as its user, and returns the error that ended it, or the first line in its log
+// try runs the role as its user. It returns the error that ended the role, or the first log line
 // about a denied request.
 func (g *guarded) try() error {
 	g.runs++
@@ -221,7 +219,6 @@ func (g *guarded) try() error {
 	}
 }
 
-// removeDead removes a dead process of the role from its groups.
 func (g *guarded) removeDead() error {
 	c := g.as(userPrefix+g.role, slog.New(slog.DiscardHandler))
 	c.InstanceID = "dead"
@@ -229,7 +226,7 @@ func (g *guarded) removeDead() error {
 	return err
 }
 
-// refusals is a logger that keeps only denied requests.
+// refusals is a log handler that keeps only denied requests.
 type refusals struct{ said chan string }
 
 func (r refusals) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -251,13 +248,12 @@ func (r refusals) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// check makes the requests of every role's start.
+// check makes the requests that every role makes at its start.
 func check(ctx context.Context, c kafka.Cluster) error {
 	faults, err := topology.Check(ctx, c, topology.CheckOptions{Accept: ofOneReplica, Now: time.Now})
 	return errors.Join(err, topology.Refusal(faults))
 }
 
-// background runs a part until the returned function stops it.
 func background(
 	ctx context.Context, run func(context.Context) error,
 ) (failed <-chan error, end func()) {
@@ -271,7 +267,7 @@ func background(
 	return ended, func() { cancel(); <-stopped }
 }
 
-// until repeats so until it succeeds, or ctx ends.
+// until retries so until it succeeds or ctx ends.
 func until(ctx context.Context, so func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -308,7 +304,7 @@ func newEngine(c kafka.Cluster, stateDir string) *engine.Engine {
 	})
 }
 
-// gone are receivers that answer 410.
+// gone stands for receivers that answer 410.
 type gone struct{}
 
 func (gone) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
@@ -317,14 +313,14 @@ func (gone) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
 
 func (gone) Disconnect(string) {}
 
-// workEngine has an engine decide on an account, an endpoint and a watch, order the mail about an
-// endpoint that a match disables, set aside a record of each input, and write a snapshot of its
-// state, which the next one loads.
+// workEngine has an engine decide on an account, an endpoint and a watch. The engine also orders
+// the mail about an endpoint that a match disables and sends an unreadable record of each input to
+// dead letters. It writes a snapshot of its state, which the next engine loads.
 func workEngine(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
-	reader := kafka.Offsets{schemas.TopicJournal: {0: 0}} // whose position is read
+	reader := kafka.Offsets{schemas.TopicJournal: {0: 0}} // the engine reads this group's position
 	if err := g.admin.Hold(ctx, "projector", reader); err != nil {
 		return err
 	}
@@ -380,7 +376,6 @@ func workEngine(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	})
 }
 
-// match returns a match for the endpoint that submitAll has created.
 func (g *guarded) match() kafka.Record {
 	event := fmt.Sprintf("evt_%d", g.runs)
 	m := schemas.EncodePaymentMatched(
@@ -408,7 +403,7 @@ func (g *guarded) end(ctx context.Context, topic string) (int64, error) {
 	return of[0], err
 }
 
-// submitAll submits commands that together write every table.
+// submitAll submits commands that together write to every table.
 func submitAll(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	client, err := commands.Open(ctx, commands.Config{Cluster: c, Wait: patience, Logger: c.Logger})
 	if err != nil {
@@ -460,14 +455,14 @@ func submitAll(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return nil
 }
 
-// workCommands submits commands to an engine of another user.
+// workCommands submits commands to an engine that runs as admin.
 func workCommands(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	_, end := background(ctx, newEngine(g.admin, g.t.TempDir()).Run)
 	defer end()
 	return submitAll(ctx, g, c)
 }
 
-// withDirectory runs work with a filled read model.
+// withDirectory calls then with a filled directory.
 func withDirectory(
 	ctx context.Context, g *guarded, c kafka.Cluster, then func(*directory.Directory) error,
 ) error {
@@ -485,8 +480,8 @@ func withDirectory(
 	return then(d)
 }
 
-// workAPI fills a directory, submits commands, records the use of a key, and reads the ends
-// that the history is compared with.
+// workAPI fills a directory, submits commands, records a key use, and reads the ends that the
+// history is compared with.
 func workAPI(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -509,7 +504,6 @@ func workAPI(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	})
 }
 
-// useKey records the use of a key.
 func useKey(ctx context.Context, c kafka.Cluster) error {
 	producer, err := c.NewProducer()
 	if err != nil {
@@ -521,8 +515,8 @@ func useKey(ctx context.Context, c kafka.Cluster) error {
 		m.EachHeader))
 }
 
-// workMailer has a mailer join its group, set aside an order that it cannot read, and answer one
-// whose account does not exist.
+// workMailer has a mailer join its group, send an unreadable order to dead letters, and answer an
+// order whose account does not exist.
 func workMailer(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -542,8 +536,8 @@ func workMailer(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	})
 }
 
-// carriedOut orders a mail, after an invalid record, and waits until the first is answered and the
-// second set aside.
+// carriedOut appends an unreadable order and a readable one. It waits until the first is a dead
+// letter and the second is answered.
 func carriedOut(ctx context.Context, g *guarded, works func() error) error {
 	before, err := mailsEnds(ctx, g)
 	if err != nil {
@@ -577,7 +571,6 @@ func carriedOut(ctx context.Context, g *guarded, works func() error) error {
 	})
 }
 
-// mailsEnds returns the ends of the topics that a mailer writes.
 func mailsEnds(ctx context.Context, g *guarded) (ends [2]int64, err error) {
 	for i, topic := range []string{schemas.TopicDeadLetters, schemas.TopicCommands} {
 		end, failed := g.end(ctx, topic)
@@ -586,8 +579,8 @@ func mailsEnds(ctx context.Context, g *guarded) (ends [2]int64, err error) {
 	return ends, err
 }
 
-// workFollower has a follower read a ledger and write its cursor, and writes the records that only
-// rare ledgers lead to.
+// workFollower has a follower read a ledger and write its cursor. It also writes the records that
+// only rare ledgers cause.
 func workFollower(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -629,7 +622,6 @@ func workFollower(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	})
 }
 
-// appendAs appends a record to topics under a transactional id.
 func appendAs(ctx context.Context, c kafka.Cluster, id string, topics ...string) error {
 	fenced, err := c.NewFencedProducer(ctx, id)
 	if err != nil {
@@ -645,7 +637,6 @@ func appendAs(ctx context.Context, c kafka.Cluster, id string, topics ...string)
 	return nil
 }
 
-// watches is the follower's read model.
 type watches struct{ *directory.Directory }
 
 func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
@@ -656,7 +647,6 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// startNetwork starts the deployment's development network, with a short close interval.
 func (g *guarded) startNetwork() {
 	ids, err := devnet.NewIdentities()
 	must(g.t, err)
@@ -674,7 +664,6 @@ func (g *guarded) startNetwork() {
 	})
 }
 
-// follow runs a follower until it has read a ledger.
 func follow(ctx context.Context, c kafka.Cluster, cfg follower.Config) error {
 	read := make(chan struct{}, 1)
 	cfg.OnLedger = func(follower.LedgerSummary) {
@@ -693,7 +682,7 @@ func follow(ctx context.Context, c kafka.Cluster, cfg follower.Config) error {
 	}
 }
 
-// workProjector makes a projector's requests: its rows go to a database.
+// workProjector makes a projector's requests, because the projector itself needs a database.
 func workProjector(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -723,7 +712,7 @@ func workProjector(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return errors.Join(m.Commit(ctx, done), reads(ofTheHistory...)(ctx, g, c))
 }
 
-// workHistory holds the records that it reads, like rebuild and verify-projection.
+// workHistory holds the records that it reads, as rebuild and verify-projection do.
 func workHistory(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	holder := writer.HoldersPrefix + "lumenhook_verify"
 	held := kafka.Offsets{schemas.TopicJournal: {0: 0}}
@@ -733,7 +722,6 @@ func workHistory(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return errors.Join(c.Hold(ctx, holder, held), c.Release(ctx, holder))
 }
 
-// workRewrap makes the requests of `secrets rewrap`.
 func workRewrap(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		_, err := admin.FetchOffsets(ctx, c.Prefix+"engine")
@@ -748,7 +736,7 @@ func workInspect(ctx context.Context, g *guarded, c kafka.Cluster) error {
 		asksToTier(ctx, c))
 }
 
-// asksToTier asks whether topics could be tiered, which no broker of these tests supports.
+// asksToTier checks whether topics can be tiered, which the brokers of these tests do not support.
 func asksToTier(ctx context.Context, c kafka.Cluster) error {
 	_, err := topology.Plan(ctx, c, topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 1})
 	if err != nil && strings.Contains(err.Error(), "no topic can be tiered") {
@@ -789,7 +777,6 @@ func workTopics(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return errors.Join(check(ctx, c), asksToTier(ctx, c))
 }
 
-// reads returns the work of reading topics.
 func reads(topics ...string) work {
 	return func(ctx context.Context, _ *guarded, c kafka.Cluster) error {
 		ends, err := c.NewEnds()
@@ -836,8 +823,8 @@ func workBackup(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return err
 }
 
-// TestATopicThatMayNotBeWrittenIsAFault: the check at the start of a role covers work that the role
-// does much later, such as writing a snapshot.
+// The check at a role's start also covers work that the role does much later, such as writing a
+// snapshot.
 func TestATopicThatMayNotBeWrittenIsAFault(t *testing.T) {
 	g := newDeployment(t, newGuarded(t, userPrefix+"engine"), "engine")
 	acls, err := topology.Access(g.admin, userPrefix, g.role)

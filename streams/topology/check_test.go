@@ -15,7 +15,7 @@ func TestAClockThatIsOffIsAFault(t *testing.T) {
 		{0, 0, 0, ""},
 		{0, 59 * time.Second, 0, ""},
 		{0, -time.Minute, time.Second, ""},
-		{0, 30 * time.Second, 2 * time.Minute, ""}, // the answer was slow
+		{0, 30 * time.Second, 2 * time.Minute, ""}, // slow response
 		{0, 61 * time.Second, 0, "1m1s behind"},
 		{0, -2 * time.Hour, time.Second, "2h0m0s ahead of"},
 	} {

@@ -15,7 +15,8 @@ import (
 
 const unsafeDowngrade = 3 // of UpdateFeatures (KIP-778)
 
-// The features of a real cluster are shared with the tests of other packages.
+// This test runs only on the embedded broker, because other packages' tests share the features of a
+// real cluster.
 func TestOlderTransactionsAreRefused(t *testing.T) {
 	t.Parallel()
 	c, shape := newCluster(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// TestWhoReadsATopicHoldsIt: before records of a topic are deleted, every group of a role that may
-// read it is checked. The engine's states report themselves what they are restored from.
+// Retention must check every group of a role that may read a topic before it deletes the topic's
+// records. The engine's states report what they are restored from.
 func TestWhoReadsATopicHoldsIt(t *testing.T) {
 	for _, topic := range topology.Retained() {
 		want := []string{}

@@ -21,7 +21,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// counter is a handler that counts the records that it folds.
 type counter struct{ folded int }
 
 func (c *counter) Fold(*store.Batch, kafka.Record) error { c.folded++; return nil }
@@ -36,8 +35,8 @@ func (c *counter) Drain()          {}
 func (c *counter) Busy() bool      { return false }
 func (c *counter) Unhurried() bool { return false }
 
-// tieredCluster is a broker with remote storage, and tiered topics with small segments that leave
-// the broker's disk a second after they are closed.
+// tieredCluster is a broker with remote storage. Its tiered topics have small segments that leave
+// the broker's disk one second after they are closed.
 type tieredCluster struct {
 	kafka.Cluster
 	t       *testing.T
@@ -71,7 +70,7 @@ func newTieredCluster(t *testing.T) *tieredCluster {
 	return c
 }
 
-// write appends records to the journal, in transactions like an engine's.
+// write appends records to the journal in transactions, as an engine does.
 func (c *tieredCluster) write(n int) {
 	c.t.Helper()
 	producer, err := c.NewFencedProducer(c.t.Context(), "engine-0")
@@ -88,12 +87,12 @@ func (c *tieredCluster) write(n int) {
 	}
 }
 
-// files lists the offsets at which the journal's files in a folder begin.
+// files lists the first offsets of the journal's files in a folder.
 func (c *tieredCluster) files(dir string) (begin []int64) {
 	c.t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".log") || !strings.Contains(path, "test.journal-0") {
-			return nil // it was deleted in the meantime, or is something else
+			return nil // deleted in the meantime, or something else
 		}
 		digits, _, _ := strings.Cut(filepath.Base(path), ".")
 		digits, _, _ = strings.Cut(digits, "-")
@@ -111,7 +110,6 @@ func (c *tieredCluster) local() []int64 {
 	return c.files(filepath.Join(filepath.Dir(c.brokers.Node(1).LogFile()), "data"))
 }
 
-// bounds returns the first offset of the journal and its end.
 func (c *tieredCluster) bounds() (start, end int64) {
 	c.t.Helper()
 	ends, err := c.NewEnds()
@@ -124,7 +122,7 @@ func (c *tieredCluster) bounds() (start, end int64) {
 	return starts[0], of[0]
 }
 
-// fold folds the journal like a start without a state.
+// fold folds the journal as an engine without a state would.
 func (c *tieredCluster) fold() (records int, err error) {
 	c.t.Helper()
 	count := new(counter)
@@ -147,8 +145,8 @@ func (c *tieredCluster) fold() (records int, err error) {
 	return count.folded, err
 }
 
-// TestATieredJournalIsFoldedWhole: its older segments are only in the remote storage. A fold from
-// the beginning reads them all, and records that retention deletes are deleted there.
+// A fold from the beginning reads the older segments, which are only in remote storage. When
+// retention deletes records, they are deleted there.
 func TestATieredJournalIsFoldedWhole(t *testing.T) {
 	c := newTieredCluster(t)
 	const records = 80
@@ -171,7 +169,7 @@ func TestATieredJournalIsFoldedWhole(t *testing.T) {
 	if start, _ := c.bounds(); start != 60 {
 		t.Errorf("the journal begins at %d", start)
 	}
-	// The number of files says nothing: later ones may still be moving there.
+	// Do not count files, because later ones may still be moving to remote storage.
 	testkit.Eventually(t, "its files are gone from the remote storage",
 		func() bool { return !containsBelow(c.remote(), 16) })
 	if _, err := c.fold(); err == nil || !strings.Contains(err.Error(), "begins at 60") {

@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// names returns the names of the faults, with nothing accepted.
 func names(t *testing.T, o topology.CheckOptions, c kafka.Cluster) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, o)
@@ -80,8 +79,7 @@ func TestTooFewReplicasAreRefusedAndLeft(t *testing.T) {
 	}
 }
 
-// TestACommitThatOneBrokerHasIsRefused: on one broker, Kafka's own topics have one replica, however
-// many ours have.
+// With a single broker, Kafka's own topics have one replica, however many replicas our topics have.
 func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
 	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{Dir: t.TempDir(), Brokers: 1})
 	must(t, err)

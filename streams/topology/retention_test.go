@@ -16,13 +16,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Topics of a rig: events is read by two groups, and states are restored from it.
+// Topics of a rig. Two groups read events, and states are restored from both topics.
 const (
 	events = "events"
 	parts  = "parts"
 )
 
-// rig is a broker with records of different ages: ten from an hour ago, ten from now.
+// rig is a broker with records of two ages. Each partition has ten records from an hour ago and ten
+// from now.
 type rig struct {
 	t       *testing.T
 	cluster kafka.Cluster
@@ -81,7 +82,7 @@ func (r *rig) append(at time.Time) {
 	}
 }
 
-// commit commits the positions of a group that has no other member.
+// commit commits positions for a group that has no other member.
 func (r *rig) commit(group string, done kafka.Offsets) {
 	r.t.Helper()
 	assigned := make(chan struct{}, 10)
@@ -105,7 +106,7 @@ func (r *rig) commit(group string, done kafka.Offsets) {
 	}
 }
 
-// run runs a retention of both topics. It owns only partition 0.
+// run runs retention for both topics. It owns only partition 0.
 func (r *rig) run(change func(*topology.RetentionConfig)) *topology.Retention {
 	cfg := topology.RetentionConfig{
 		Cluster: r.cluster,
@@ -135,7 +136,6 @@ func (r *rig) run(change func(*topology.RetentionConfig)) *topology.Retention {
 	return kept
 }
 
-// wantStatuses waits for the result of a round.
 func (r *rig) wantStatuses(kept *topology.Retention, want ...topology.RetentionStatus) {
 	r.t.Helper()
 	have := kept.Statuses()
@@ -156,8 +156,8 @@ func (r *rig) wantStarts(topic string, want map[int32]int64) {
 	}
 }
 
-// TestNothingThatIsNeededIsDeleted: a reader without a position may need everything. Then each
-// reader in turn holds the records that it has not read.
+// Nothing is deleted while a reader has no position, because it may need everything. After that,
+// each reader in turn holds the records that it has not read.
 func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 	r := newRig(t)
 	kept := r.run(func(*topology.RetentionConfig) {})
@@ -173,7 +173,7 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 		topology.RetentionStatus{Topic: events, First: 5, Safe: 5, HeldBy: "projector", Known: true},
 		ofParts)
 
-	r.commit("rebuild", kafka.Offsets{events: {0: 6}}) // which the topic does not list
+	r.commit("rebuild", kafka.Offsets{events: {0: 6}}) // a group that the topic does not list
 	r.commit("projector", kafka.Offsets{events: {0: 19, 1: 20}})
 	r.wantStatuses(kept,
 		topology.RetentionStatus{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true},
@@ -183,11 +183,11 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 	r.wantStatuses(kept, // the other ten are too young, and the last older one stays
 		topology.RetentionStatus{Topic: events, First: 9, Safe: 18, HeldBy: "state", Known: true},
 		ofParts)
-	r.wantStarts(events, map[int32]int64{0: 9, 1: 0}) // it does not own partition 1
+	r.wantStarts(events, map[int32]int64{0: 9, 1: 0}) // partition 1 is not owned
 	r.wantStarts(parts, map[int32]int64{0: 7, 1: 0})
 }
 
-// TestAStateThatIsNotKnownHoldsEverything: a task that is being restored reports nothing yet.
+// While a task is being restored, its state is not known and holds everything.
 func TestAStateThatIsNotKnownHoldsEverything(t *testing.T) {
 	r := newRig(t)
 	r.commit("projector", kafka.Offsets{events: {0: 20}})
@@ -200,7 +200,7 @@ func TestAStateThatIsNotKnownHoldsEverything(t *testing.T) {
 	r.wantStarts(events, map[int32]int64{0: 0, 1: 0})
 }
 
-// TestWhatIsKept: everything, or by time.
+// Retention keeps everything, or limits records by age.
 func TestWhatIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		keep  time.Duration
@@ -224,8 +224,8 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatExceedsASizeIsDeleted: once the size of records is known. A broker that frees files late
-// does not cause more deletions.
+// Once retention knows the size of records, it deletes the records beyond the limit. A broker that
+// frees its files late must not cause more deletions.
 func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	r := newRig(t)
 	sizes, err := r.deleter.Sizes(t.Context(), []int32{0}, events)
@@ -237,7 +237,7 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	far := kafka.Offsets{events: {0: 1000}}
 	r.commit("projector", far)
 	r.commit("engine", far)
-	rounds := make(chan struct{}) // each round starts when the test sends
+	rounds := make(chan struct{}) // each round waits until the test receives
 	retained := r.run(func(cfg *topology.RetentionConfig) {
 		cfg.Keep, cfg.KeepBytes = 0, kept*record
 		cfg.Owned = func() []topology.RetainedPartition {
@@ -250,7 +250,7 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	})
 	want := func(first int64) {
 		t.Helper()
-		for range 4 { // the first may see earlier deletions; later ones see nothing else
+		for range 4 { // the first round may see earlier deletions, but later ones do not
 			<-rounds
 		}
 		statuses := retained.Statuses()
@@ -258,7 +258,7 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 			t.Errorf("the first record is %+v, want %d", statuses, first)
 		}
 	}
-	want(0) // it has not grown
+	want(0) // the topic has not grown
 	for end := int64(30); end <= 50; end += recordsOfAnAge {
 		r.append(r.now)
 		want(end - kept)

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) { brokertest.Main(m) }
 
 const keyedPartitions = 3
 
-// newCluster returns an embedded broker, or a share of a real cluster, and the required topics.
+// newCluster returns an embedded broker, or a share of a real cluster, and the shape of its topics.
 func newCluster(t *testing.T) (kafka.Cluster, topology.Shape) {
 	t.Helper()
 	b := brokertest.Start(t)

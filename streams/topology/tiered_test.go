@@ -12,8 +12,8 @@ import (
 
 const dayMillis = 24 * 60 * 60 * 1000
 
-// TestWhatIsShortenedIsInSmallFiles: topics that keep everything have the cluster's default file
-// size.
+// Topics from which records are deleted have small files. Topics that keep everything have the
+// cluster's default file size.
 func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
 	small := func(shape topology.Shape) (names []string) {
 		for _, spec := range topology.RequiredTopics(shape) {
@@ -47,8 +47,8 @@ func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
 	}
 }
 
-// TestWhatGrowsIsTiered: the topics from which retention deletes, without the snapshots, and no
-// compacted topic. The local retention of a topic that is kept for a week is not longer than that.
+// Tiered topics are those from which retention deletes, except snapshots. No compacted topic is
+// tiered. A topic that is kept for a week does not have a longer local retention.
 func TestWhatGrowsIsTiered(t *testing.T) {
 	shape := topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 30 * dayMillis}
 	var tiered []string
@@ -83,7 +83,7 @@ func TestWhatGrowsIsTiered(t *testing.T) {
 	}
 }
 
-// TestBrokersThatCannotTierAreRefused, before anything is changed.
+// Plan and Create refuse brokers that cannot tier topics before they change anything.
 func TestBrokersThatCannotTierAreRefused(t *testing.T) {
 	t.Parallel()
 	c, shape := newCluster(t)

@@ -57,7 +57,7 @@ func TestTwoCreateAtOnce(t *testing.T) {
 	}
 }
 
-// wrong lists wrong values of each setting, and the topic that gets them.
+// wrong lists a wrong value for each setting, and the topic that gets it.
 var wrong = []struct {
 	topic, setting, value string
 	harmless              bool
@@ -102,7 +102,8 @@ func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {
 	}
 }
 
-// awaitSetting waits until every broker knows of a setting.
+// awaitSetting waits until ten descriptions in a row have the setting, so that every broker knows
+// it.
 func awaitSetting(t *testing.T, c kafka.Cluster, topic, setting, value string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
@@ -116,7 +117,7 @@ func awaitSetting(t *testing.T, c kafka.Cluster, topic, setting, value string) {
 	}
 }
 
-// refused returns the names of faults except those of the embedded broker's one replica.
+// refused returns the names of the faults, except those of a topic with one replica.
 func refused(t *testing.T, c kafka.Cluster, accept ...string) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{
@@ -130,7 +131,7 @@ func refused(t *testing.T, c kafka.Cluster, accept ...string) (names []string) {
 	return names
 }
 
-// ofOneReplica are the faults of topics with one replica.
+// ofOneReplica lists the faults of topics with one replica.
 var ofOneReplica = []string{"replication", "min.insync.replicas", "unclean.leader.election.enable"}
 
 func TestMoreThanWantedIsNoDifference(t *testing.T) {
@@ -202,8 +203,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestACheckOfOneCopyNamesAllElse: the topics of `lumenhook run` have one replica, and must be
-// right otherwise.
+// The topics of `lumenhook run` have one replica, and must otherwise be right.
 func TestACheckOfOneCopyNamesAllElse(t *testing.T) {
 	t.Parallel()
 	c, shape := newCluster(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// A process that was paused while its deployment was moved finds its topics closed: its tasks were
-// fenced, take over their partitions again, and stop.
+// A process that was paused while its deployment was moved finds its topics closed. Its fenced
+// tasks try to take over their partitions again, and stop.
 func TestATaskDoesNotGoOnWithClosedTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

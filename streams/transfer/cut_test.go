@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// whenFolded calls then once, when a backup has folded the states to its position, and has not read
-// the other records.
+// whenFolded calls then once a backup has folded the states to its position, before it reads the
+// other records.
 func whenFolded(partitions int, then func()) transfer.Telling {
 	steps, calls := 0, 0
 	return transfer.Telling{
@@ -26,7 +26,7 @@ func whenFolded(partitions int, then func()) transfer.Telling {
 	}
 }
 
-// backedUp backs up the shop while something happens, and restores it elsewhere.
+// backedUp backs up the shop while meanwhile runs, and restores the backup to another deployment.
 func (s *shop) backedUp(to *deployment, meanwhile func()) {
 	s.t.Helper()
 	dir := filepath.Join(s.t.TempDir(), "backup")
@@ -38,7 +38,7 @@ func (s *shop) backedUp(to *deployment, meanwhile func()) {
 	to.open()
 }
 
-// otherwise returns a match like another, with a change.
+// otherwise returns a changed version of a match.
 func (s *shop) otherwise(r kafka.Record, change func(*domain.Match)) (string, kafka.Record) {
 	s.t.Helper()
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
@@ -70,7 +70,6 @@ func (s *shop) otherwise(r kafka.Record, change func(*domain.Match)) (string, ka
 		message.EachHeader)
 }
 
-// matches counts the matches of a deployment, by event.
 func (d *deployment) matches() map[string]int {
 	d.t.Helper()
 	by := make(map[string]int)
@@ -82,10 +81,10 @@ func (d *deployment) matches() map[string]int {
 	return by
 }
 
-// Records that are written while a backup is taken are either completely in it or not at all. A
-// watch whose creation the new cluster had yet to take would miss the ledgers that it reads until
-// then, and a match that is taken before its endpoint is cancelled. Matches that the new follower
-// does not make again are copied.
+// Records that are written during a backup are either completely in it or not at all. A watch must
+// not be created on the new cluster later than on the old one, because it would miss the ledgers in
+// between. A match must not be processed before its endpoint exists, because it would be cancelled.
+// The backup copies matches that the new follower does not make again.
 func TestABackupIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	const late = total + 1
@@ -100,14 +99,14 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 		})
 		var records [5]kafka.Record
 		ofLate, records[0] = paid(late, 0, 11)
-		// The watch is new, its endpoint is not.
+		// The watch is new, but its endpoint is not.
 		_, match := paid(others, 300, 11)
 		ofLateWatch, records[1] = s.otherwise(match,
 			func(m *domain.Match) { m.Watch.ID = watchID(late) })
-		// The first live ledger of this watch is not recorded.
+		// This watch's first live ledger is not recorded.
 		again, records[2] = paid(others+1, 301, 11)
 		live, records[3] = paid(others, 302, 11)
-		past, records[4] = paid(answering, 303, 5) // of an open part
+		past, records[4] = paid(answering, 303, 5) // a match of an open part
 		s.append(records[:]...)
 		for _, event := range []string{ofLate, ofLateWatch, again, live, past} {
 			testkit.Eventually(t, "delivered by the old cluster",
@@ -132,7 +131,7 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 		testkit.Eventually(t, "delivered by the new cluster",
 			func() bool { return s.requests(event) == 2 })
 	}
-	// The follower makes it again, once the missing commands are repeated.
+	// The follower makes this match again once the missing commands have been repeated.
 	to.do(map[string]domain.CommandBody{
 		"cmd_late_endpoint": creationOf(from, late),
 		"cmd_late_watch":    watchOf(late),
@@ -143,8 +142,8 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 		func() bool { return s.requests(ofLate) == 2 })
 }
 
-// The records that a backup reads are held, so that no engine deletes them. If they are deleted
-// anyway, the backup fails and does not skip them.
+// A backup holds the records that it reads, so that no engine deletes them. If they are deleted
+// anyway, the backup fails instead of skipping them.
 func TestABackupHasNoGaps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -168,7 +167,7 @@ func TestABackupHasNoGaps(t *testing.T) {
 		ends, err := deleter.Of(t.Context(), schemas.TopicMatches)
 		r.must(err)
 		for p := range ends {
-			ends[p]-- // the last one stays
+			ends[p]-- // keep the last record
 		}
 		r.must(deleter.DeleteBefore(t.Context(), kafka.Offsets{schemas.TopicMatches: ends}))
 	}))
@@ -183,8 +182,9 @@ func TestABackupHasNoGaps(t *testing.T) {
 	}
 }
 
-// A state may have a watch whose endpoint was created after the end of the endpoint's journal was
-// read, because brokers do not answer at the same time. The journals are then read again.
+// Brokers do not answer at the same time. A state may therefore have a watch whose endpoint was
+// created after the backup read the end of that endpoint's journal. The backup then reads the
+// journals again.
 func TestABackupHasTheEndpointsOfItsWatches(t *testing.T) {
 	t.Parallel()
 	const late = total + 1

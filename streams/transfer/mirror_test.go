@@ -19,7 +19,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// side is one of the two clusters.
 type side struct {
 	t *testing.T
 	kafka.Cluster
@@ -43,7 +42,7 @@ func (s side) must(err error) {
 	}
 }
 
-// transact writes records to partition 0 of a topic in a transaction.
+// transact writes records to partition 0 of a topic in one transaction.
 func (s side) transact(how kgo.TransactionEndTry, topic string, keys ...string) {
 	s.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...), kgo.TransactionalID(s.Prefix+"writer"),
@@ -97,7 +96,6 @@ func (s side) taken(group, topic string) (offset int64) {
 	return offset
 }
 
-// ends returns the ends of all topics.
 func (s side) ends() map[string]map[int32]int64 {
 	s.t.Helper()
 	asking, err := s.NewEnds()
@@ -111,7 +109,7 @@ func (s side) ends() map[string]map[int32]int64 {
 	return all
 }
 
-// records returns the records that consumers see, as text, with offset and time.
+// records returns the records that consumers see as text, with their offsets and timestamps.
 func (s side) records() (list []string) {
 	s.t.Helper()
 	for topic := range s.ends() {
@@ -125,7 +123,6 @@ func (s side) records() (list []string) {
 	return list
 }
 
-// recordsOf returns the records of a topic that consumers see.
 func (s side) recordsOf(topic string) (list []kafka.Record) {
 	s.t.Helper()
 	asking, err := s.NewEnds()
@@ -154,7 +151,6 @@ func (s side) isCopyOf(from side) {
 	}
 }
 
-// copied returns the totals of a report.
 func copied(r transfer.MirrorReport) (records, fillers int64) {
 	for _, t := range r.Topics {
 		records += t.Records
@@ -163,8 +159,8 @@ func copied(r transfer.MirrorReport) (records, fillers int64) {
 	return records, fillers
 }
 
-// TestACopyKeepsEveryOffset: records, times and positions are the same on both sides, and a
-// repeated copy adds new records.
+// Records, timestamps and positions are the same on both sides. A repeated copy adds the new
+// records.
 func TestACopyKeepsEveryOffset(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, 2), newSide(t, 2)
@@ -199,7 +195,7 @@ func TestACopyKeepsEveryOffset(t *testing.T) {
 	}
 }
 
-// TestACopyThatEndedEarlyGoesOn: wherever it was interrupted.
+// A copy continues wherever it was interrupted.
 func TestACopyThatEndedEarlyGoesOn(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, 2), newSide(t, 2)
@@ -230,7 +226,7 @@ func TestACopyThatEndedEarlyGoesOn(t *testing.T) {
 	to.isCopyOf(from)
 }
 
-// TestWhatIsNoCopyIsRefused: nothing is added to topics with other content.
+// Nothing is added to topics that have other content.
 func TestWhatIsNoCopyIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -265,15 +261,15 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatRetentionDeletedIsMissingInTheCopyToo: a copy begins where its source begins, even if the
-// source begins later than at the first copy. Readers conclude from that which records are missing.
+// A copy begins where its source begins, even if the source begins later than at the first copy.
+// Readers use this to determine which records are missing.
 func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, 1), newSide(t, 1)
 	from.busy()
 	from.transact(kgo.TryCommit, schemas.TopicMatches, "match")
 	for _, start := range []int64{4, 8} {
-		below := map[string]int64{schemas.TopicJournal: start, schemas.TopicMatches: 2} // all of them
+		below := map[string]int64{schemas.TopicJournal: start, schemas.TopicMatches: 2} // all matches
 		for topic, offset := range below {
 			from.deletes(topic, offset)
 		}
@@ -293,7 +289,7 @@ func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
 	}
 }
 
-// TestACopyIsSearchedByTimeAsItsSource: fillers have the timestamp of the record after them.
+// A filler has the timestamp of the record after it.
 func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, 1), newSide(t, 1)
@@ -310,13 +306,13 @@ func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
 	defer ends.Close()
 	since, err := ends.Since(t.Context(), schemas.TopicMatches, written.UnixMilli()+1)
 	to.must(err)
-	if since[0] < 3 { // the record: there are two fillers before it, and there may be one after it
+	if since[0] < 3 { // two fillers before the record, and maybe one after it
 		t.Errorf("offset %d is later than the record", since[0])
 	}
 }
 
-// deletes removes the records of partition 0 of a topic before an offset. It retries until they are
-// gone: a broker writes a transaction's marker after it has answered, and deletes nothing before an
+// deletes removes the records of a topic's partition 0 before an offset, and retries until they are
+// gone. A broker writes a transaction's marker after it has answered, and deletes nothing before an
 // offset that it has not reached.
 func (s side) deletes(topic string, offset int64) {
 	s.t.Helper()

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestAHandOverLeavesItsNumber: only the number is removed, because it would be compared with those
-// of another journal. Any other match stays byte for byte.
+// A copied handover loses only its number, because the number would be compared with those of
+// another journal. Anything else is unchanged.
 func TestAHandOverLeavesItsNumber(t *testing.T) {
 	in := domain.MatchInput{
 		AccountID:  "acc_1",
@@ -44,7 +44,7 @@ func TestAHandOverLeavesItsNumber(t *testing.T) {
 	}
 }
 
-// TestOtherHeadersGoAlong: additional headers of other writers are kept.
+// Additional headers of other writers are kept.
 func TestOtherHeadersGoAlong(t *testing.T) {
 	m := schemas.EncodeCommand(domain.Command{
 		ID:        "cmd_1",

@@ -34,7 +34,7 @@ const (
 
 func TestMain(m *testing.M) { brokertest.Main(m) }
 
-// rig is a broker on disk, a receiver on a socket, and deployments under prefixes.
+// rig is a broker on disk and a receiver on a socket, with deployments under prefixes.
 type rig struct {
 	t      *testing.T
 	broker *brokertest.Broker
@@ -44,7 +44,7 @@ type rig struct {
 	mu     sync.Mutex
 	got    map[string]int    // requests by event
 	bodies map[string]string // by event
-	status map[string]int    // by endpoint; 200 if it is not there
+	status map[string]int    // by endpoint; the default is 200
 }
 
 func newRig(t *testing.T) *rig {
@@ -117,7 +117,6 @@ func (r *rig) requests(event string) int {
 	return r.got[event]
 }
 
-// deployment is the deployment under one prefix.
 type deployment struct {
 	*rig
 	kafka.Cluster
@@ -126,7 +125,7 @@ type deployment struct {
 	producer   *kafka.Producer
 }
 
-// under returns a deployment without topics.
+// under returns a deployment that has no topics.
 func (r *rig) under(name string, partitions int32) *deployment {
 	r.t.Helper()
 	cluster := r.broker.Cluster(
@@ -139,7 +138,6 @@ func (d *deployment) shape() topology.Shape {
 	return topology.Shape{Partitions: d.partitions, Replicas: d.broker.Replicas()}
 }
 
-// makeTopics creates the topics of a new deployment.
 func (d *deployment) makeTopics() {
 	d.t.Helper()
 	_, err := topology.Create(d.t.Context(), d.Cluster, d.shape())
@@ -147,7 +145,7 @@ func (d *deployment) makeTopics() {
 	d.open()
 }
 
-// open opens the clients for existing topics.
+// open opens clients for the existing topics.
 func (d *deployment) open() {
 	d.t.Helper()
 	d.log = brokertest.NewLog(d.t, d.Cluster)
@@ -157,7 +155,7 @@ func (d *deployment) open() {
 	d.t.Cleanup(d.producer.Close)
 }
 
-// start runs an engine on an empty folder. The returned function stops it.
+// start runs an engine in an empty folder and returns a function that stops it.
 func (d *deployment) start() (stop func()) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -210,7 +208,6 @@ func command(id string, body domain.CommandBody) kafka.Record {
 	return kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
-// answers returns the answers to a command, oldest first.
 func (d *deployment) answersTo(id string) (list []domain.Result) {
 	d.t.Helper()
 	for _, rec := range d.log.Read(schemas.TopicResults) {
@@ -223,7 +220,6 @@ func (d *deployment) answersTo(id string) (list []domain.Result) {
 	return list
 }
 
-// do carries out commands, and waits for their answers.
 func (d *deployment) do(commands map[string]domain.CommandBody) {
 	d.t.Helper()
 	for id, body := range commands {
@@ -240,7 +236,7 @@ func (d *deployment) do(commands map[string]domain.CommandBody) {
 func endpointID(n int) string { return fmt.Sprintf("ep_%026d", n) }
 func watchID(n int) string    { return fmt.Sprintf("wat_%026d", n) }
 
-// paid returns the match of a payment to an endpoint's watch, and its event.
+// paid returns the match of a payment to an endpoint's watch, and the ID of its event.
 func paid(endpoint, payment int, ledger uint32) (eventID string, r kafka.Record) {
 	p := fmt.Sprintf("%d-%d", endpoint, payment)
 	m := domain.Match{
@@ -267,7 +263,6 @@ func paid(endpoint, payment int, ledger uint32) (eventID string, r kafka.Record)
 		message.EachHeader)
 }
 
-// silent reports nothing.
 var silent = transfer.Telling{Step: func(string) {}, Progress: func(int64, int64) {}}
 
 func (d *deployment) source() transfer.SourceConfig {

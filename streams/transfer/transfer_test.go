@@ -20,18 +20,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// Endpoints of a shop, by the outcome of their deliveries.
+// Endpoints of a shop, named after the outcome of their deliveries.
 const (
 	answering = iota + 1
-	failing   // once an hour
-	gone      // 410: disabled by it
-	disabled  // manually, with a pending delivery
+	failing   // retried after an hour
+	gone      // disabled by a 410
+	disabled  // disabled by a command, with pending deliveries
 	deleted
-	others // from here on they answer
+	others // all endpoints from here on answer
 	total  = 16
 )
 
-// shop is a deployment with deliveries in every state.
+// shop is a deployment that has deliveries in every state.
 type shop struct {
 	*deployment
 	once    map[string]bool // events that were delivered
@@ -62,7 +62,6 @@ func watchOf(n int) domain.CreateWatch {
 	}}
 }
 
-// opened returns a shop's first commands.
 func opened(d *deployment) map[string]domain.CommandBody {
 	commands := map[string]domain.CommandBody{
 		"cmd_account": domain.CreateAccount{
@@ -78,7 +77,7 @@ func opened(d *deployment) map[string]domain.CommandBody {
 	return commands
 }
 
-// openShop fills a deployment, and leaves an engine running.
+// openShop fills a deployment and leaves an engine running.
 func openShop(d *deployment) (s *shop, stop func()) {
 	d.t.Helper()
 	s = &shop{
@@ -134,7 +133,7 @@ func openShop(d *deployment) (s *shop, stop func()) {
 	return s, stop
 }
 
-// payOn appends matches that no engine takes.
+// payOn appends records that no engine processes.
 func (s *shop) payOn() {
 	s.t.Helper()
 	for n := others; n <= total; n++ {
@@ -149,7 +148,7 @@ func (s *shop) payOn() {
 	s.append(command("cmd_resend", forgotten()))
 }
 
-// forgotten resends an event that, according to the history of the old topics, had ended.
+// forgotten resends an event that had ended according to the history of the old topics.
 func forgotten() domain.ResendEvent {
 	event := fmt.Sprintf("evt_%026d", 1)
 	return domain.ResendEvent{
@@ -172,10 +171,10 @@ func forgotten() domain.ResendEvent {
 	}
 }
 
-// fromTheFuture is an event that was handed over by a fact that the copy does not have.
+// fromTheFuture is an event that was handed over by a fact that is not in the copy.
 const fromTheFuture = "evt_from_the_future"
 
-// handOver returns the handover of an event by partition 0, with a number.
+// handOver returns the handover of an event by partition 0, with the given number.
 func (s *shop) handOver(event string, number uint64) kafka.Record {
 	m := schemas.EncodeHandOver(domain.MatchInput{
 		AccountID:  account,
@@ -198,7 +197,6 @@ func (s *shop) handOver(event string, number uint64) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, endpointID(others), m.Value, m.EachHeader)
 }
 
-// backfills requests a backfill of an endpoint's watch.
 func (s *shop) backfills(n int) {
 	s.t.Helper()
 	s.append(command(fmt.Sprint("cmd_live_", n),
@@ -208,7 +206,7 @@ func (s *shop) backfills(n int) {
 	})
 }
 
-// beginPart returns the command with which a follower begins a part of a backfill.
+// beginPart returns the command with which a follower begins part of a backfill.
 func (s *shop) beginPart(n int) kafka.Record {
 	s.t.Helper()
 	watch := s.answersTo(fmt.Sprint("cmd_past_", n))[0].Answer.Watch
@@ -224,7 +222,6 @@ func (s *shop) beginPart(n int) kafka.Record {
 	})
 }
 
-// watch returns the latest row of an endpoint's watch.
 func (s *shop) watch(of *deployment, n int) (w domain.Watch) {
 	s.t.Helper()
 	for _, r := range of.log.Read(schemas.TopicWatches) {
@@ -237,8 +234,8 @@ func (s *shop) watch(of *deployment, n int) (w domain.Watch) {
 	return w
 }
 
-// goesOn checks a deployment that was made from the shop's: an engine on it delivers the pending
-// and untaken events once, and none that was delivered.
+// goesOn checks a deployment that was created from the shop's. An engine on it delivers the pending
+// and the unprocessed events once, and no event that was already delivered.
 func (s *shop) goesOn(to *deployment) {
 	s.t.Helper()
 	to.open()
@@ -380,7 +377,8 @@ func TestADeploymentGoesOnWithAnotherPartitionCount(t *testing.T) {
 	}
 }
 
-// A backup that is taken while the engine works restores to a cluster that continues.
+// A backup of a stopped deployment that has unprocessed records restores to a cluster that
+// continues, with the same or another number of partitions.
 func TestAClusterIsMadeOfABackup(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int32{4, 5} {
@@ -493,8 +491,8 @@ func rewrite(r *rig, dir string, change func(map[string]any)) {
 	r.must(os.WriteFile(path, text, 0o600))
 }
 
-// The remembered settled deliveries of each partition are copied to their endpoint's partition, and
-// are forgotten there in order.
+// A restore copies the settled deliveries that each partition remembers to the partition of their
+// endpoint, which forgets them in order.
 func TestSettledDeliveriesAreRememberedBehindAMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

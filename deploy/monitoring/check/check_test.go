@@ -20,7 +20,7 @@ func documented(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]string{"up": "gauge"} // Prometheus' own
+	names := map[string]string{"up": "gauge"} // of Prometheus itself
 	row := regexp.MustCompile("(?m)^\\| `(lumenhook_\\w+)` \\| (\\w+) \\|")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		names[m[1]] = m[2]
@@ -42,7 +42,7 @@ func series(name string, documented map[string]string) (base, kind string) {
 }
 
 // checkExpression checks that an expression parses, uses documented metrics, and applies rate or
-// increase to counters only.
+// increase only to counters.
 func checkExpression(t *testing.T, where, text string, names map[string]string) {
 	t.Helper()
 	text = strings.ReplaceAll(text, "$__rate_interval", "5m")
@@ -71,7 +71,7 @@ func checkExpression(t *testing.T, where, text string, names map[string]string) 
 	})
 }
 
-// sections returns the sections of docs/operate/troubleshoot.md by their URL.
+// sections returns the sections of docs/operate/troubleshoot.md by URL.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operate", "troubleshoot.md"))

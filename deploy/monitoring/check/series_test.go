@@ -24,10 +24,9 @@ type ruleCase struct {
 	fires         bool
 }
 
-// TestRulesOfEndpointsFire evaluates each rule that uses attempts or endpoints.
 func TestRulesOfEndpointsFire(t *testing.T) {
 	checkRules(t, []ruleCase{
-		// The case of the report: 63% of the attempts fail, and no event has FAILED yet.
+		// The report: 63% of the attempts fail, and no event has FAILED yet.
 		{"LumenhookAttemptsFailing", `lumenhook_attempts_total{status="2xx",error="",state="DELIVERED"} 0+37x30
 			lumenhook_attempts_total{status="5xx",error="",state="WAITING"} 0+40x30
 			lumenhook_attempts_total{status="none",error="TIMEOUT",state="WAITING"} 0+23x30`, true},
@@ -40,8 +39,8 @@ func TestRulesOfEndpointsFire(t *testing.T) {
 	})
 }
 
-// TestRulesOfMissingProcessesFire: processes that are gone have no series, or end in the middle
-// (`_` is a missing point), so rules that compare values see nothing.
+// The series of a process that is gone are missing or end in the middle (`_` is a missing point),
+// so rules that compare values would not notice.
 func TestRulesOfMissingProcessesFire(t *testing.T) {
 	const (
 		engine     = `lumenhook_engine_partitions{state="working",instance="a"} `
@@ -71,7 +70,7 @@ func TestRulesOfMissingProcessesFire(t *testing.T) {
 	})
 }
 
-// TestRulesOfTheHistoryFire: -1 means unknown, which is neither damaged nor whole.
+// -1 means unknown, which is neither damaged nor complete.
 func TestRulesOfTheHistoryFire(t *testing.T) {
 	const damaged = `lumenhook_history_damaged_tables `
 	checkRules(t, []ruleCase{
@@ -82,7 +81,7 @@ func TestRulesOfTheHistoryFire(t *testing.T) {
 	})
 }
 
-// TestRulesOfFailingPartsFire: one engine of two cannot write snapshots, or restarts often.
+// One of two engines cannot write snapshots, or restarts often.
 func TestRulesOfFailingPartsFire(t *testing.T) {
 	checkRules(t, []ruleCase{
 		{"LumenhookPartRestarting", `lumenhook_part_restarts_total{part="engine",instance="a"} 0+0x30
@@ -118,7 +117,6 @@ func checkRules(t *testing.T, cases []ruleCase) {
 	}
 }
 
-// expressions returns the alerts' expressions by name.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "lumenhook.rules.yaml"))
@@ -142,7 +140,7 @@ func expressions(t *testing.T) map[string]string {
 	return by
 }
 
-// seriesOf returns series in memory for Prometheus' engine.
+// seriesOf returns series in memory for the Prometheus engine.
 func seriesOf(t *testing.T, lines string) storage.Queryable {
 	t.Helper()
 	type one struct {
@@ -178,7 +176,6 @@ func seriesOf(t *testing.T, lines string) storage.Queryable {
 	}}}
 }
 
-// seriesSet gives series one by one.
 type seriesSet struct {
 	now  storage.Series
 	left []storage.Series
@@ -196,7 +193,6 @@ func (s *seriesSet) At() storage.Series                { return s.now }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
-// sample is a point of a series.
 type sample struct {
 	at    int64
 	value float64

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// published reads what Lumenhook publishes to hold receivers against.
+// published reads the vectors that Lumenhook publishes.
 func published(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile("../../../schemas/vectors/" + name)
@@ -54,7 +54,7 @@ func TestVerifyDoesAsThePublishedVectorsSay(t *testing.T) {
 	}
 }
 
-// TestTypesHoldEveryField: each published event comes out of the types as it went in.
+// Each published event must survive decoding into the kit's types and encoding again.
 func TestTypesHoldEveryField(t *testing.T) {
 	var events, notices []json.RawMessage
 	published(t, "events.json", &events)
@@ -84,7 +84,7 @@ func TestTypesHoldEveryField(t *testing.T) {
 	}
 }
 
-// typed is the data of an event, in the type that the event's type asks for.
+// typed returns the data of an event in the Go type for the event's type.
 func typed(event Event) (any, error) {
 	switch event.Type {
 	case PaymentReceived, PaymentRejected:
@@ -99,8 +99,8 @@ func typed(event Event) (any, error) {
 	return nil, fmt.Errorf("the kit has no type for %s", event.Type)
 }
 
-// TestDataOfAnotherTypeIsRefused: the data of a type of later is no data of a type of today, and
-// the event is readable all the same.
+// An event of a type that the kit doesn't know is readable, but its data must not decode as a
+// known type.
 func TestDataOfAnotherTypeIsRefused(t *testing.T) {
 	event, err := ParseEvent([]byte(`{"id":"evt_1","type":"endpoint.moved","apiVersion":"2026-11-01",` +
 		`"createdAt":"2026-11-02T12:00:01.456Z","data":{"endpoint":{"id":"ep_1"},"new":true}}`))
@@ -118,8 +118,7 @@ func TestDataOfAnotherTypeIsRefused(t *testing.T) {
 	}
 }
 
-// TestSecretsThatAreNoneAreRefused: anyone can sign with an empty secret, so that it is never used
-// to verify a signature, and no receiver is created with one.
+// A secret that is empty or malformed must not verify anything, because anyone can sign with it.
 func TestSecretsThatAreNoneAreRefused(t *testing.T) {
 	body := []byte(`{"id":"evt_1","type":"payment.received"}`)
 	now := time.Now()
@@ -154,8 +153,7 @@ func TestSecretsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// TestARotationNeedsNoRestart: a file of secrets is read again, once a second; what is no secret
-// changes nothing.
+// The secrets file is read again once a second. An invalid file changes nothing.
 func TestARotationNeedsNoRestart(t *testing.T) {
 	file := secretFile(t, "whsec_old")
 	secrets, err := SecretsFromFile(file)
@@ -192,7 +190,7 @@ func secretFile(t *testing.T, secrets ...string) string {
 	return file
 }
 
-// TestABodyThatWasReadBeforeIsSaid: a handler in front of the receiver has read the body.
+// A handler in front of the receiver may have read the body. The response must say so.
 func TestABodyThatWasReadBeforeIsSaid(t *testing.T) {
 	secrets, err := NewSecrets("whsec_1")
 	if err != nil {

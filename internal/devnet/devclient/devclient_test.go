@@ -19,7 +19,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// rig is a running network of the fastest ledgers, and a client of it.
+// rig is a running network that closes ledgers as fast as possible, and a client for it.
 type rig struct {
 	*devclient.Client
 	t   *testing.T
@@ -69,7 +69,7 @@ func (r *rig) client() *devclient.Client {
 	return c
 }
 
-// onLedger reads the payment back from its ledger by its id.
+// onLedger reads a payment from its ledger by its id.
 func (r *rig) onLedger(p devclient.Payment) (xdr.TransactionEnvelope, xdr.PaymentOp) {
 	r.t.Helper()
 	n, err := strconv.ParseInt(p.ID, 10, 64)
@@ -148,7 +148,7 @@ func TestPay(t *testing.T) {
 	}
 }
 
-// Faults of a request are told before anything is sent, all at once, and no secret among them.
+// All faults of a request must be reported at once, before anything is sent, and without secrets.
 func TestPayRequestFaults(t *testing.T) {
 	c, err := devclient.New("http://127.0.0.1:1", "")
 	if err != nil {
@@ -172,7 +172,7 @@ func TestPayRequestFaults(t *testing.T) {
 		"--asset \"USD\"":             func(r *devclient.PayRequest) { r.Asset = "USD" },
 		"--asset \"U-D":               func(r *devclient.PayRequest) { r.Asset = "U-D:" + pair.Address() },
 		"--asset: names a secret key": func(r *devclient.PayRequest) { r.Asset = "USD:" + pair.Seed() },
-		"is it running?":              func(*devclient.PayRequest) {}, // nothing at fault but the network
+		"is it running?":              func(*devclient.PayRequest) {}, // no fault, but no network runs
 	}
 	for want, edit := range cases {
 		req := good
@@ -196,7 +196,7 @@ func TestPayRequestFaults(t *testing.T) {
 	}
 }
 
-// What the network refuses or fails is told in words.
+// Failures that the network reports must be explained in words.
 func TestPayFailures(t *testing.T) {
 	r := start(t)
 	to, seed, err := r.CreateAccount(r.ctx)
@@ -235,7 +235,8 @@ func TestPayFailures(t *testing.T) {
 	if err := r.Fund(r.ctx, to); err == nil || !strings.Contains(err.Error(), "already funded") {
 		t.Error(err)
 	}
-	// Lumens down to the reserve: the next fee cannot be paid, and that is refused, not failed.
+	// Spend lumens down to the reserve. The next fee cannot be paid, so the transaction is rejected
+	// instead of failing.
 	if _, err := r.Pay(r.ctx,
 		devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "9998.99997"}); err != nil {
 		t.Fatal(err)
@@ -276,8 +277,8 @@ func TestTrustlines(t *testing.T) {
 	}
 }
 
-// Several clients, as several processes would, pay from one account at once, some of them the
-// very same payment: each gets a payment of its own.
+// Several clients, like several processes, pay from one account at the same time, partly with
+// identical requests. Each call must get its own payment.
 func TestConcurrentSenders(t *testing.T) {
 	r := start(t)
 	to, _, err := r.CreateAccount(r.ctx)
@@ -326,7 +327,6 @@ func TestConcurrentSenders(t *testing.T) {
 	}
 }
 
-// A call that is given up says so at once.
 func TestContextEnds(t *testing.T) {
 	r := start(t)
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -337,7 +337,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// The payer of the network can pay an asset that was just made, to a wallet that trusts it.
+// The payer must be able to pay with an asset that was just created, to a wallet that trusts it.
 func TestIssueAsset(t *testing.T) {
 	r := start(t)
 	issued, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "USDC", "1000")

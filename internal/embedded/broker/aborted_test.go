@@ -18,16 +18,14 @@ import (
 
 const storyPartitions = 3
 
-// story is a log in which committed and aborted transactions of several producers are
-// interleaved, with the committed values.
+// story is a log in which several producers interleave committed and aborted transactions.
 type story struct {
 	addr      string
 	committed [storyPartitions][]string
 	ends      [storyPartitions]int64
-	sizes     []int32 // of the batches, in order of writing
+	sizes     []int32 // of the batches, in the order in which they were written
 }
 
-// teller writes one producer's transactions.
 type teller struct {
 	client *kgo.Client
 	open   [storyPartitions][]string
@@ -57,8 +55,8 @@ func (s *story) end(t *testing.T, w *teller, how kgo.TransactionEndTry) {
 	}
 }
 
-// writeStory writes the story: in each round, three producers write alternately to three
-// partitions, and every second transaction is aborted.
+// writeStory writes the story. In each round, three producers write in turn to three partitions,
+// and every second transaction is aborted.
 func writeStory(t *testing.T) *story {
 	t.Helper()
 	s := &story{addr: start(t, filepath.Join(t.TempDir(), "broker"))}
@@ -103,14 +101,13 @@ func writeStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	ends.Each(func(end kadm.ListedOffset) { s.ends[end.Partition] = end.Offset })
-	// Partitions are ordered by offset, not by the end of transactions.
+	// Sort, because partitions are ordered by offset, not by the end of transactions.
 	for p := range s.committed {
 		slices.Sort(s.committed[p])
 	}
 	return s
 }
 
-// check compares what was read with what was committed.
 func (s *story) check(t *testing.T, how string, read [storyPartitions][]string) {
 	t.Helper()
 	for p := range read {
@@ -140,8 +137,8 @@ func nameOf(value []byte) string {
 	return string(name)
 }
 
-// bounds returns the sizes at which responses are cut: each power of two, and around sums of the
-// first batches.
+// bounds returns the sizes at which responses are cut: every power of two, and sizes around sums
+// of the first batches.
 func (s *story) bounds() (all []int32) {
 	for b := int32(1); b <= 8<<20; b *= 2 {
 		all = append(all, b)
@@ -156,8 +153,8 @@ func (s *story) bounds() (all []int32) {
 	return all
 }
 
-// An aborted record can only be recognized by the list in its response, so the list must be there
-// no matter where a limit cuts the response.
+// A client recognizes an aborted record only by the list in the response, so the list must be
+// there wherever a limit cuts the response.
 func TestNoBoundOfAFetchHandsOutAbortedRecords(t *testing.T) {
 	t.Parallel()
 	s := writeStory(t)
@@ -180,7 +177,7 @@ func topicIDOf(t *testing.T, client *kgo.Client) [16]byte {
 	return details[topic].ID
 }
 
-// fetchAll reads all partitions with its own requests.
+// fetchAll reads all partitions with explicit requests instead of a consumer.
 func (s *story) fetchAll(
 	t *testing.T, client *kgo.Client, topicID [16]byte, whole, each int32,
 ) (read [storyPartitions][]string) {
@@ -230,7 +227,7 @@ func (s *story) fetchAll(
 	return read
 }
 
-// Every client, with fetch sessions or without, reads exactly the committed records.
+// Every client must read exactly the committed records, with and without fetch sessions.
 func TestNoClientIsHandedAbortedRecords(t *testing.T) {
 	t.Parallel()
 	s := writeStory(t)
@@ -250,7 +247,7 @@ func TestNoClientIsHandedAbortedRecords(t *testing.T) {
 	}
 }
 
-// oldVersions make fetches name topics by name and use no sessions.
+// oldVersions makes fetches use topic names and no sessions.
 func oldVersions() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(kmsg.Fetch.Int16(), 6)
@@ -282,7 +279,7 @@ func (s *story) consumeAll(t *testing.T, opts []kgo.Opt) (read [storyPartitions]
 	return read
 }
 
-// A fetch of more partitions than the limits were proven for is rejected.
+// A fetch of more partitions than the limits were proven for must be rejected.
 func TestAFetchOfTooManyPartitionsIsRefused(t *testing.T) {
 	client := newClient(t, start(t, filepath.Join(t.TempDir(), "broker")))
 	for named, want := range map[int]error{400: nil, 401: kerr.InvalidRequest} {
@@ -300,7 +297,7 @@ func TestAFetchOfTooManyPartitionsIsRefused(t *testing.T) {
 	}
 }
 
-// No topic setting allows batches for which the limits were not proven.
+// No topic setting may allow batches for which the limits were not proven.
 func TestNoTopicTakesLargerBatches(t *testing.T) {
 	admin := kadm.NewClient(newClient(t, start(t, filepath.Join(t.TempDir(), "broker"))))
 	large := map[string]*string{"max.message.bytes": kadm.StringPtr("100000000")}

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// An interrupted compaction doesn't lose any of the earlier records.
+// An interrupted compaction must not lose any of the earlier records.
 func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	t.Parallel()
 	first := filepath.Join(t.TempDir(), "broker")
@@ -29,7 +29,7 @@ func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
 	if err := os.CopyFS(before, os.DirFS(partitions)); err != nil {
 		t.Fatal(err)
 	}
-	// One partition has no files left, another has some of the new ones.
+	// One partition has lost its files, and another has some of the new ones.
 	err := errors.Join(
 		os.Remove(filepath.Join(partitions, topic+"-0", "0.dat")),
 		os.Truncate(filepath.Join(partitions, "table-0", "0.dat"), 10),

@@ -24,8 +24,8 @@ import (
 
 const topic = "facts"
 
-// start opens a broker on a folder. It isn't closed before the test ends, because a killed broker
-// doesn't close anything.
+// start opens a broker on a folder. The broker stays open until the test ends, because a killed
+// broker doesn't close anything.
 func start(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -40,7 +40,7 @@ func start(t *testing.T, dir string) string {
 	return b.Addr()
 }
 
-// killed returns a copy of the folder as a kill at this moment would leave it.
+// killed returns a copy of the folder as if the broker were killed at this moment.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "broker")
@@ -74,7 +74,7 @@ func write(t *testing.T, addr, value string) *kgo.Client {
 	return c
 }
 
-// acknowledged writes records of a transaction, which may end afterwards.
+// acknowledged writes records of a transaction and waits until the transaction can end.
 func acknowledged(ctx context.Context, c *kgo.Client, records ...*kgo.Record) error {
 	if err := c.ProduceSync(ctx, records...).FirstErr(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	return committedOf(t, addr, topic, opts...)
 }
 
-// committedOf is like committed, for a topic with one partition.
+// committedOf is like committed, for any topic with one partition.
 func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
@@ -122,8 +122,8 @@ func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
 	return values
 }
 
-// A consumer that restores its state reads committed records up to the end of a partition. So a
-// killed process's open transaction must have ended.
+// A consumer that restores its state reads committed records up to the end of a partition, so a
+// transaction that a killed process left open must have ended.
 func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -154,7 +154,7 @@ func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 	}
 }
 
-// A transaction that is open at a clean shutdown is ended as well.
+// A transaction that is open at a clean shutdown must end as well.
 func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -177,8 +177,8 @@ func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 	}
 }
 
-// TestClientsWithinTheProcess: a client without a socket uses the same broker, with messages many
-// times larger than the connection's buffer, and is refused after the broker was closed.
+// A client without a socket uses the same broker, with messages many times larger than the
+// connection's buffer. It is refused after the broker is closed.
 func TestClientsWithinTheProcess(t *testing.T) {
 	t.Parallel()
 	b, err := broker.Start(broker.Config{
@@ -218,14 +218,12 @@ func TestClientsWithinTheProcess(t *testing.T) {
 	}
 }
 
-// commit commits a group's offset.
 func commit(ctx context.Context, admin *kadm.Client, group string, position int64) error {
 	var at kadm.Offsets
 	at.AddOffset(topic, 0, position, -1)
 	return admin.CommitAllOffsets(ctx, group, at)
 }
 
-// positionOf returns a group's offset.
 func positionOf(t *testing.T, addr, group string) int64 {
 	t.Helper()
 	offsets, err := kadm.NewClient(newClient(t, addr)).FetchOffsets(t.Context(), group)
@@ -236,7 +234,6 @@ func positionOf(t *testing.T, addr, group string) int64 {
 	return o.At
 }
 
-// empty deletes all records of a topic.
 func empty(ctx context.Context, admin *kadm.Client, topic string) error {
 	until, err := admin.ListEndOffsets(ctx, topic)
 	if err != nil {
@@ -252,7 +249,7 @@ func empty(ctx context.Context, admin *kadm.Client, topic string) error {
 	return nil
 }
 
-// produce writes a transaction to a log, a table, and a topic that is emptied now and then.
+// produce writes a transaction to a log, a table, and a topic that is sometimes emptied.
 func produce(ctx context.Context, c *kgo.Client, value string, end kgo.TransactionEndTry) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

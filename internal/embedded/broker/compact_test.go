@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// Compaction doesn't remove a committed record in favour of one that may be aborted.
+// Compaction must not remove a committed record in favor of a record that may be aborted.
 func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -41,8 +41,7 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each read fetches, which triggers this broker's compaction when no transaction is
-	// open.
+	// Each read fetches, which triggers a compaction when no transaction is open.
 	read := func(isolation kgo.IsolationLevel) (values []string) {
 		c := newClient(t, addr, kgo.FetchIsolationLevel(isolation),
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))

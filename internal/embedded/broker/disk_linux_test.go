@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// Responses that arrive while files are being synced wait for the next round, which they share.
+// Responses that arrive while files are being synced wait for the next round and share it.
 func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	file := filepath.Join(dir, "file")
@@ -91,8 +91,8 @@ func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 	})
 }
 
-// A watcher reports the initial contents and each change, even in folders created later, and
-// everything that may have changed if the kernel's queue has overflowed.
+// A watcher must report the initial contents and each change, even in folders created later. If
+// the kernel's queue overflows, it must report everything that may have changed.
 func TestEachChangeIsSeen(t *testing.T) {
 	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
@@ -165,8 +165,8 @@ func TestEachChangeIsSeen(t *testing.T) {
 	seen("nothing at last")
 }
 
-// A folder may be a link to another disk. A link inside it would not be followed, so it is
-// rejected.
+// A folder may be a link to another disk. A link inside the folder would not be followed, so it
+// must be rejected.
 func TestLinksToAndInAFolder(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
@@ -203,7 +203,7 @@ func TestLinksToAndInAFolder(t *testing.T) {
 	}
 }
 
-// After a sync has failed, no more responses are sent, because the kernel reports a failure only
+// After a failed sync, no more responses may be sent, because the kernel reports a failure only
 // once.
 func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -240,7 +240,7 @@ func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
 	}
 }
 
-// The backup of a compaction is kept until the restored files are on disk.
+// The backup of a compaction must be kept until the restored files are on disk.
 func TestACopyStaysUntilItIsBroughtBack(t *testing.T) {
 	dir := t.TempDir()
 	kept, there := filepath.Join(dir, beforeCompaction, "facts-0"), filepath.Join(dir, "partitions")

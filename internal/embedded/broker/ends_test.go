@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// The end of a partition is remembered after all of its records were deleted, by a request or by
-// retention. A topic that is recreated starts at 0.
+// The end of a partition must be remembered after all of its records were deleted, by a request
+// or by retention. A topic that is recreated starts at 0.
 func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -62,7 +62,7 @@ func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	if err := empty(t.Context(), admin, "other"); err != nil {
 		t.Fatal(err)
 	}
-	reader := newClient(t, b.Addr(), kgo.ConsumeTopics("other")) // its fetches trigger compaction
+	reader := newClient(t, b.Addr(), kgo.ConsumeTopics("other")) // its fetches trigger compactions
 	for {
 		starts, err := admin.ListStartOffsets(t.Context(), topic)
 		if start, _ := starts.Lookup(topic, 0); err == nil && start.Offset == 3 {
@@ -104,8 +104,7 @@ func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	}
 }
 
-// A deleted topic no longer has an end, and a new topic with the same name doesn't lose records
-// because of it.
+// A deleted topic must lose its end. Otherwise a new topic with the same name would lose records.
 func TestATopicOfADeletedOnesNameLosesNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a [folder]*", "broker")
@@ -162,7 +161,7 @@ func TestATopicOfADeletedOnesNameLosesNothing(t *testing.T) {
 	}
 }
 
-// Unreadable ends, and requests for invalid partitions, do no harm.
+// An unreadable file of ends and requests for invalid partitions must do no harm.
 func TestBrokenEndsAndPartitions(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)

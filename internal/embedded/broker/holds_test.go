@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// holding opens a broker that can hold requests.
 func holding(t *testing.T, log *testkit.Buffer) (addr, file string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +53,7 @@ func endOf(t *testing.T, addr string) int64 {
 	return end.Offset
 }
 
-// A held request isn't written while others continue, and one line holds one request.
+// A held request must not be written while others continue. Each line holds one request.
 func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 	log := &testkit.Buffer{}
 	addr, file := holding(t, log)
@@ -87,7 +86,6 @@ func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 	}
 }
 
-// A held request is handled when its time is over. The commit then succeeds.
 func TestAHeldCommitSucceedsInTheEnd(t *testing.T) {
 	log := &testkit.Buffer{}
 	addr, file := holding(t, log)
@@ -101,7 +99,6 @@ func TestAHeldCommitSucceedsInTheEnd(t *testing.T) {
 	}
 }
 
-// An invalid line is logged and removed.
 func TestAnInvalidHoldIsLoggedAndRemoved(t *testing.T) {
 	for _, line := range []string{"", "append x", "fly x 1s", "append x 2m", "append x soon"} {
 		log := &testkit.Buffer{}

@@ -11,12 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// index returns the path of the index of the topic's only segment.
 func index(dir string) string { return filepath.Join(dir, "partitions", topic+"-0", "0.idx") }
 
-// A kill may come between a batch and its index entry, which says that the batch belongs to a
-// transaction. The interrupted transaction must not be committed, neither on the next start nor
-// later.
+// A kill may come between a batch and its index entry, which assigns the batch to a transaction.
+// The interrupted transaction must not be committed, neither on the next start nor later.
 func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
@@ -55,8 +53,8 @@ func TestABatchWithoutItsIndexEntryIsOfItsTransaction(t *testing.T) {
 	}
 }
 
-// A segment's rebuilt index equals kfake's, except for a time that kfake doesn't read. A matching
-// index isn't changed.
+// A rebuilt index must equal kfake's, except for a time that kfake doesn't read. An index that
+// matches its segment must stay as it is.
 func TestAnIndexThatFitsIsLeftAlone(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)

@@ -27,7 +27,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// open starts a broker that requires a password; the caller closes it.
+// open starts a broker that requires a password. The caller closes it.
 func open(t *testing.T, dir, password string) *broker.Broker {
 	t.Helper()
 	b, err := broker.Start(broker.Config{
@@ -60,8 +60,8 @@ func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	return topics.Names(), err
 }
 
-// A broker without passwords can continue with one, and with a different one if it is regenerated.
-// A restart keeps the password.
+// A broker without passwords can continue with one, and with a new one if it is regenerated. A
+// restart keeps the password.
 func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -104,7 +104,8 @@ func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
 	}
 }
 
-// Before the login, the broker only answers ApiVersions. Every other request closes the connection.
+// Before a login, the broker answers only ApiVersions and the handshake. Any other request must
+// close the connection.
 func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
@@ -128,8 +129,8 @@ func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	}
 }
 
-// If a client without a login sends a malformed, oversized or unknown request, only its own
-// connection is closed. The same is true for unknown requests after the login.
+// A malformed, oversized or unknown request without a login must close only the client's own
+// connection. The same is true for an unknown request during the login.
 func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
 	t.Cleanup(b.Close)
@@ -173,8 +174,8 @@ func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
 	}
 }
 
-// Connections that don't log in are closed after a while, and until then don't lock others out. A
-// client that has logged in may be silent.
+// Connections that don't log in are closed after a while, and must not lock others out until
+// then. A client that has logged in may be silent.
 func TestConnectionsThatDoNotLogInEnd(t *testing.T) {
 	t.Parallel()
 	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
@@ -207,7 +208,6 @@ func TestConnectionsThatDoNotLogInEnd(t *testing.T) {
 	}
 }
 
-// raw sends one request on its own connection and reads the response.
 func raw(t *testing.T, addr string, req kmsg.Request) ([]byte, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -231,8 +231,7 @@ func raw(t *testing.T, addr string, req kmsg.Request) ([]byte, error) {
 	return answer.Bytes(), err
 }
 
-// A transaction that a kill left open is ended by the broker's own client, which also has to log
-// in.
+// The broker itself ends a transaction that a kill left open, and its client also has to log in.
 func TestABrokerWithAPasswordEndsWhatAKillLeftOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	b := open(t, dir, "secret")
@@ -270,7 +269,7 @@ func TestTheFirstHandshakeIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
-		// After the correlation id. This response has no other header.
+		// The response has no other header after the correlation id.
 		if err := resp.ReadFrom(answer[4:]); err != nil {
 			t.Fatal(err)
 		}

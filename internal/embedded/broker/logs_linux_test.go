@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// A rewritten log gets its second name once it is on disk. A start uses that file if a power cut
-// has left the new one without contents.
+// A rewritten log gets its second name once it is on disk. If a power cut left the new file
+// empty, the next start uses the file with the second name.
 func TestALogWhoseContentAPowerCutTookComesBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	cfg := broker.Config{
@@ -63,7 +63,7 @@ func TestALogWhoseContentAPowerCutTookComesBack(t *testing.T) {
 	}
 }
 
-// Half of an entry at the end of a log, as a power cut may leave it, doesn't hide entries that are
+// A power cut may leave half of an entry at the end of a log. It must not hide entries that are
 // written later.
 func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "broker")
@@ -103,7 +103,7 @@ func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
 	}
 }
 
-// A failed start doesn't change the second names. After a clean close there are none, so that the
+// A failed start must not change the second names. After a clean close there are none, so the
 // files of another version are used.
 func TestSecondNamesOfLogsAfterAFailedStartAndAClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")

@@ -24,15 +24,15 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// platter is the contents of a folder after a power cut: each file has its last synced contents
-// plus any part of later writes, or zeros. Each name refers to the file at the last sync of its
-// folder, or to the current one.
+// platter simulates the contents of a folder after a power cut. A file has its last synced
+// contents, followed by any part of later writes, or zeros. A name refers either to the file at
+// the last sync of its folder or to the current file.
 type platter struct {
 	folder string
 	mu     sync.Mutex
 	names  map[uint64]map[string]inode // synced, by folder inode
 	files  map[uint64][]byte           // synced, by inode
-	open   []*os.File                  // so that no inode is reused
+	open   []*os.File                  // kept open so that no inode is reused
 }
 
 type inode struct {
@@ -58,7 +58,6 @@ func inodeOf(info os.FileInfo) inode {
 	return inode{info.Sys().(*syscall.Stat_t).Ino, info.IsDir()}
 }
 
-// sync records a file's contents, or the names in a folder.
 func (p *platter) sync(path string) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -95,7 +94,7 @@ func namesIn(folder *os.File) (map[string]inode, error) {
 	return names, err
 }
 
-// cut returns a folder as after a power cut.
+// cut returns a folder as a power cut would leave it.
 func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	p.mu.Lock()
@@ -178,9 +177,9 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 	return folder
 }
 
-// Everything that the broker has acknowledged survives a power cut at any moment: records, ends of
-// transactions and partitions, and offsets of groups. This includes cuts while logs and a table are
-// compacted, segments are created, and records are deleted.
+// Everything that the broker has acknowledged must survive a power cut at any moment: records,
+// ends of transactions and partitions, and offsets of groups. The cuts also come while logs and a
+// table are compacted, segments are created, and records are deleted.
 func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -301,7 +300,8 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 			if position > 1 && !slices.ContainsFunc(table, last) {
 				t.Errorf("the table has not %d of %s, only %q", position, group, table)
 			}
-			// Transactions are atomic: the log and the table end with the same transaction of each producer.
+			// Transactions are atomic, so the log and the table end with the same transaction of
+			// each producer.
 			if log, row := lastOf(values, group), lastOf(table, group); log != row {
 				t.Errorf("the last of %s is %q in the log, and %q in the table", group, log, row)
 			}
@@ -331,7 +331,6 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	producers.Wait()
 }
 
-// lastOf returns the last value of a producer.
 func lastOf(values []string, producer string) (last string) {
 	for _, value := range values {
 		if strings.HasPrefix(value, producer+" ") {
@@ -341,7 +340,8 @@ func lastOf(values []string, producer string) (last string) {
 	return last
 }
 
-// A broker whose disk fails sends no more responses, reports the failure, and isn't closed cleanly.
+// A broker whose disk fails must send no more responses and report the failure, and must not be
+// closed cleanly.
 func TestABrokerWhoseDiskFailsAnswersNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")

@@ -30,17 +30,16 @@ const (
 	txnTask  = "task"
 )
 
-// cutting is a folder before and after a commit, with the commit's writes.
+// cutting contains a folder before a commit, and the commit's writes.
 type cutting struct {
 	before                  string
-	markers                 []string // the segments of the partitions
+	markers                 []string // segments of the partitions
 	writes                  map[string][][]byte
 	producer                int64
 	epoch                   int16
 	groupsLog, producersLog string
 }
 
-// files returns the contents of all files in a folder, by relative path.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := make(map[string][]byte)
@@ -57,7 +56,6 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// entriesOf splits the data appended to a log into its entries.
 func entriesOf(raw []byte) (entries [][]byte) {
 	for len(raw) > 0 {
 		end := 8 + binary.LittleEndian.Uint32(raw)
@@ -66,7 +64,7 @@ func entriesOf(raw []byte) (entries [][]byte) {
 	return entries
 }
 
-// transact writes a transaction to all partitions, with offsets, but doesn't end it.
+// transact writes a transaction with offsets to all partitions, but doesn't end it.
 func transact(t *testing.T, c *kgo.Client, value string, positions ...int64) {
 	t.Helper()
 	if err := c.BeginTransaction(); err != nil {
@@ -107,7 +105,7 @@ func transactional(t *testing.T, addr string) *kgo.Client {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// newCutting commits a transaction, and returns the writes of another commit.
+// newCutting commits a transaction and records the writes of a second commit.
 func newCutting(t *testing.T) *cutting {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -160,13 +158,12 @@ func newCutting(t *testing.T) *cutting {
 	return cut
 }
 
-// diskWrite is a write of a commit.
 type diskWrite struct {
 	path    string
 	content []byte
 }
 
-// order returns the writes of a commit that starts with a certain partition.
+// order returns the writes of a commit that starts with the given partition.
 func (c *cutting) order(first int) (all []diskWrite) {
 	for i := range parts {
 		segment := c.markers[(first+i)%parts]
@@ -201,7 +198,7 @@ func (c *cutting) with(t *testing.T, writes ...diskWrite) string {
 	return dir
 }
 
-// check starts a broker on a folder, and expects either all or nothing of the second transaction.
+// check starts a broker on a folder and expects either all or nothing of the second transaction.
 func (c *cutting) check(t *testing.T, dir, name string, committed bool) {
 	t.Helper()
 	want, position := []string{"first"}, int64(1)
@@ -237,7 +234,8 @@ func (c *cutting) check(t *testing.T, dir, name string, committed bool) {
 	}
 }
 
-// checkTwice checks a folder, then again after another kill, and that the producer continues.
+// checkTwice checks a folder, checks it again after another kill, and then checks that the
+// producer can continue.
 func (c *cutting) checkTwice(t *testing.T, dir, name string, committed bool) {
 	t.Helper()
 	c.check(t, dir, name, committed)
@@ -260,7 +258,6 @@ func (c *cutting) checkTwice(t *testing.T, dir, name string, committed bool) {
 	}
 }
 
-// readParts reads the committed records of all partitions up to their ends.
 func readParts(t *testing.T, addr string) (values [parts][]string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
@@ -293,8 +290,8 @@ func readParts(t *testing.T, addr string) (values [parts][]string) {
 	return values
 }
 
-// If a kill interrupts a commit at any of its writes, or in the middle of one, the commit is either
-// complete in all partitions and offsets, or undone.
+// A kill may interrupt a commit between any two of its writes, or in the middle of one. The
+// commit must be complete in all partitions and offsets, or undone.
 func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -317,7 +314,7 @@ func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// The same after a power cut, which leaves any part of each file's unsynced data.
+// The same must be true after a power cut, which may leave any part of each file's unsynced data.
 func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -353,7 +350,6 @@ func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// A start that is interrupted between its own writes is repeated by the next one.
 func TestAStartThatIsCutIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t)
@@ -386,7 +382,7 @@ func TestAStartThatIsCutIsRepeated(t *testing.T) {
 	}
 }
 
-// Group offsets that were set after a commit are not undone by that commit's offsets.
+// A commit's offsets must not undo group offsets that were set after it.
 func TestAPositionThatWasSetSinceStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, dir)
@@ -420,7 +416,7 @@ func TestAPositionThatWasSetSinceStays(t *testing.T) {
 	}
 }
 
-// Commits that don't increment the epoch are rejected.
+// A commit that doesn't increment the epoch must be rejected.
 func TestCommitsOfBeforeKIP890AreRefused(t *testing.T) {
 	addr := start(t, filepath.Join(t.TempDir(), "broker"))
 	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopic(t.Context(), parts, 1, nil,

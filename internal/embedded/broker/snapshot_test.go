@@ -16,7 +16,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// restored returns a folder with a snapshot's files.
 func restored(t *testing.T, s *broker.Snapshot) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "broker")
@@ -44,8 +43,8 @@ func restored(t *testing.T, s *broker.Snapshot) string {
 	return to
 }
 
-// TestASnapshotIsOfOneMoment: every transaction writes to two topics. Each snapshot
-// has a transaction in both or in none.
+// Every transaction writes to two topics. A snapshot must contain each transaction in both topics
+// or in neither.
 func TestASnapshotIsOfOneMoment(t *testing.T) {
 	const other = "other"
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -103,8 +102,8 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestKilledBackupsLeaveNothing: a new snapshot replaces one whose client was killed, and not one
-// that is still being copied.
+// A new snapshot removes a snapshot whose client was killed, but not one that is still being
+// copied.
 func TestKilledBackupsLeaveNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	admin := kadm.NewClient(newClient(t, start(t, dir)))

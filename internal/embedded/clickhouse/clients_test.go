@@ -39,9 +39,9 @@ func hello(database, user, password string) string {
 	return string(b)
 }
 
-// Whatever a client sends, and however it disconnects, the process that serves all clients
-// continues. Each of these cases ended the process when clients connected to it directly, except
-// the marked ones.
+// Whatever a client sends and however it disconnects, the process that serves all clients must
+// continue. When clients connected to it directly, each of these cases ended the process, except
+// those marked as harmless.
 func TestNoClientEndsTheEngine(t *testing.T) {
 	t.Parallel()
 	e := clickhousetest.Start(t)
@@ -115,7 +115,6 @@ func TestNoClientEndsTheEngine(t *testing.T) {
 	}
 }
 
-// converse sends data to a port and returns the response.
 func converse(
 	addr, says string, reads int, resets bool,
 ) (answer []byte, err error) {
@@ -144,8 +143,8 @@ func converse(
 	return io.ReadAll(tcp)
 }
 
-// Clients that send nothing, on either port, neither prevent the supervisor from checking the
-// engine nor lock out other clients. Nor do clients with a wrong password.
+// Clients that send nothing on either port, or a wrong password, must neither prevent the
+// supervisor from checking the engine nor lock out other clients.
 func TestSilentClientsLockNobodyOut(t *testing.T) {
 	t.Parallel()
 	const hangAfter = 500 * time.Millisecond
@@ -195,8 +194,8 @@ func TestSilentClientsLockNobodyOut(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }
 
-// TestFloodsEndNoEngine: clients without a password that leave at once, as fast as they can,
-// neither exceed the server's connections nor keep the supervisor's pings from it.
+// Clients without a password that connect and disconnect as fast as they can must neither exhaust
+// the server's connections nor block the supervisor's pings.
 func TestFloodsEndNoEngine(t *testing.T) {
 	t.Parallel()
 	e := clickhousetest.StartWith(t, clickhouse.Config{
@@ -226,8 +225,8 @@ func TestFloodsEndNoEngine(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }
 
-// TestLongHeadersAreCutOff: the gateway reads a header before it knows the client, so that headers
-// of strangers could fill the memory. A long query belongs in the body.
+// The gateway reads a header before it knows the client, so the headers of strangers could fill
+// the memory. A long query belongs in the body.
 func TestLongHeadersAreCutOff(t *testing.T) {
 	t.Parallel()
 	e := clickhousetest.StartWith(t, clickhouse.Config{

@@ -49,7 +49,6 @@ func parentMain(lib, dataDir string) int {
 	select {} // until killed
 }
 
-// connect opens clickhouse-go over the native protocol.
 func connect(t *testing.T, dsn string) driver.Conn {
 	t.Helper()
 	opts, err := driver.ParseDSN(dsn)
@@ -65,7 +64,7 @@ func connect(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-// patience is for a busy machine.
+// patience is long enough for a busy machine.
 const patience = 3 * time.Minute
 
 func deadline(t *testing.T) context.Context {
@@ -160,7 +159,7 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 	for kill := range kills {
 		enough := acknowledged + 20*block
 		for {
-			if pid := e.PID(); acknowledged == enough { // during the next inserts, not between them
+			if pid := e.PID(); acknowledged == enough { // kill it during the next inserts, not between them
 				go func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 			}
 			if err := insert(ctx, conn, acknowledged, block); err != nil {
@@ -171,7 +170,7 @@ func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 		testkit.Eventually(t, "the child is started again", func() bool {
 			return e.Restarts() == kill+1 && e.Ready(ctx) == nil
 		})
-		// The interrupted block may be there or not, but never a part of it.
+		// The interrupted block is either complete or missing.
 		count, sum := sumOf(t, conn)
 		if count != acknowledged && count != acknowledged+block {
 			t.Fatalf("%d rows were acknowledged, %d are there", acknowledged, count)
@@ -205,8 +204,8 @@ func TestHungChildIsReplaced(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(ctx))
 }
 
-// TestNiceness: every thread of a serving child has the lower priority, including those of a
-// restarted child and those started later.
+// Every thread of a serving child has the lower priority, even after a restart and even if it was
+// started later.
 func TestNiceness(t *testing.T) {
 	e := clickhousetest.StartWith(t, clickhouse.Config{
 		Program:        clickhousetest.Program(t),
@@ -258,7 +257,7 @@ func nicenesses(t *testing.T, pid int) (out []int) {
 	return out
 }
 
-// startParent runs a process that owns an engine, and returns it with the engine's
+// startParent starts a process that owns an engine. It returns the process, and the engine's
 // process and DSN.
 func startParent(t *testing.T, dataDir string) (parent *exec.Cmd, enginePID int, dsn string) {
 	t.Helper()
@@ -329,8 +328,8 @@ func TestRecordOfAnotherProcessEndsNobody(t *testing.T) {
 	must(t, bystander.Start())
 	defer bystander.Wait()
 	defer bystander.Process.Kill()
-	// The process id belonged to a child once. The start time shows that it is a different process
-	// now.
+	// The process id once belonged to a child. The start time shows that it is now a different
+	// process.
 	record := fmt.Sprintf(`{"pid":%d,"identity":"an earlier boot/12345"}`, bystander.Process.Pid)
 	must(t, os.WriteFile(filepath.Join(dir, "engine.json"), []byte(record), 0o600))
 	clickhousetest.StartWith(t, clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir})
@@ -477,7 +476,7 @@ func TestStartInsideAChildIsRefused(t *testing.T) {
 	}
 }
 
-// The binary on PATH is a script that runs the library: the real engine, started like a binary.
+// The binary on PATH is a script that runs the library, so the real engine starts like a binary.
 func TestBinaryOnPathIsPreferred(t *testing.T) {
 	program := clickhousetest.Program(t)
 	bin := t.TempDir()
@@ -489,7 +488,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	path := filepath.Join(bin, "clickhouse")
 	testkit.WriteProgram(t, path, script)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script can open it
+	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // where the script finds it
 	found, err := clickhouse.Find(deadline(t),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// heldServer answers no connection before it is released.
+// heldServer answers no connection until it is released.
 type heldServer struct {
 	net.Listener
 	released  chan struct{}
@@ -72,8 +72,8 @@ func ask(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// TestReplacedClientsCountAtTheServer: the server's connections to clients that were replaced live
-// on, and count. Those who wait for them leave when they are replaced, or when the port closes.
+// Server connections of clients that were replaced stay open and count toward the limit. Clients
+// that wait for a connection stop waiting when they are replaced or the port closes.
 func TestReplacedClientsCountAtTheServer(t *testing.T) {
 	const clients = 4 * connectionsMax
 	s := newHeldServer(t)
@@ -102,7 +102,7 @@ func TestReplacedClientsCountAtTheServer(t *testing.T) {
 	s.all.Wait()
 }
 
-// TestThePortClosesWhileClientsWait: nothing of it waits for a server that holds all connections.
+// Closing the port must not wait for a server that holds all connections.
 func TestThePortClosesWhileClientsWait(t *testing.T) {
 	s := newHeldServer(t)
 	outer := loopback(t)
@@ -130,8 +130,8 @@ func TestThePortClosesWhileClientsWait(t *testing.T) {
 	s.all.Wait()
 }
 
-// TestClientsThatLeaveShareAStatement: however many leave, one statement runs at a time, and all
-// that leave during it are in the next one.
+// However many clients leave, only one statement runs at a time. The next statement covers all
+// clients that left in the meantime.
 func TestClientsThatLeaveShareAStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 100

@@ -27,12 +27,12 @@ import (
 	"github.com/lumenhook/lumenhook/deploy"
 )
 
-// The tests run the real npm with a registry on loopback that serves a package of a few bytes in
-// the engine's layout.
+// The tests run the real npm against a registry on loopback, which serves a package of a few
+// bytes with the engine's layout.
 
 const testPackage, testVersion, testLibrary = "@chdb/lib-test", "1.2.3", "libchdb.so"
 
-// testRegistry serves one package and counts the downloads of its archive.
+// testRegistry serves one package. It counts the downloads of its archive.
 func testRegistry(t *testing.T, archive []byte) (downloads *atomic.Int64) {
 	t.Helper()
 	downloads = new(atomic.Int64)
@@ -98,7 +98,7 @@ func testArchive(t *testing.T, library string) []byte {
 	return b.Bytes()
 }
 
-// testInstaller pins an archive by its integrity hash, and a library.
+// testInstaller pins the integrity hash of an archive, and a library.
 func testInstaller(t *testing.T, root, archiveIntegrity, library string) *installer {
 	t.Helper()
 	sum := sha256.Sum256([]byte(library))
@@ -136,7 +136,7 @@ func testInstaller(t *testing.T, root, archiveIntegrity, library string) *instal
 	}
 }
 
-// wantRefused checks an error's kind, that it is a single line, and that it contains the fix.
+// wantRefused checks that an error has the given kind and is a single line that contains the fix.
 func wantRefused(t *testing.T, err, kind error, fix string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -151,7 +151,7 @@ func TestConcurrentInstallersInstallOnce(t *testing.T) {
 	archive := testArchive(t, "the library")
 	downloads := testRegistry(t, archive)
 	root := t.TempDir()
-	// Left behind by an installer that was killed.
+	// Left behind by a killed installer.
 	leftover := filepath.Join(root, ".install-"+testVersion+"-test-123")
 	if err := os.MkdirAll(leftover, 0o755); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestChangedLibraryIsHashedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Touched but not changed: it is accepted and recorded again.
+	// A file that was touched but not changed is accepted and recorded again.
 	later := time.Now().Add(time.Hour)
 	if err := os.Chtimes(lib, later, later); err != nil {
 		t.Fatal(err)
@@ -258,10 +258,10 @@ func TestChangedLibraryIsHashedAgain(t *testing.T) {
 	wantRefused(t, err, ErrHashMismatch, "pinned is")
 }
 
-// A server without npm gets the engine from an archive that another machine downloaded. Root can
-// install it there for the user of the service, so everyone may read it.
+// A server without npm can install the engine from an archive that was downloaded on another
+// machine. Root may install it for the service's user, so everyone must be able to read it.
 func TestAnArchiveIsInstalledWithoutNPM(t *testing.T) {
-	umask := syscall.Umask(0o077) // of a cautious administrator
+	umask := syscall.Umask(0o077) // as a cautious administrator sets it
 	t.Cleanup(func() { syscall.Umask(umask) })
 	t.Setenv("PATH", t.TempDir())
 	file := filepath.Join(t.TempDir(), "package.tgz")

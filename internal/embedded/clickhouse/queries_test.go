@@ -27,7 +27,6 @@ const endlessQuery = "SELECT count() FROM numbers(1000000000000000) WHERE sipHas
 const endlessJoin = "SELECT count() FROM numbers(1000000000000000) AS a " +
 	"CROSS JOIN numbers(1000000) AS b WHERE sipHash64(a.number, b.number) = 1"
 
-// running returns how many endless queries a user sees.
 func (s *strict) running(who clickhouse.Login) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.must(who, "SELECT count() FROM system.processes WHERE "+
@@ -41,8 +40,8 @@ func (s *strict) awaitRunning(want string) {
 	})
 }
 
-// beginHTTP starts an endless query over HTTP, whose client disconnects when ctx ends. It returns a
-// channel that delivers the response's status code, or 0 if there was none.
+// beginHTTP starts an endless query over HTTP. The client disconnects when ctx ends. The returned
+// channel delivers the status code of the response, or 0 if there was none.
 func (s *strict) beginHTTP(ctx context.Context, query string) chan int {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.HTTPURL(),
@@ -62,8 +61,9 @@ func (s *strict) beginHTTP(ctx context.Context, query string) chan int {
 	return answered
 }
 
-// If a client disconnects, its query stops on the server, over both protocols. Otherwise it would
-// use the machine for minutes, and keep the disk space of dropped tables that it reads.
+// If a client disconnects, its query must stop on the server, over both protocols. Otherwise the
+// query would use the machine for minutes and keep the disk space of dropped tables that it
+// reads.
 func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	s := startStrict(t)
@@ -76,7 +76,7 @@ func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	<-second
 	s.awaitRunning("0")
 
-	// A killed client closes its connection and cancels nothing.
+	// A killed client closes its connection without canceling anything.
 	sockets := []net.Conn{s.beginNative(endlessQuery), s.beginNative(endlessJoin)}
 	s.awaitRunning("2")
 	for _, socket := range sockets {
@@ -88,8 +88,8 @@ func TestAReadersQueryEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// A reader can only see and stop its own queries. The service also sees the reader's, but not the
-// query that keeps the server running.
+// A reader can see and stop only its own queries. The service also sees the reader's queries, but
+// not the query that keeps the server running.
 func TestQueriesAreStoppedByTheirUser(t *testing.T) {
 	t.Parallel()
 	s := startStrict(t)
@@ -149,10 +149,11 @@ func TestAReadersQueriesAreBounded(t *testing.T) {
 	if code, answer := s.ask(s.Reader(), "SELECT 1"); code != tooMany {
 		t.Errorf("the seventeenth query is answered %d: %s", code, answer)
 	}
-	s.must(s.Service(), "SELECT 1") // a reader's queries never keep the service out
+	s.must(s.Service(), "SELECT 1") // a reader's queries must never keep the service out
 }
 
-// The limits of a reader are the same on an operator's own ClickHouse, which uses Compose's file.
+// An operator's own ClickHouse, which uses the file from the Compose setup, must have the same
+// limits for a reader.
 func TestComposeBoundsAReaderAlike(t *testing.T) {
 	t.Parallel()
 	s := startStrict(t)
@@ -179,7 +180,6 @@ func TestComposeBoundsAReaderAlike(t *testing.T) {
 	}
 }
 
-// The user of one account sees its rows and no others, in tables and in views.
 func TestAnAccountsReaderSeesItsRowsOnly(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../deploy/compose/clickhouse/account.xml")
@@ -241,7 +241,6 @@ func TestAnAccountsReaderSeesItsRowsOnly(t *testing.T) {
 	}
 }
 
-// beginNative starts an endless query over the native protocol, and returns its socket.
 func (s *strict) beginNative(query string) net.Conn {
 	s.t.Helper()
 	opts, err := driver.ParseDSN(s.ReaderDSN())

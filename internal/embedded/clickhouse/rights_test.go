@@ -31,8 +31,8 @@ const (
 	codeSessionLimit        = 700
 )
 
-// strict is an engine with only the product's privileges, and a file, a folder and a server that
-// none of its users may access.
+// strict is an engine with only the product's privileges. It has a file, a folder and a server
+// that none of its users may access.
 type strict struct {
 	*clickhouse.Engine
 	t       *testing.T
@@ -67,8 +67,8 @@ func startStrict(t *testing.T) *strict {
 	return s
 }
 
-// ask executes a statement over HTTP. It returns ClickHouse's error code, or 0 if it succeeded, and
-// the response.
+// ask executes a statement over HTTP. It returns the response and ClickHouse's error code, which
+// is 0 if the statement succeeded.
 func (s *strict) ask(who clickhouse.Login, statement string) (code int, answer string) {
 	s.t.Helper()
 	return s.send(who, http.MethodPost, "/?wait_end_of_query=1", statement)
@@ -84,7 +84,7 @@ func (s *strict) send(
 	if who.User != "" {
 		req.SetBasicAuth(who.User, who.Password)
 	}
-	// No keep-alive, because the engine may have been restarted. If a login is rejected, the response
+	// No keep-alive, because the engine may have been restarted. The response to a rejected login
 	// may be lost with the connection or the engine.
 	client := &http.Client{
 		Timeout:   30 * time.Second,
@@ -126,8 +126,8 @@ func (s *strict) list(query string) []string {
 	return strings.Fields(s.must(s.Service(), query+" FORMAT TSVRaw"))
 }
 
-// refused expects a statement to be rejected for missing privileges, not for a wrong argument that
-// could be corrected.
+// refused checks that a statement is rejected for missing privileges, and not for a wrong
+// argument that could be corrected.
 func (s *strict) refused(statement string, codes ...int) {
 	s.t.Helper()
 	for _, who := range []clickhouse.Login{s.Service(), s.Reader()} {
@@ -141,7 +141,6 @@ func (s *strict) refused(statement string, codes ...int) {
 	}
 }
 
-// untouched expects that nothing outside was read or written.
 func (s *strict) untouched() {
 	s.t.Helper()
 	if n := s.came.Load(); n != 0 {
@@ -154,7 +153,6 @@ func (s *strict) untouched() {
 	}
 }
 
-// expand replaces $FILE, $DIR, $URL and $HOST with the guarded objects.
 func (s *strict) expand(text string) string {
 	return strings.NewReplacer(
 		"$FILE", filepath.Join(s.outside, "secret"), "$DIR", s.outside, "$URL", s.url, "$HOST",
@@ -162,8 +160,8 @@ func (s *strict) expand(text string) string {
 	).Replace(text)
 }
 
-// tableFunctions are the arguments with which each table function reads from outside, or reads what
-// another one reads. Functions without arguments here only compute, without a location or a query.
+// tableFunctions maps each table function to arguments that make it read from outside. A function
+// with empty arguments only computes and takes no location or query.
 var tableFunctions = map[string]string{
 	"SQLStandardValues": "",
 	"values":            "",
@@ -203,8 +201,8 @@ var tableFunctions = map[string]string{
 	"ytsaurus":    "'$URL', '//x', 'token', 'x String'",
 }
 
-// objectStores are the functions of object stores and of the table formats on them, by a part of
-// their names. The first match counts.
+// objectStores maps parts of the names of functions for object stores and their table formats to
+// arguments. The first match counts.
 var objectStores = []struct{ in, arguments string }{
 	{"LocalCluster", "'default', '$DIR'"}, {"Local", "'$DIR'"},
 	{"AzureCluster", "'default', '$URL/', 'c', 'x', 'devstoreaccount1', 'a2V5'"},
@@ -235,7 +233,7 @@ func argumentsOf(function string) (arguments string, known bool) {
 }
 
 // answered returns other error codes with which a function that takes a location or a query may
-// fail, and why it still reaches nothing.
+// fail. The constants say why it still reaches nothing.
 func answered(function string) []int {
 	const (
 		noScript     = 1 // user_scripts is a folder that does not exist
@@ -285,8 +283,8 @@ func TestNoTableFunctionReachesOutside(t *testing.T) {
 	s.untouched()
 }
 
-// Engines of tables that store their rows in the engine's own folder or nowhere, or read our tables
-// by name. The service may create the first three.
+// innerEngines are table engines that store their rows in the engine's own folder or nowhere, or
+// that read our tables by name. The service may create the first three.
 var innerEngines = []string{
 	"MergeTree", "ReplacingMergeTree", "AggregatingMergeTree",
 	"View", // only created by CREATE VIEW, with the privileges of its query
@@ -339,7 +337,7 @@ func TestThereIsNoCluster(t *testing.T) {
 	}
 }
 
-// Statements that read or write outside, take over the server, or grant privileges.
+// forbidden are statements that read or write outside, take over the server, or grant privileges.
 var forbidden = []string{
 	"SELECT 1 INTO OUTFILE '$DIR/out'",
 	"BACKUP TABLE $TABLE TO File('$DIR/backup')", "BACKUP TABLE $TABLE TO Disk('default', 'backup')",
@@ -373,8 +371,8 @@ var forbidden = []string{
 	"SELECT demangle(addressToSymbol(1))", "SELECT addressToLine(1)",
 }
 
-// closed are statements that fail for both users for reasons other than missing privileges: the
-// objects that they need don't exist, and the users cannot create them.
+// closed are statements that fail for both users for reasons other than missing privileges,
+// because they need objects that don't exist and that the users cannot create.
 var closed = map[string]int{
 	// no backups.allowed_path
 	"RESTORE TABLE $TABLE AS `lumenhook`.restored FROM File('$DIR/backup')": 318,
@@ -405,8 +403,8 @@ func TestNoStatementReachesOutside(t *testing.T) {
 	s.untouched()
 }
 
-// openTables are the system tables that a reader may read: facts about ClickHouse, and what the
-// reader may see of our own database anyway.
+// openTables are the system tables that a reader may read. They contain facts about ClickHouse
+// and what the reader may see of our own database anyway.
 var openTables = []string{
 	"aggregate_function_combinators", "build_options", "codecs", "collations", "contributors",
 	"data_type_families", "database_engines",
@@ -424,7 +422,6 @@ var openTables = []string{
 	"processes", "user_processes", "iceberg_history", "iceberg_files",
 }
 
-// endless lists the tables of infinite numbers.
 var endless = []string{"numbers", "numbers_mt", "zeros", "zeros_mt", "primes"}
 
 func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
@@ -452,8 +449,8 @@ func TestAReaderSeesNoSecretInSystemTables(t *testing.T) {
 	}
 }
 
-// No client gets in without a password, over either protocol: neither as the local user, whose only
-// session is in use, nor as any other user. A rejection doesn't affect other clients.
+// No client gets in without a password over either protocol, neither as the local user, whose
+// only session is in use, nor as any other user. A rejection must not affect other clients.
 func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s := startStrict(t)
 	logins := map[clickhouse.Login]int{
@@ -485,8 +482,8 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	}
 }
 
-// toldToNameAUser expects that a request without a user in a header gets 401 with instructions, and
-// that a request with a user is executed.
+// toldToNameAUser checks that a request without a user in a header gets 401 with instructions,
+// and that a request with a user is executed.
 func (s *strict) toldToNameAUser() {
 	s.t.Helper()
 	get := func(path string, header ...string) (int, string, http.Header) {
@@ -520,8 +517,8 @@ func (s *strict) toldToNameAUser() {
 	}
 }
 
-// The folder of an older engine without users: its database is still used, with passwords that the
-// caller stores.
+// The folder of an older engine has no users. Its database must stay usable, with the passwords
+// that the caller stores.
 func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	cfg := clickhouse.Config{
 		Program: clickhousetest.Program(t),
@@ -560,8 +557,8 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 	}
 }
 
-// An engine that ignores the users file, as another version of ClickHouse might, admits everybody.
-// It is stopped and not used.
+// An engine that ignores the users file, as another version of ClickHouse might, lets everyone
+// in. It must be stopped and not used.
 func TestAnEngineThatLetsEverybodyInIsNotUsed(t *testing.T) {
 	program := clickhousetest.Program(t)
 	bin := t.TempDir()

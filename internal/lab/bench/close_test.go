@@ -22,12 +22,12 @@ var closeTime = flag.Duration("close-time", 40*time.Second, "Close: how long pay
 
 const (
 	closeWallets = 8
-	closeRate    = 20.0 // payments a second
+	closeRate    = 20.0 // payments per second
 	closeEvery   = time.Second
 )
 
-// BenchmarkClose measures from the last moment at which the RPC of `lumenhook run` did not have a
-// ledger yet until the webhooks of its payments arrive.
+// BenchmarkClose measures the time from the last moment at which the RPC of `lumenhook run` did
+// not have a ledger yet to the arrival of the webhooks for its payments.
 func BenchmarkClose(b *testing.B) { measured(closes)(b) }
 
 func closes(l *lab) metrics {
@@ -61,7 +61,7 @@ func closes(l *lab) metrics {
 	return metrics{"p50-ms": p50, "p99-ms": p99, "payments": float64(len(took))}
 }
 
-// watched creates accounts that pay, and wallets with a watch each.
+// watched creates paying accounts, and wallets with one watch each.
 func (s *service) watched(network *devclient.Client) (payers, wallets, watches []string) {
 	s.Helper()
 	payers, wallets = make([]string, closeWallets), make([]string, closeWallets)
@@ -73,7 +73,7 @@ func (s *service) watched(network *devclient.Client) (payers, wallets, watches [
 	}
 	all.Wait()
 	must(s, errors.Join(errs...))
-	// A watch would match the wallet's first lumens, which are a payment.
+	// Wait, because a watch would match the payment that creates its wallet.
 	<-time.After(2 * closeEvery)
 	for i, wallet := range wallets {
 		made, err := s.api().CreateWatch(s.Context(), client.WatchCreate{
@@ -88,7 +88,7 @@ func (s *service) watched(network *devclient.Client) (payers, wallets, watches [
 	return payers, wallets, watches
 }
 
-// pay makes payments at a rate, to one wallet after another.
+// pay makes payments at a constant rate, to one wallet after another.
 func (s *service) pay(network *devclient.Client, payers, wallets []string) []devclient.Payment {
 	s.Helper()
 	made := make([]devclient.Payment, int(closeRate*closeTime.Seconds()))
@@ -110,14 +110,14 @@ func (s *service) pay(network *devclient.Client, payers, wallets []string) []dev
 	return made
 }
 
-// ledgers holds the last moment at which each ledger could not be read yet. A duration measured
+// ledgers contains the last moment at which each ledger was not readable yet. A duration measured
 // from there is never too short.
 type ledgers struct {
 	at   map[uint32]time.Time
 	last atomic.Uint32 // the ledger being waited for
 }
 
-// look asks for the latest ledger every 2 ms, and less often while none can have closed.
+// look queries the latest ledger every 2 ms, and less often while no ledger can have closed.
 func (l *ledgers) look(ctx context.Context, url string) error {
 	rpc := rpcclient.NewClient(url, http.DefaultClient)
 	defer rpc.Close()

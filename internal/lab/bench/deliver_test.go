@@ -25,7 +25,7 @@ var (
 	cache      = flag.String("cache", "", "where a deployment with a past is kept; empty: the user's cache")
 )
 
-// deliverEndpoints is the number of endpoints that a service delivers to, unless it is varied.
+// deliverEndpoints is the usual number of endpoints that a service delivers to.
 const deliverEndpoints = 8
 
 // BenchmarkDeliver delivers at full speed, from the first append until the history contains every
@@ -48,7 +48,7 @@ func deliver(endpoints int, sync bool) func(*lab) metrics {
 
 func usual() full { return full{atLeast: *deliveries, lasts: *fullTime, ahead: *ahead} }
 
-// postFloor measures how many requests a bare net/http client posts to the same receiver.
+// postFloor measures how many requests a plain net/http client can post to the same receiver.
 func (l *lab) postFloor() metrics {
 	l.Helper()
 	post := l.bare()
@@ -64,7 +64,7 @@ func (l *lab) postFloor() metrics {
 	}
 }
 
-// warmPosts opens connections, and starts counting.
+// warmPosts opens connections and starts counting.
 func (l *lab) warmPosts(post post) {
 	l.Helper()
 	l.expect(*warm)
@@ -72,7 +72,7 @@ func (l *lab) warmPosts(post post) {
 	l.expect(0)
 }
 
-// and adds other metrics, whose names begin with a prefix.
+// and adds other metrics with a prefix to their names.
 func (m metrics) and(prefix string, others metrics) metrics {
 	for name, v := range others {
 		m[prefix+name] = v
@@ -80,15 +80,15 @@ func (m metrics) and(prefix string, others metrics) metrics {
 	return m
 }
 
-// warmed makes deliveries that are not counted.
+// warmed makes deliveries that do not count.
 func (s *service) warmed() *service {
 	s.Helper()
 	s.all(s.ownRun("warm"), full{atLeast: *warm, ahead: *warm})
 	return s
 }
 
-// all delivers, and returns the number, how long it took until the history had them, and how much
-// of that was after the last one had arrived.
+// all delivers events. It returns their number, the time until the history had them, and how much
+// of that time passed after the last arrival.
 func (s *service) all(run string, how full) (n int, took, behind time.Duration) {
 	s.Helper()
 	s.expect(how.atLeast)
@@ -99,7 +99,7 @@ func (s *service) all(run string, how full) (n int, took, behind time.Duration) 
 	return n, time.Since(began), time.Since(arrived)
 }
 
-// fullSpeed measures a warm service: its rate, and the processor time per delivery.
+// fullSpeed measures the rate of a warm service, and the processor time per delivery.
 func (s *service) fullSpeed(how full) metrics {
 	s.Helper()
 	before := s.used()
@@ -123,8 +123,8 @@ func (s *service) spent(before metrics, n int) metrics {
 	return got
 }
 
-// BenchmarkBacklog delivers many matches that all exist at the beginning. In its floor, only a few
-// are ahead at any time.
+// BenchmarkBacklog delivers many matches that all exist at the beginning. For its floor, only a
+// few exist at any time.
 func BenchmarkBacklog(b *testing.B) { measured(backlog)(b) }
 
 func backlog(l *lab) metrics {
@@ -137,7 +137,7 @@ func backlog(l *lab) metrics {
 	return got.and("", s.warmed().fullSpeed(full{atLeast: *deep, ahead: *deep}))
 }
 
-// BenchmarkHistory delivers after many past deliveries. Its floor has an empty history.
+// BenchmarkHistory delivers with many past deliveries. Its floor has an empty history.
 func BenchmarkHistory(b *testing.B) { measured(afterPast)(b) }
 
 func afterPast(l *lab) metrics {
@@ -153,7 +153,6 @@ func afterPast(l *lab) metrics {
 	return got
 }
 
-// pastDir is the folder of the deployment with a past.
 func pastDir(t testing.TB) string {
 	t.Helper()
 	if *cache != "" {
@@ -164,15 +163,15 @@ func pastDir(t testing.TB) string {
 	return filepath.Join(dir, "lumenhook", "bench-history", "deployment")
 }
 
-// servePast starts the service on the folder that is kept, and delivers until there are at least as
-// many past deliveries as -past says: each run adds its own.
+// servePast starts the service on a folder that is kept, and delivers until there are at least as
+// many past deliveries as -past requires. Each run adds its own deliveries.
 func (l *lab) servePast() *service {
 	l.Helper()
 	s := l.startRun(pastDir(l))
 	have, err := s.api().ListEndpoints(l.Context(), client.EndpointFilter{}, client.Page{Limit: 100})
 	must(l, err)
 	s.payments = payments{account: s.run.AccountID}
-	for n, e := range have.Data { // the receiver has another port than in the previous run
+	for n, e := range have.Data { // the receiver's port differs from that of the previous run
 		_, err := s.api().UpdateEndpoint(l.Context(), e.ID,
 			client.Patch{"url": s.server.URL + "/" + strconv.Itoa(n)})
 		must(l, err)
@@ -190,8 +189,8 @@ func (l *lab) servePast() *service {
 	return s
 }
 
-// settle waits until the service adds nothing to the history: an interrupted run may have left
-// deliveries that are made now.
+// settle waits until the service adds nothing to the history, because an interrupted run may have
+// left deliveries that are made now.
 func (s *service) settle() {
 	s.Helper()
 	for latest := -1; latest != s.before; {

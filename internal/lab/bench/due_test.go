@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	dueWait      = 10 * time.Second // from a delivery's first attempt to its second
+	dueWait      = 10 * time.Second // from the first attempt of a delivery to its second
 	duePerSecond = 1000
 	dueEvery     = 10 * time.Millisecond
 )
 
-// secondTime rejects each first attempt, and records how late each second one is.
+// secondTime rejects each first attempt and records how late each second attempt is.
 type secondTime struct {
 	mu   sync.Mutex
 	due  map[string]int64 // Unix milliseconds, by event
@@ -60,8 +60,8 @@ func (s *secondTime) fact(f domain.Fact) {
 	s.due[made.EventID] = made.NextAttemptAtMillis
 }
 
-// dueBeside makes 1,000 deliveries a second due, whose first attempts were rejected ten seconds
-// before, in addition to the pending ones, and reports how late their second attempts begin.
+// dueBeside makes 1,000 deliveries due per second, in addition to the pending ones. Their first
+// attempts were rejected ten seconds earlier. It reports how late the second attempts begin.
 func (r *rig) dueBeside(dir string) {
 	s := &secondTime{due: make(map[string]int64), all: make(chan struct{}), want: 5 * *paced}
 	_, stop := r.runEngineWith(dir, func(c *engine.Config) {
@@ -96,7 +96,6 @@ func (r *rig) dueBeside(dir string) {
 	r.b.ReportMetric(float64(s.want)/appended.Seconds(), "due/s")
 }
 
-// BenchmarkEndpoints measures an engine's memory and disk usage per endpoint.
 func BenchmarkEndpoints(b *testing.B) {
 	n := *many
 	for b.Loop() {
@@ -121,7 +120,6 @@ func (r *rig) engineHeap(dir, round string) float64 {
 	return testkit.HeapBytes() - before
 }
 
-// writeEndpoints writes the facts of endpoints that were created.
 func (r *rig) writeEndpoints(n int) {
 	var records []kafka.Record
 	for i := range n {

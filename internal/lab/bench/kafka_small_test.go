@@ -4,7 +4,6 @@ package bench
 
 import "testing"
 
-// TestASmallRunOnRealKafka measures the lines of real brokers for a moment.
 func TestASmallRunOnRealKafka(t *testing.T) {
 	small(t)
 	s := newLab(t).serveOnKafka()

@@ -29,8 +29,8 @@ import (
 
 const realBrokers = 3
 
-// BenchmarkKafka delivers with `lumenhook serve` on three brokers of Apache Kafka on this machine,
-// which write each record three times before acknowledging it. It needs Java.
+// BenchmarkKafka delivers with `lumenhook serve` on three Apache Kafka brokers on this machine,
+// which write each record three times before they acknowledge it. It needs Java.
 func BenchmarkKafka(b *testing.B) {
 	b.Run("rate=100", measured(func(l *lab) metrics { return l.serveOnKafka().kafkaAtRate(100) }))
 	b.Run("rate=500", measured(func(l *lab) metrics { return l.serveOnKafka().kafkaAtRate(500) }))
@@ -40,7 +40,7 @@ func BenchmarkKafka(b *testing.B) {
 	}))
 }
 
-// kafkaAtRate measures a service at a rate, and separately the transactions of the same matches.
+// kafkaAtRate measures a service at a rate, and separately the transactions for the same matches.
 func (s *service) kafkaAtRate(rate float64) metrics {
 	s.Helper()
 	got := s.warmed().atRate(rate)
@@ -48,7 +48,7 @@ func (s *service) kafkaAtRate(rate float64) metrics {
 	return got
 }
 
-// serveOnKafka starts the parts that `lumenhook run` starts, on real brokers.
+// serveOnKafka starts the parts of `lumenhook run` on real brokers.
 func (l *lab) serveOnKafka() *service {
 	l.Helper()
 	before := descendants(os.Getpid())
@@ -106,14 +106,12 @@ func (l *lab) serveOnKafka() *service {
 	return s
 }
 
-// command runs a command of the program to its end.
 func (l *lab) command(args ...string) {
 	l.Helper()
 	_, err := l.try(args...)
 	must(l, err)
 }
 
-// try runs a command of the program to its end, and returns its output.
 func (l *lab) try(args ...string) ([]byte, error) {
 	c := exec.CommandContext(l.Context(), *program, args...)
 	var stderr strings.Builder
@@ -151,10 +149,10 @@ func (l *lab) startClickHouse(dir string) *clickhouse.Engine {
 	return e
 }
 
-// commits writes matches in transactions at a rate, one transaction after another in each
-// partition, each with all matches that have become due in the meantime. It returns how long they
-// took, from when they were due. A service that loses and duplicates nothing has to wait for such a
-// transaction before each request.
+// commits writes matches in transactions at a rate, one transaction at a time per partition, each
+// with all matches that are due by then. It returns how long the matches took since they were
+// due. A service that neither loses nor duplicates anything has to wait for such a transaction
+// before each request.
 func (s *service) commits(rate float64) (p50, p99 float64) {
 	s.Helper()
 	const prefix = "floor."
@@ -183,7 +181,7 @@ func (s *service) commits(rate float64) (p50, p99 float64) {
 			Key:       match.Key,
 			Value:     match.Value,
 		}
-		must(s, s.commit(writer, record, 1)) // a writer's first transaction is not counted
+		must(s, s.commit(writer, record, 1)) // the first transaction of a writer does not count
 		due[p] = make(chan time.Time, 4096)
 		all.Go(func() {
 			for first := range due[p] {
@@ -212,7 +210,7 @@ func (s *service) commits(rate float64) (p50, p99 float64) {
 	return percentiles(slices.Concat(took...))
 }
 
-// commit makes one transaction with n copies of a record.
+// commit writes n copies of a record in one transaction.
 func (s *service) commit(writer *kgo.Client, record kgo.Record, n int) error {
 	if err := writer.BeginTransaction(); err != nil {
 		return err

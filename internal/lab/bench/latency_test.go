@@ -15,11 +15,11 @@ var (
 	rest     = flag.Duration("rest", 2*time.Second, "how long a service has nothing to do before")
 )
 
-// halfSpeed, as a rate, stands for half of the full speed that was just measured.
+// halfSpeed is a rate that means half of the full speed that was just measured.
 const halfSpeed = 0
 
-// BenchmarkLatency measures from a match's append to its webhook's arrival. Its floor is a bare
-// net/http client that posts at the same rate.
+// BenchmarkLatency measures the time from the append of a match to the arrival of its webhook.
+// Its floor is a plain net/http client that posts at the same rate.
 func BenchmarkLatency(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		for _, rate := range []float64{100, 500, halfSpeed} {
@@ -44,7 +44,6 @@ func latency(rate float64, sync bool) func(*lab) metrics {
 	}
 }
 
-// atRate measures the floor and then a warm service.
 func (s *service) atRate(rate float64) metrics {
 	s.Helper()
 	got := metrics{"perSecond": rate}
@@ -52,7 +51,7 @@ func (s *service) atRate(rate float64) metrics {
 	<-time.After(*rest)
 	producer := s.producer()
 	defer producer.Close()
-	s.expect(1) // not counted: it connects the producer to the brokers
+	s.expect(1) // connects the producer to the brokers, does not count
 	must(s, producer.Append(s.Context(), s.payments.match(s.ownRun("warm"), 0)))
 	s.awaitArrivals(1)
 	s.awaitHistory(1)
@@ -68,7 +67,6 @@ func (s *service) atRate(rate float64) metrics {
 	return got.and("", s.spent(before, len(sent)))
 }
 
-// pacedPosts posts at a rate, over open connections.
 func (l *lab) pacedPosts(rate float64) (p50, p99 float64) {
 	l.Helper()
 	post, run := l.bare(), l.ownRun("posts")
@@ -81,5 +79,5 @@ func (l *lab) pacedPosts(rate float64) (p50, p99 float64) {
 	return percentiles(l.tookOf(run, sent))
 }
 
-// own is the processor time of this process so far, in microseconds.
+// own returns the processor time of this process so far, in microseconds.
 func (l *lab) own() float64 { return micros(testkit.ProcessorTime(l)) }

@@ -28,8 +28,8 @@ import (
 
 var discarded = slog.New(slog.DiscardHandler)
 
-// payments are payments to 500 wallets. Each leads to a delivery, to the endpoints in turn. The
-// texts compress as poorly as those of the network.
+// payments creates payments to 500 wallets. Each leads to a delivery to one of the endpoints in
+// turn. The texts compress as poorly as real ones.
 type payments struct {
 	account   string
 	endpoints []string
@@ -40,7 +40,6 @@ const label = " of a shop with an address and a street, the third on the left be
 
 func eventID(run string, n int) string { return domain.EventID(run, strconv.Itoa(n)) }
 
-// match is the record of the n-th delivery of a run.
 func (p payments) match(run string, n int) kafka.Record {
 	m := p.of(run, n)
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, time.Now().UnixMilli()))
@@ -48,7 +47,7 @@ func (p payments) match(run string, n int) kafka.Record {
 		message.EachHeader)
 }
 
-// body returns the request body for it: about 880 bytes of JSON.
+// body returns the request body of the n-th delivery: about 880 bytes of JSON.
 func (p payments) body(run string, n int) []byte {
 	return domain.NewPaymentEvent(p.of(run, n), time.Now().UnixMilli()).Body
 }
@@ -81,13 +80,13 @@ func (p payments) of(run string, n int) domain.Match {
 	}
 }
 
-// address returns a text that looks like an address of the network, also to a compressor.
+// address returns a text that looks like a network address, even to a compressor.
 func address(kind string, n int) string {
 	sum := sha256.Sum256([]byte(kind + strconv.Itoa(n)))
 	return "G" + base32.StdEncoding.EncodeToString(sum[:])[:52] + kind[:3]
 }
 
-// receiver answers 200 to each webhook, and records when it first arrived.
+// receiver answers each webhook with 200 and records when it first arrived.
 type receiver struct {
 	*sink
 	server *httptest.Server
@@ -100,7 +99,8 @@ func newReceiver(t testing.TB) receiver {
 	return r
 }
 
-// awaitArrivals waits until n webhooks of this run have arrived, and returns when the last did.
+// awaitArrivals waits until n webhooks of this run have arrived, and returns the time of the last
+// arrival.
 func (l *lab) awaitArrivals(n int) time.Time {
 	l.Helper()
 	for latest, at := -1, time.Now(); ; {
@@ -117,14 +117,12 @@ func (l *lab) awaitArrivals(n int) time.Time {
 	}
 }
 
-// full is a load at full speed.
 type full struct {
 	atLeast int
 	lasts   time.Duration // at least
 	ahead   int           // records that may be appended ahead of the arrivals
 }
 
-// append appends matches, and returns their number.
 func (s *service) append(run string, how full) (n int) {
 	s.Helper()
 	const chunk = 2000
@@ -135,7 +133,7 @@ func (s *service) append(run string, how full) (n int) {
 			s.awaitArrivals(n - how.ahead + 1)
 		}
 		count := chunk
-		if n < how.atLeast { // no more than the run needs, unless it has to last longer
+		if n < how.atLeast { // no more than needed, unless the run has to last longer
 			count = min(chunk, how.atLeast-n)
 		}
 		records := make([]kafka.Record, 0, count)
@@ -148,10 +146,8 @@ func (s *service) append(run string, how full) (n int) {
 	return n
 }
 
-// post posts a body to the receiver.
 type post func(ctx context.Context, id string) error
 
-// bare returns a bare net/http client.
 func (l *lab) bare() post {
 	pool := x509.NewCertPool()
 	pool.AddCert(l.server.Certificate())
@@ -180,7 +176,7 @@ func (l *lab) bare() post {
 	}
 }
 
-// postUntil posts with 64 senders until enough returns true, and returns the number of posts.
+// postUntil posts with 64 senders until enough returns true. It returns the number of posts.
 func (l *lab) postUntil(post post, run string, enough func(n int) bool) int {
 	l.Helper()
 	var next, done atomic.Int64
@@ -201,8 +197,8 @@ func (l *lab) postUntil(post post, run string, enough func(n int) bool) int {
 	return int(done.Load())
 }
 
-// pace sends at a rate, and returns when each was sent. None waits for another: otherwise a delayed
-// one would hide how long others had to wait.
+// pace sends at a rate and returns when each was sent. No send waits for another, because a
+// delayed send would hide how long the others had to wait.
 func (l *lab) pace(rate float64, prepare func(n int) (send func() error)) (sent []time.Time) {
 	l.Helper()
 	sent = make([]time.Time, int(rate*paceTime.Seconds()))
@@ -232,7 +228,6 @@ func percentiles(took []time.Duration) (p50, p99 float64) {
 	return millis(took[len(took)/2]), millis(took[len(took)*99/100])
 }
 
-// tookOf returns how long the events of a run took from sending to arrival.
 func (l *lab) tookOf(run string, sent []time.Time) (took []time.Duration) {
 	l.Helper()
 	for n, at := range sent {
@@ -241,7 +236,6 @@ func (l *lab) tookOf(run string, sent []time.Time) (took []time.Duration) {
 	return took
 }
 
-// arrival returns when an event arrived.
 func (l *lab) arrival(id string) time.Time {
 	l.Helper()
 	l.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// BenchmarkOrdering compares deliveries to an endpoint that orders events by wallet with deliveries
-// to one that does not: the same number of payments to one, a hundred and ten thousand wallets.
+// BenchmarkOrdering compares deliveries to an endpoint that orders events by wallet with
+// deliveries to an endpoint that does not, with the same number of payments to one, a hundred and
+// ten thousand wallets.
 func BenchmarkOrdering(b *testing.B) {
 	const events = 10_000
 	for b.Loop() {
@@ -33,7 +34,7 @@ func BenchmarkOrdering(b *testing.B) {
 			})
 			must(b, err)
 		}
-		r.deliverTo(0, 100, events) // from here on, everything is warm
+		r.deliverTo(0, 100, events) // warm-up
 		for _, wallets := range []int{1, 100, 10_000} {
 			beside := r.deliverTo(0, wallets, events)
 			rate := r.deliverTo(1, wallets, events)
@@ -44,8 +45,8 @@ func BenchmarkOrdering(b *testing.B) {
 	}
 }
 
-// deliverTo returns the number of events delivered per second to an endpoint, from the first append
-// to the last arrival.
+// deliverTo returns the number of events delivered per second to an endpoint, from the first
+// append to the last arrival.
 func (r *rig) deliverTo(endpoint, wallets, events int) float64 {
 	run := fmt.Sprint("to ", endpoint, " of ", wallets, time.Now())
 	records := make([]kafka.Record, 0, events)

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// BenchmarkRestore starts a service with many past deliveries, and measures the time from the start
-// of the process to the first delivery to each endpoint: without the engine's local state (from the
-// snapshots and the rest of the journal), with it, and with the local state of a killed program.
+// BenchmarkRestore starts a service with many past deliveries, and measures the time from the
+// start of the process to the first delivery to each endpoint. The service starts without the
+// engine's local state (from the snapshots and the rest of the journal), with it, and with the
+// local state of a killed program.
 func BenchmarkRestore(b *testing.B) { measured(restores)(b) }
 
 func restores(l *lab) metrics {
@@ -26,7 +27,7 @@ func restores(l *lab) metrics {
 	return got
 }
 
-// restored restarts the previous service, and delivers one event to each endpoint.
+// restored restarts a service and delivers one event to each endpoint.
 func (l *lab) restored(before *service) (s *service, seconds float64) {
 	l.Helper()
 	s = l.startRun(before.dir)

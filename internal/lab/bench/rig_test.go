@@ -40,14 +40,13 @@ const (
 	secret     = "whsec_of_the_benchmark"
 )
 
-// patience bounds each wait. On an idle machine, an engine that folds the journal of a million
-// deliveries answers after 40 s, and on a machine with twenty times the load after twenty times
-// that.
+// patience limits each wait. On an idle machine, an engine that folds the journal of a million
+// deliveries answers after 40 s. With twenty times the load, it takes twenty times as long.
 const patience = 30 * time.Minute
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
 
-// sink answers 200 and records when each event first arrived.
+// sink answers requests with 200 and records when each event first arrived.
 type sink struct {
 	mu      sync.Mutex
 	arrived map[string]time.Time
@@ -63,7 +62,6 @@ func (s *sink) expect(n int) <-chan struct{} {
 	return s.all
 }
 
-// arrivals returns how many have arrived, and when the last of them did.
 func (s *sink) arrivals() (int, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +127,7 @@ func newRig(b *testing.B, sync bool) *rig {
 	return r
 }
 
-// serveEndpoints starts engine and projection, and creates endpoints by their identifiers.
+// serveEndpoints starts the engine and the projection, and creates endpoints with the given ids.
 func (r *rig) serveEndpoints(urls map[string]string) {
 	address, err := url.Parse(r.server.URL)
 	must(r.b, err)
@@ -188,7 +186,6 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 	}
 }
 
-// run runs a component until the benchmark ends.
 func (r *rig) run(part func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -196,7 +193,6 @@ func (r *rig) run(part func(context.Context) error) {
 	r.b.Cleanup(func() { cancel(); <-ended })
 }
 
-// ask opens a client of the engine.
 func (r *rig) ask() *commands.Client {
 	asker, err := commands.Open(r.b.Context(), commands.Config{
 		Cluster: r.cluster,
@@ -218,7 +214,7 @@ func matchFor(run string, n int, endpoint string) (id string, r kafka.Record) {
 	return matchTo(run, n, endpoint, strings.Repeat("G", 56))
 }
 
-// matchTo returns one for a payment to a wallet.
+// matchTo is like matchFor, for a payment to the given wallet.
 func matchTo(run string, n int, endpoint, wallet string) (id string, r kafka.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(run, strconv.Itoa(n)),

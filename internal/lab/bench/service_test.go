@@ -27,13 +27,11 @@ import (
 
 var program = flag.String("service", "../../../bin/lumenhook", "the program that is measured")
 
-// lookEvery is how often the benchmarks look for progress.
 const lookEvery = 20 * time.Millisecond
 
-// metrics are the results of a benchmark, by unit.
+// metrics maps units to the results of a benchmark.
 type metrics map[string]float64
 
-// measured turns a measurement into a benchmark.
 func measured(measure func(*lab) metrics) func(*testing.B) {
 	return func(b *testing.B) {
 		for b.Loop() {
@@ -45,12 +43,12 @@ func measured(measure func(*lab) metrics) func(*testing.B) {
 	}
 }
 
-// lab is a receiver, and the folder of the services that send to it.
+// lab is a receiver, and a folder for the services that send to it.
 type lab struct {
 	testing.TB
 	receiver
 	dir   string
-	runs  int // counts runs, so that each has different events
+	runs  int // number of runs, so that each has different events
 	roots string
 }
 
@@ -65,8 +63,8 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// ownRun returns a name for a run, so that no other run has its events, not even on a folder that
-// is kept.
+// ownRun returns a unique name for a run, so that no other run has its events, not even in a
+// folder that is kept.
 func (l *lab) ownRun(name string) string {
 	l.runs++
 	return fmt.Sprintf("%s %s %d", name, l.dir, l.runs)
@@ -83,12 +81,12 @@ type service struct {
 	run      runfile.File
 	payments payments
 	since    time.Time // when the expected deliveries began
-	before   int       // rows of the history at that time
-	expected int       // attempts to be added to the history since then
+	before   int       // rows in the history at that time
+	expected int       // attempts that the history should have gained since then
 	others   func() map[string][]int
 }
 
-// start starts the program. It is stopped when the test ends, if not before.
+// start starts the program. It stops at the end of the test at the latest.
 func (l *lab) start(dir string, env []string, args ...string) *service {
 	l.Helper()
 	s := &service{lab: l, dir: dir, log: dir + ".log", ended: make(chan error, 1)}
@@ -117,7 +115,7 @@ func (l *lab) start(dir string, env []string, args ...string) *service {
 	return s
 }
 
-// stop ends the program in order. Called again, it does nothing.
+// stop stops the program cleanly. Calling it again has no effect.
 func (s *service) stop() {
 	_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended
 	if err := <-s.ended; err != nil {
@@ -145,7 +143,7 @@ func (l *lab) ownName(kind string) string {
 	return kind + "-" + strconv.Itoa(l.runs)
 }
 
-// startRun starts `lumenhook run`, and returns when its history answers queries.
+// startRun starts `lumenhook run` and waits until its history answers queries.
 func (l *lab) startRun(dir string, args ...string) *service {
 	l.Helper()
 	args = append([]string{"run", "--data-dir", dir, "--log-format", "text", "--no-demo",
@@ -170,7 +168,6 @@ func (l *lab) startRun(dir string, args ...string) *service {
 	return s
 }
 
-// await waits until the service is ready.
 func (s *service) await(ready func() error) {
 	s.Helper()
 	testkit.EventuallyNil(s, "the service is ready", func() error {
@@ -200,7 +197,6 @@ func (s *service) createEndpoints(n int) {
 	}
 }
 
-// producer opens a client of the service's broker.
 func (s *service) producer() *kafka.Producer {
 	s.Helper()
 	producer, err := s.cluster("lumenhook.").NewProducer()
@@ -218,7 +214,7 @@ func (s *service) cluster(prefix string) kafka.Cluster {
 	}
 }
 
-// begin records the content of the history before any delivery.
+// begin records the contents of the history before any delivery.
 func (s *service) begin() {
 	s.Helper()
 	rows, err := s.rows()
@@ -237,7 +233,7 @@ func (s *service) awaitHistory(n int) {
 		if rows != latest {
 			latest, at = rows, time.Now()
 		}
-		// The exact count is costly, so it comes second. A row may be there twice for a while.
+		// The exact count is expensive, so it comes second. A row may temporarily exist twice.
 		if rows >= s.before+s.expected || time.Since(at) > time.Second {
 			delivered, err := s.ask(fmt.Sprintf("SELECT uniqExact(event_id) FROM attempts "+
 				"WHERE endpoint_id IN ('%s') AND sent_at >= fromUnixTimestamp64Milli(%d) "+
@@ -256,17 +252,16 @@ func (s *service) awaitHistory(n int) {
 	}
 }
 
-// rows counts the rows of the table of attempts, which is cheap.
+// rows returns the number of rows in the attempts table, which is a cheap query.
 func (s *service) rows() (int, error) { return s.ask("SELECT count() FROM attempts") }
 
-// ask queries ClickHouse as a reader.
 func (s *service) ask(query string) (int, error) {
 	address := s.run.ClickHouse.HTTP
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
 	address += "/?database=" + url.QueryEscape(s.run.ClickHouse.Database)
-	// A benchmark's context has ended when the service is stopped in a cleanup.
+	// When a cleanup stops the service, the benchmark's context has already ended.
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, address,
 		strings.NewReader(query))
 	if err != nil {
@@ -285,8 +280,8 @@ func (s *service) ask(query string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// used returns the processor time of each process so far, in microseconds. The work of this
-// process, the load and the receiver, is "load".
+// used returns the processor time of each process so far, in microseconds. "load" is this
+// process, which contains the load and the receiver.
 func (s *service) used() metrics {
 	s.Helper()
 	by := metrics{
@@ -327,11 +322,10 @@ func (s *service) status(pid int, line string) float64 {
 	return kib / 1024
 }
 
-// descendants returns the processes that a process started, directly and indirectly.
 func descendants(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // it may have ended
+		text, _ := os.ReadFile(file) // the process may have ended
 		for _, child := range strings.Fields(string(text)) {
 			if n, err := strconv.Atoi(child); err == nil {
 				pids = append(pids, n)
@@ -344,7 +338,6 @@ func descendants(pid int) (pids []int) {
 	return pids
 }
 
-// kill ends the program like a crash.
 func (s *service) kill() {
 	s.Helper()
 	must(s, s.cmd.Process.Signal(syscall.SIGKILL))

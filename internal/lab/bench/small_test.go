@@ -27,7 +27,6 @@ func small(t *testing.T) {
 	*paceTime, *closeTime, *rest = 500*time.Millisecond, 500*time.Millisecond, time.Millisecond
 }
 
-// TestEachMeasurementHasItsMetrics runs each measurement of the real program for a moment.
 func TestEachMeasurementHasItsMetrics(t *testing.T) {
 	small(t)
 	deliverUnits := []string{"deliveries/s", "floor-deliveries/s", "processor-µs", "service-µs",
@@ -62,7 +61,7 @@ func TestEachMeasurementHasItsMetrics(t *testing.T) {
 	}
 }
 
-// TestBodySize: bodies have the size that docs/benchmarks.md states.
+// Bodies have the size that docs/benchmarks.md states.
 func TestBodySize(t *testing.T) {
 	p := payments{account: "acc_1", endpoints: []string{"ep_1", "ep_2"}}
 	for _, n := range []int{0, 123_456, 10_000_000} {

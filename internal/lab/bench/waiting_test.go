@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// deaf is a dispatcher for benchmarks in which nothing may be due.
+// deaf is a dispatcher for benchmarks in which nothing may become due.
 type deaf struct{ b *testing.B }
 
 func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
@@ -26,13 +26,13 @@ func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
 }
 func (deaf) Disconnect(string) {}
 
-// settled is how long after an engine's first answers its startup work is finished: compactions, a
-// snapshot, and the flush within a minute, with its consequences.
+// settled is the time after its first answers in which an engine finishes its startup work:
+// compactions, a snapshot, and the flush within a minute, with its consequences.
 const settled = 75 * time.Second
 
-// BenchmarkWaiting restores a million deliveries that wait for a retry, from the journal alone and
-// from the state on disk. It measures their cost while they wait, memory and disk per delivery, and
-// how late other due deliveries are attempted in the meantime.
+// BenchmarkWaiting restores a million deliveries that wait for a retry, from the journal alone
+// and from the state on disk. It measures their memory and disk usage, and how late other due
+// deliveries are attempted in the meantime.
 func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		r := newRig(b, false)
@@ -49,8 +49,8 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// writeWaiting writes the journal of deliveries that failed once, after the record of its first
-// owner: without that, the positions of its inputs would be unknown.
+// writeWaiting writes a journal of deliveries that failed once. The record of the first owner
+// comes first, because the positions of its inputs would otherwise be unknown.
 func (r *rig) writeWaiting(n int) {
 	r.emptyHeap = r.engineHeap(r.b.TempDir(), "first")
 	var records []kafka.Record
@@ -109,8 +109,8 @@ func (r *rig) writeWaiting(n int) {
 	must(r.b, r.producer.Append(r.b.Context(), records...))
 }
 
-// restore runs an engine until it has answered a command on each partition, and
-// then lets it idle.
+// restore runs an engine until it has answered a command on each partition, and then lets it
+// idle.
 func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	heap := testkit.HeapBytes()
 	began := time.Now()
@@ -129,8 +129,7 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 	return took
 }
 
-// runEngine runs an engine with the given number of standbys of each partition, until it is
-// stopped.
+// runEngine runs an engine with the given number of standbys per partition until it is stopped.
 func (r *rig) runEngine(dir string, replicas int) (e *engine.Engine, stop func()) {
 	return r.runEngineWith(dir, func(c *engine.Config) { c.StandbyReplicas = replicas })
 }
@@ -163,7 +162,6 @@ func (r *rig) runEngineWith(
 	}
 }
 
-// awaitAnswers asks until each partition has answered a command.
 func (r *rig) awaitAnswers(round string) {
 	began := time.Now()
 	asker := r.ask()
@@ -188,8 +186,8 @@ func (r *rig) awaitAnswers(round string) {
 	asked.Wait()
 }
 
-// BenchmarkTakeOver measures how long it takes after an engine leaves until another has answered on
-// each partition, with a standby of each and without.
+// BenchmarkTakeOver measures the time from when an engine leaves until another engine has
+// answered on each partition, with one standby per partition and without.
 func BenchmarkTakeOver(b *testing.B) {
 	for b.Loop() {
 		r := newRig(b, false)
@@ -229,8 +227,8 @@ func (r *rig) takeOver(replicas int) time.Duration {
 	return time.Since(began)
 }
 
-// BenchmarkFairness paces deliveries to healthy endpoints, alone and together with as many that
-// hang until the attempt times out (G6).
+// BenchmarkFairness paces deliveries to healthy endpoints, alone and together with as many
+// endpoints that hang until the attempt times out (G6).
 func BenchmarkFairness(b *testing.B) {
 	for b.Loop() {
 		alone50, alone99 := fairness(b, false)
@@ -259,7 +257,7 @@ func fairness(b *testing.B, hanging bool) (p50, p99 time.Duration) {
 		r.sink.ServeHTTP(w, req)
 	})
 	r.serveEndpoints(fairURLs(r.server.URL))
-	n := 5 * *paced // longer than an attempt that hangs
+	n := 5 * *paced // takes longer than an attempt that hangs
 	done := r.sink.expect(n)
 	sent := make(map[string]time.Time, n)
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -7,8 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// TestAPaymentMakesTheEventOfTheSpecification: reasons come in the specification's order, and edges
-// are inclusive.
+// Reasons come in the specification's order, and the edges of a range are inclusive.
 func TestAPaymentMakesTheEventOfTheSpecification(t *testing.T) {
 	both := []string{draw.Received, draw.Rejected}
 	order := &draw.Memo{Type: "text", Value: "order 1"}

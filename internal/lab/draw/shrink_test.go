@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
-// TestShrinkFindsTheFew: a failure of two items that need each other.
+// The failure needs two items at the same time.
 func TestShrinkFindsTheFew(t *testing.T) {
 	list := make([]int, 200)
 	for i := range list {

@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// The picture shows the README's current blocks: if they change, create it again.
+// The picture must show the README's current blocks. If they change, create it again.
 func TestThePictureIsOfTheREADME(t *testing.T) {
 	page, err := pages.Read("../../..", "README.md")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A mutant is a defect planted in the code itself. The engine and the model both use the domain, so
-// a bug in it cannot be planted at run time: it is compiled in, and the checkers must still find
-// it.
+// A mutant is a defect planted in the code itself. The engine and the model both use package
+// domain, so a bug in it cannot be planted at run time. It is compiled in, and the checkers must
+// still find it.
 type mutant struct {
 	name  string
-	file  string // in the module
-	from  string // occurs in it once
-	to    string // MUTANT in it is true if the mutant is chosen
+	file  string // relative to the module
+	from  string // text that occurs exactly once in the file
+	to    string // replacement, in which MUTANT is true if the mutant is chosen
 	finds string // part of the checkers' message
 }
 
@@ -609,7 +609,7 @@ var mutants = []mutant{
 	},
 }
 
-// planted are defects in the simulation's replacements, and coarse ones in the code.
+// planted are defects in the simulation's replacements, and coarse defects in the code.
 var planted = []mutant{
 	{
 		"attempts start for a disabled endpoint", "streams/engine/scheduler.go",
@@ -702,23 +702,22 @@ const lostMatch = "a match is not written"
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 
-// containsOneOf reports whether a text contains one of several others, separated by |:
-// which of two checkers sees a defect first depends on the seed.
+// containsOneOf reports whether text contains one of the alternatives in others, separated by |.
+// Which of two checkers finds a defect first depends on the seed.
 func containsOneOf(text, others string) bool {
 	return slices.ContainsFunc(strings.Split(others, "|"), func(other string) bool {
 		return strings.Contains(text, other)
 	})
 }
 
-// mutantVariable chooses a mutant of a program that contains all of them.
+// mutantVariable chooses one of the mutants that a program contains.
 const mutantVariable = "LUMENHOOK_MUTANT"
 
 var everyFlag = flag.Int("sim.mutants", 8,
 	"search every n-th mutant; 1: all of them (make mutants)")
 
-// TestMutantsAreFound: each is found within a number of seeds, by the responsible checker. All of
-// them are compiled, so that one that no longer fits the code is noticed, and a fixed sample of
-// them is searched.
+// The responsible checker must find each mutant within a number of seeds. All mutants are
+// compiled, to notice those that no longer fit the code. A fixed sample of them is searched.
 func TestMutantsAreFound(t *testing.T) {
 	program := buildMutants(t)
 	t.Run("and shrunk", func(t *testing.T) { shrinks(t, program) })
@@ -741,8 +740,8 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// shownBy lists seeds that show mutants that a search finds late. A change of the simulator's draws
-// changes them: the search then finds the next seed, and its number belongs here.
+// shownBy lists seeds that reveal mutants which a search finds late. When the simulator's draws
+// change, the search finds another seed, whose number belongs here.
 var shownBy = map[string]int{
 	"any history is believed":                                  168,
 	"later ledgers are read back once":                         2651,
@@ -807,11 +806,10 @@ var shownBy = map[string]int{
 	"what was sent is mailed again":                            1,
 }
 
-// mostMutantSeeds bounds the search for each mutant.
 const mostMutantSeeds = "3000"
 
-// findMutant returns the first violation that a mutant leads to, with the seed that showed it
-// before, or else with another.
+// findMutant returns the first violation that a mutant leads to, starting with the seed in
+// shownBy.
 func findMutant(t *testing.T, program, name string) (violation string) {
 	if seed := shownBy[name]; seed != 0 {
 		violation = runMutant(t, program, name, strconv.Itoa(seed), "1")
@@ -822,7 +820,8 @@ func findMutant(t *testing.T, program, name string) (violation string) {
 	return violation
 }
 
-// shrinks checks that a failing run is shrunk to a few of its steps, which fail in the same way.
+// shrinks checks that a failing run can be reduced to a few of its steps that fail in the same
+// way.
 func shrinks(t *testing.T, program string) {
 	out, _ := trySeeds(t, program, lostMatch, "1", mostMutantSeeds, "10s")
 	found := regexp.MustCompile(`the same by (\d+) of its steps`).FindSubmatch(out)
@@ -834,8 +833,8 @@ func shrinks(t *testing.T, program string) {
 	}
 }
 
-// isTheSame checks that a program with defects, none of which is active, makes the same runs.
-// Otherwise a defect that has an effect while inactive would be found instead of others.
+// isTheSame checks that a program with inactive defects runs the same way. Otherwise a defect
+// that has an effect while inactive would be found instead of others.
 func isTheSame(t *testing.T, program string) {
 	for _, seed := range []uint64{24, 106, 458, 629} {
 		want := fmt.Sprintf("transcript %016x", Run(Options{Seed: seed, Steps: 1500}).Hash)
@@ -868,7 +867,7 @@ func runMutant(t *testing.T, program, name, first, seeds string) string {
 	return ""
 }
 
-// buildMutants builds these tests with all mutants in the code, each inactive.
+// buildMutants builds these tests with all mutants, each of them inactive.
 func buildMutants(t *testing.T) (program string) {
 	t.Helper()
 	root, err := filepath.Abs("../../..")

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestReferenceModelIsIndependent: the reference model calls no rule of package domain, or it would
-// share its bugs. The model, which folds like the engine, shows that calls are detected.
+// The reference model must not call any rule of package domain, because it would then share its
+// bugs. The check itself is tested with the model that folds like the engine, which does call
+// them.
 func TestReferenceModelIsIndependent(t *testing.T) {
 	for _, file := range []string{"reference.go", "answers.go"} {
 		if called := rulesCalled(t, file); len(called) > 0 {
@@ -23,11 +24,11 @@ func TestReferenceModelIsIndependent(t *testing.T) {
 	}
 }
 
-// noRules may still be called: names for messages, and a conversion.
+// noRules may be called nevertheless: names for messages, and a conversion.
 var noRules = []string{"FactType", "CommandType", "Secret"}
 
-// rulesCalled lists the exported functions and methods that a file calls, except those of the
-// packages, other than domain, that it imports.
+// rulesCalled lists the exported functions and methods that a file calls, except those of
+// imported packages other than domain.
 func rulesCalled(t *testing.T, file string) (called []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

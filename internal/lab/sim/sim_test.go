@@ -29,8 +29,8 @@ var (
 		"how long a shorter transcript of a failing seed is looked for")
 )
 
-// TestSeeds runs the first seeds, so that the result depends on the change and not on chance, or
-// with `make sim` new ones. A change of the product changes the runs of the same seeds.
+// TestSeeds runs the first seeds, so that the result depends on the change and not on chance.
+// `make sim` runs new seeds. If the product changes, the same seeds lead to other runs.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		oneSeed(t)
@@ -63,7 +63,6 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// campaign is many runs.
 type campaign struct {
 	t          *testing.T
 	mu         sync.Mutex
@@ -108,7 +107,7 @@ func table(totals map[string]int) string {
 	return b.String()
 }
 
-// explain shows the shortest transcript that a failing seed could be reduced to.
+// explain prints the shortest transcript to which a failing seed could be reduced.
 func explain(t *testing.T, o Options) {
 	failed := Run(o)
 	_, steps, r := Shrink(o, failed, *shrinkFlag)
@@ -116,7 +115,6 @@ func explain(t *testing.T, o Options) {
 		failed.Violation, o.Seed, o.Steps, steps, strings.Join(r.Lines, "\n"))
 }
 
-// oneSeed makes the requested run, twice.
 func oneSeed(t *testing.T) {
 	o := Options{Seed: *seedFlag, Steps: *stepsFlag, Lines: true}
 	r := Run(o)
@@ -134,8 +132,8 @@ func oneSeed(t *testing.T) {
 	}
 }
 
-// TestTwoDays: the full schedule of a failing delivery takes its ten attempts and two simulated
-// days, in well under a second.
+// The full schedule of a failing delivery has ten attempts in two simulated days, and takes well
+// under a second.
 func TestTwoDays(t *testing.T) {
 	began := time.Now()
 	w := newWorld(3, true)
@@ -175,7 +173,7 @@ func TestTwoDays(t *testing.T) {
 	t.Logf("%s took %s", days, time.Since(began))
 }
 
-// TestASeedRepeats checks that a run is a function of its seed.
+// A run depends only on its seed.
 func TestASeedRepeats(t *testing.T) {
 	for _, seed := range []uint64{0, 1, 2, 3, 4, 5, 6, 7, 24} { // 24 has a disaster
 		o := Options{Seed: seed, Steps: 800, Lines: true}
@@ -192,8 +190,8 @@ func TestASeedRepeats(t *testing.T) {
 	}
 }
 
-// TestEveryFaultHappens checks that the simulation covers everything: each fault, receiver, kind of
-// command and end of a delivery occurs, the rarest in about one of thirty runs.
+// The simulation must cover each fault, receiver, kind of command and end of a delivery. The
+// rarest occurs in about one of thirty runs.
 func TestEveryFaultHappens(t *testing.T) {
 	want := []string{
 		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed",

@@ -1,6 +1,6 @@
 //go:build browser
 
-// Package site checks the site of the pages, which build writes with MkDocs Material.
+// Package site tests the documentation site, which build generates with MkDocs Material.
 package site
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
-// picturesVariable names a folder that keeps the screenshots.
+// picturesVariable is the environment variable with the folder for the screenshots.
 const picturesVariable = "SITE_PICTURES"
 
-// looks is the folder with Playwright and axe, at the versions of its lock file.
+// looks is the folder with Playwright and axe, at the versions in its lock file.
 const looks = "../../../cmd/lumenhook/testdata/console"
 
-// TestBrowserReadsTheSite builds the site (which fails on dead links), and reads a page of every
+// TestBrowserReadsTheSite builds the site, which fails on dead links, and opens a page of every
 // kind and the API reference on a wide and a narrow screen.
 func TestBrowserReadsTheSite(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
@@ -69,7 +69,7 @@ func TestBrowserReadsTheSite(t *testing.T) {
 	}
 }
 
-// hasAllBlocks checks that each block of code of a page is a block on the site, also in lists.
+// hasAllBlocks checks that each code block of a page is a code block on the site, even in lists.
 func hasAllBlocks(t *testing.T, built string) {
 	t.Helper()
 	root := filepath.Join("..", "..", "..")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestWhatStoodStillDoesNotCount: a program that is killed as soon as it resumes had no
-// time to record what was in flight when it was paused.
+// A program that is killed right after it resumes had no time to record what was in flight when
+// it was paused.
 func TestWhatStoodStillDoesNotCount(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	for _, c := range []struct {

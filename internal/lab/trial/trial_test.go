@@ -30,7 +30,7 @@ var (
 	binaryFlag = flag.String("trial.binary", "", "program to try; else it is built")
 )
 
-// built is the program that all tests of this package run. The first of them builds it.
+// built is the program that all tests of this package run. The first test builds it.
 var built struct {
 	once sync.Once
 	dir  string
@@ -45,13 +45,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program returns the path of the program.
 func program(t *testing.T) string {
 	t.Helper()
 	if *binaryFlag != "" {
 		return *binaryFlag
 	}
-	// The program downloads the engine in the background, and a trial needs a history.
+	// The program downloads the engine in the background, but a trial needs a history.
 	if _, err := clickhouse.Ensure(t.Context(), clickhouse.Options{Progress: os.Stderr}); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,7 @@ func build() {
 	}
 }
 
-// keep returns the folder of runs, in which failed ones are kept.
+// keep returns the folder in which failed runs are kept.
 func keep(t *testing.T) string {
 	t.Helper()
 	dir := *keepFlag
@@ -86,15 +85,15 @@ func keep(t *testing.T) string {
 	return dir
 }
 
-// TestAFixedSeed is a short run, for make test.
+// TestAFixedSeed is a short run for `make test`.
 func TestAFixedSeed(t *testing.T) {
 	try(t, program(t), keep(t), 5048, trial.Generate(5048, 70))
 }
 
-// TestFreshSeeds is make trial.
+// TestFreshSeeds runs for `make trial`.
 func TestFreshSeeds(t *testing.T) {
 	if *scriptFlag == "" && *seedFlag == 0 && *forFlag == 0 {
-		return // make test has TestAFixedSeed
+		return // `make test` has TestAFixedSeed
 	}
 	bin, dir := program(t), keep(t)
 	if *scriptFlag != "" {
@@ -116,17 +115,16 @@ func TestFreshSeeds(t *testing.T) {
 	}
 }
 
-// seeds derives seeds from a text, the same ones each time, so that a failure for a commit can be
+// seeds derives seeds from a text, always the same ones, so that a failure of a commit can be
 // repeated. Without a text, the seeds are random.
 func seeds(from string) func() uint64 {
 	draw := rand.Uint64 //nolint:forbidigo // they are the seeds
 	if from != "" {
 		draw = rand.NewChaCha8(sha256.Sum256([]byte(from))).Uint64
 	}
-	return func() uint64 { return draw() >> 20 } // short enough to be typed
+	return func() uint64 { return draw() >> 20 } // short enough to type
 }
 
-// TestSeedsOfATextAreDrawnAgain: a text always gives the same seeds.
 func TestSeedsOfATextAreDrawnAgain(t *testing.T) {
 	first, again, other := seeds("5c27c566"), seeds("5c27c566"), seeds("58feccac")
 	for range 10 {
@@ -137,7 +135,7 @@ func TestSeedsOfATextAreDrawnAgain(t *testing.T) {
 	}
 }
 
-// try runs a script. If it fails, it is shrunk, printed and kept.
+// try runs a script. A failing script is shrunk, printed and kept.
 func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	t.Helper()
 	t.Logf("SEED=%d OPS=%d", seed, len(ops))
@@ -159,13 +157,13 @@ func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 	if *shrinkFlag > 0 {
 		shrink(t, bin, at, seed, ops, report.Violations[0])
 	}
-	// They are printed last, because readers see the end of a log first, and often only that.
+	// Print the violations last, because readers see the end of a log first, and often nothing
+	// else.
 	for _, v := range report.Violations {
 		t.Errorf("SEED=%d OPS=%d: %s", seed, len(ops), v)
 	}
 }
 
-// shrink searches for a short script that violates the same rule.
 func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.Violation) {
 	t.Helper()
 	rule, runs := v.Rule, 0
@@ -202,8 +200,8 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.V
 		strings.TrimSpace(script.String()), seed, rule, len(short), len(ops), runs, path)
 }
 
-// TestEachSeedHasAHostileTenant: the hostile tenant makes each of its attacks in every script of
-// the default length, and attacks in those of TestAFixedSeed.
+// The hostile tenant makes each of its attacks in every script of the default length, and enough
+// of them in a script as short as that of TestAFixedSeed.
 func TestEachSeedHasAHostileTenant(t *testing.T) {
 	for seed := range uint64(200) {
 		made := map[string]bool{}
@@ -223,8 +221,7 @@ func TestEachSeedHasAHostileTenant(t *testing.T) {
 	}
 }
 
-// TestASeedGivesAScript: a seed always gives the same script, which is equal after writing and
-// reading.
+// A seed always gives the same script, which survives writing and reading.
 func TestASeedGivesAScript(t *testing.T) {
 	ops := trial.Generate(42, 300)
 	if len(ops) != 300 || !slices.EqualFunc(ops, trial.Generate(42, 300), func(a, b trial.Op) bool {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEachKindIsWeighed: tests, generated code, test data and other modules weigh nothing, and
-// exceeding a budget is an error.
+// Tests, generated code, test data and other modules weigh nothing, and exceeding a budget is an
+// error.
 func TestEachKindIsWeighed(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

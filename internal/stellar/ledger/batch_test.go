@@ -19,7 +19,6 @@ func batchOf(first, last uint32, ledgers ...[]byte) []byte {
 	return append(raw, bytes.Join(ledgers, nil)...)
 }
 
-// renumbered is ledger 100 under another sequence and with other hashes.
 func renumbered(t testing.TB, raw []byte, sequence uint32) []byte {
 	t.Helper()
 	var whole xdr.LedgerCloseMeta
@@ -58,7 +57,7 @@ func TestBatchesAndLedgers(t *testing.T) {
 	}
 }
 
-// Ledgers of a batch are split although one has an unknown form, and with headers of CAP-88.
+// A batch must be split even if a ledger has an unknown form, and with the headers of CAP-88.
 func TestBatchesOfTomorrow(t *testing.T) {
 	strange := marked(0)
 	plain := closeLedger(t, 2, payOne(1), strange, payOne(3))
@@ -80,8 +79,8 @@ func TestBatchesOfTomorrow(t *testing.T) {
 	}
 }
 
-// A ledger with milliseconds in its header is measured in a part of the file, unless it takes more
-// than that.
+// A ledger with milliseconds in its header is measured in a limited part of the file first. This
+// one is longer than that.
 func TestALongLedgerOfTomorrowInABatch(t *testing.T) {
 	long := xdr.ScBytes(make([]byte, 9<<20))
 	big := event(usd, "note", xdr.ScVal{Type: xdr.ScValTypeScvBytes, Bytes: &long})
@@ -97,7 +96,7 @@ func TestALongLedgerOfTomorrowInABatch(t *testing.T) {
 	}
 }
 
-// Whatever a batch holds, reading it ends, without a panic.
+// FuzzSplitBatch checks that splitting a batch always ends, without a panic.
 func FuzzSplitBatch(f *testing.F) {
 	strange := marked(0)
 	plain := closeLedger(f, 2, payOne(1), strange, payOne(3))

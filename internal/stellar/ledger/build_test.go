@@ -9,7 +9,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Handmade ledgers, for cases that the real ones do not contain.
+// This file builds ledgers by hand, for cases that the real ones do not contain.
 
 const passphrase = "Lumenhook test network"
 
@@ -36,9 +36,9 @@ func muxed(address string, id uint64) xdr.MuxedAccount {
 	}
 }
 
-// testTx is a transaction of one source. With feeBump, another pays for it.
+// testTx is a transaction with one source. With feeBump, another account pays the fee.
 type testTx struct {
-	source     xdr.MuxedAccount // sender when left out
+	source     xdr.MuxedAccount // sender if omitted
 	memo       xdr.Memo
 	operations []xdr.Operation
 	results    []xdr.OperationResult
@@ -112,8 +112,8 @@ func (x testTx) result(hash [32]byte) xdr.TransactionResultPair {
 	return pair
 }
 
-// closeLedger builds ledger 100 of a LedgerCloseMeta version. The set lists the
-// envelopes in reverse, as no network promises an order.
+// closeLedger builds ledger 100 in a version of LedgerCloseMeta. The set lists the envelopes in
+// reverse, because no network guarantees an order.
 func closeLedger(t testing.TB, version int32, txs ...testTx) []byte {
 	t.Helper()
 	header := xdr.LedgerHeaderHistoryEntry{Hash: xdr.Hash{0xaa}, Header: xdr.LedgerHeader{
@@ -171,7 +171,7 @@ func closeLedger(t testing.TB, version int32, txs ...testTx) []byte {
 	return marshal(t, meta)
 }
 
-// setOf spreads envelopes over both kinds of phase.
+// setOf distributes envelopes over both kinds of phase.
 func setOf(envelopes []xdr.TransactionEnvelope) xdr.GeneralizedTransactionSet {
 	half := len(envelopes) / 2
 	components := []xdr.TxSetComponent{
@@ -339,7 +339,6 @@ func contractOf(asset xdr.Asset) xdr.ContractId {
 	return id
 }
 
-// event returns an event of an asset's contract: a name, parties, and the asset's name.
 func event(asset xdr.Asset, name string, data xdr.ScVal, parties ...string) xdr.ContractEvent {
 	topics := []xdr.ScVal{symbol(name)}
 	for _, party := range parties {

@@ -6,8 +6,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// paying returns a transaction of these operations with their results, and payments before and
-// after, whose ids show that the operations in between were counted.
+// paying returns x with the given operations, and a payment before and after them. The ids of
+// these payments show that the operations in between were counted.
 func paying(x testTx, operations []xdr.Operation, results []xdr.OperationResult) testTx {
 	x.operations, x.results = append([]xdr.Operation{payTo(receiver, native, 1)}, operations...),
 		append([]xdr.OperationResult{paid()}, results...)
@@ -29,8 +29,8 @@ func took(from string, sold, bought xdr.Asset) xdr.ClaimAtom {
 	}
 }
 
-// TestClassicOperations covers the operations of classic accounts, each between two payments. want
-// does not list those.
+// TestClassicOperations tests each operation of classic accounts between two payments, which want
+// does not list.
 func TestClassicOperations(t *testing.T) {
 	sendOverOffers := sent(44)
 	sendOverOffers.Tr.PathPaymentStrictSendResult.Success.Offers = []xdr.ClaimAtom{
@@ -201,8 +201,8 @@ func TestClassicOperations(t *testing.T) {
 	}
 }
 
-// TestContractCalls has what contracts may emit in one call. The identifiers
-// count the changes of balances alone, as Horizon does.
+// TestContractCalls tests what contracts may emit in one call. Identifiers count only changes of
+// balances, as in Horizon.
 func TestContractCalls(t *testing.T) {
 	other := xdr.ContractId{7}
 	foreign := event(usd, "transfer", amountValue(0, 90), contract, receiver)
@@ -221,7 +221,7 @@ func TestContractCalls(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		events []xdr.ContractEvent
-		want   []string // after the operation's identifier
+		want   []string // what follows the operation's identifier
 		older  bool     // also in the layout before CAP-67
 	}{
 		"from a contract, to a contract, between accounts": {older: true,
@@ -319,7 +319,6 @@ func withEntry(name string, value xdr.ScVal) xdr.ScVal {
 	return data
 }
 
-// ofEntries is a map of some entries of another.
 func ofEntries(data xdr.ScVal, chosen ...int) xdr.ScVal {
 	entries := &xdr.ScMap{}
 	for _, i := range chosen {
@@ -333,8 +332,8 @@ func withParty(e xdr.ContractEvent, topic int, party xdr.ScAddress) xdr.Contract
 	return e
 }
 
-// around adds to a transaction's meta what repeats events or looks like them:
-// diagnostics, and the events of the transaction as a whole (fees, CAP-67).
+// around adds to a transaction's meta what repeats events or looks like events: diagnostics, and
+// events of the transaction as a whole (fees, CAP-67).
 func around(meta xdr.TransactionMeta) xdr.TransactionMeta {
 	again := event(usd, "transfer", amountValue(0, 70), sender, receiver)
 	diagnostics := []xdr.DiagnosticEvent{{InSuccessfulContractCall: true, Event: again}}
@@ -351,8 +350,7 @@ func around(meta xdr.TransactionMeta) xdr.TransactionMeta {
 	return meta
 }
 
-// Every use of contracts that may run a contract's code may pay: a call, and a
-// constructor.
+// Any operation that may run a contract's code may pay: a call, and a constructor.
 func TestOtherUsesOfContracts(t *testing.T) {
 	meta := func() xdr.TransactionMeta {
 		return metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver))
@@ -390,8 +388,7 @@ func TestOtherUsesOfContracts(t *testing.T) {
 	checkQuarantined(t, l)
 }
 
-// Events of classic operations (CAP-67) are not counted in addition to the operations, whatever
-// they are.
+// Events of classic operations (CAP-67) must not be counted in addition to the operations.
 func TestEventsOfEveryClassicOperationAreNotCounted(t *testing.T) {
 	x := everyOperation(metaV4(7))
 	for i := range x.meta.V4.Operations {
@@ -406,8 +403,8 @@ func TestEventsOfEveryClassicOperationAreNotCounted(t *testing.T) {
 	checkQuarantined(t, l)
 }
 
-// A set spreads transactions over phases, components, stages and clusters, some
-// of them empty, in any order; they count in the order in which they were applied.
+// A set distributes transactions over phases, components, stages and clusters in any order, and
+// some of these are empty. Only the order in which the transactions were applied counts.
 func TestTransactionSetsOfManyParts(t *testing.T) {
 	var txs []testTx
 	var want []string

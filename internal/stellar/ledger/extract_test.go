@@ -14,12 +14,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// in100 is the TOID of an operation in ledger 100.
+// in100 returns the TOID of an operation in ledger 100.
 func in100(order, operation int) string {
 	return fmt.Sprint(uint64(100)<<32 | uint64(order)<<12 | uint64(operation))
 }
 
-// brief is a payment without what its ledger and transaction say.
+// brief formats a payment without the fields of its ledger and transaction.
 func brief(p domain.Payment) string {
 	s := fmt.Sprintf("%s %s %s>%s %d %s", p.ID, p.Operation, short(p.From), short(p.To),
 		p.AmountStroops, p.Asset.Code)
@@ -72,7 +72,7 @@ func checkQuarantined(t *testing.T, l domain.Ledger, reasons ...string) {
 	}
 }
 
-// everyOperation holds each classic operation that pays, and some that do not.
+// everyOperation contains each classic operation that pays, and some that do not.
 func everyOperation(meta xdr.TransactionMeta) testTx {
 	bump := operation(xdr.OperationTypeBumpSequence, xdr.BumpSequenceOp{BumpTo: 9})
 	bumped := resultOf(xdr.OperationTypeBumpSequence,
@@ -112,7 +112,7 @@ func TestEveryClassicOperation(t *testing.T) {
 			txs = append(txs, everyOperation(meta))
 			want = append(want, wantEveryOperation(i+1)...)
 		}
-		// Equal transactions have equal hashes; a unique sequence distinguishes them.
+		// Equal transactions have equal hashes, so give each a different sequence.
 		for i := range txs {
 			txs[i].operations[1] = operation(xdr.OperationTypeBumpSequence,
 				xdr.BumpSequenceOp{BumpTo: xdr.SequenceNumber(i)})
@@ -201,12 +201,12 @@ func call(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
 	}
 }
 
-// An event's own form says in which layout it is. No hash covers the version of the meta.
+// The form of an event shows its layout, because no hash covers the version of the meta.
 func TestContractTransfersInBothLayouts(t *testing.T) {
 	one := amountValue(0, 1)
 	old := metaV3(
 		event(usd, "transfer", one, contract, receiver),
-		event(usd, "approve", one, sender, receiver),  // no balance change: not counted
+		event(usd, "approve", one, sender, receiver),  // no balance change, not counted
 		event(usd, "clawback", one, issuer, sender),   // counted
 		event(usd, "burn", one, sender),               // counted
 		event(usd, "transfer", one, sender, contract), // counted
@@ -269,7 +269,7 @@ func TestForgedContractEvents(t *testing.T) {
 	checkQuarantined(t, l)
 }
 
-// Events of classic operations repeat what the operation says (CAP-67).
+// Events of classic operations repeat the operation (CAP-67).
 func TestEventsOfClassicOperationsAreNotCounted(t *testing.T) {
 	x := testTx{
 		operations: []xdr.Operation{payTo(receiver, usd, 5)},
@@ -325,8 +325,8 @@ func TestOneUnreadableTransactionIsQuarantinedAlone(t *testing.T) {
 	}
 }
 
-// forge rewrites the header of a ledger into a form of CAP-88: the form's number
-// goes up by two, and a close time in milliseconds follows it.
+// forge rewrites the header of a ledger to a form of CAP-88. The number of the form increases by
+// two, and a close time in milliseconds follows it.
 func forge(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64) []byte {
 	t.Helper()
 	return forgeOf(t, version, x, closeTimeMillis, everyOperation(metaV4(7)))
@@ -397,7 +397,7 @@ func TestHeadersOfCAP88(t *testing.T) {
 	}
 }
 
-// The real ledgers, as if protocol 30 had closed them.
+// The real ledgers must be readable as if they had been closed in protocol 30.
 func TestRealLedgersInTheFormOfCAP88(t *testing.T) {
 	expected := readExpected(t)
 	for _, sequence := range realLedgers {

@@ -25,7 +25,8 @@ const publicNetwork = network.PublicNetworkPassphrase
 
 var realLedgers = []uint32{51000294, 57500008, 63092988}
 
-// otherLedgers are of protocols 2, 9, 11, 17, 19, 21 and 22. We have no list of their payments.
+// otherLedgers are from protocols 2, 9, 11, 17, 19, 21 and 22. There is no list of their
+// payments.
 var otherLedgers = []uint32{
 	6154623, 16154623, 26154623, 36154623, 46154623, 53312000, 58752000,
 }
@@ -84,13 +85,13 @@ func readExpected(t *testing.T) map[uint32][]string {
 	return expected
 }
 
-// show writes a payment as a line of expected-payments.jsonl, keys in the same
-// order, so that every field is compared.
+// show formats a payment as a line of expected-payments.jsonl, with the keys in the same order,
+// so that every field is compared.
 func show(t *testing.T, p domain.Payment) string {
 	t.Helper()
 	v := domain.ViewPayment(p)
 	amount, stroops := &v.Amount, &v.AmountStroops
-	if p.Operation == "account_merge" { // Horizon's list does not know it
+	if p.Operation == "account_merge" { // missing in Horizon's list
 		amount, stroops = nil, nil
 	}
 	var b bytes.Buffer
@@ -138,7 +139,7 @@ func TestRealLedgersAgreeWithHorizon(t *testing.T) {
 	}
 }
 
-// TestRealMergeAmount holds a merge's amount against the SDK's own decoder.
+// TestRealMergeAmount compares the amounts of merges with the SDK's decoder.
 func TestRealMergeAmount(t *testing.T) {
 	raw := readReal(t, 57500008)
 	var whole xdr.LedgerCloseMeta
@@ -194,7 +195,7 @@ func TestRealHeaders(t *testing.T) {
 	}
 }
 
-// checkHeader holds the header that is read alone against the ledger's.
+// checkHeader checks that ReadHeader returns the same header as the whole ledger.
 func checkHeader(t *testing.T, raw []byte, l domain.Ledger) ledger.Header {
 	t.Helper()
 	h, err := ledger.ReadHeader(raw)
@@ -302,13 +303,12 @@ func checkPlausible(t *testing.T, l domain.Ledger) {
 	}
 }
 
-// checkSucceeded asks the SDK's own decoder whether the payments' transactions
-// succeeded.
+// checkSucceeded checks with the SDK's decoder that the transactions of the payments succeeded.
 func checkSucceeded(t *testing.T, l domain.Ledger, raw []byte) {
 	t.Helper()
 	var whole xdr.LedgerCloseMeta
 	if err := whole.UnmarshalBinary(raw); err != nil {
-		return // the SDK's decoder is stricter about what we do not look at
+		return // the SDK is stricter about parts that we do not read
 	}
 	succeeded := map[string]bool{}
 	for i := range whole.CountTransactions() {
@@ -324,13 +324,13 @@ func checkSucceeded(t *testing.T, l domain.Ledger, raw []byte) {
 
 func closedAt() time.Time { return time.Date(2026, 11, 1, 12, 0, 5, 0, time.UTC) }
 
-// TestAPanicInReadingIsAnError: it is one ledger's, and not the process's.
+// A panic while reading must fail only the ledger, not the process.
 func TestAPanicInReadingIsAnError(t *testing.T) {
 	raw, err := ledger.Verify(ledger.Raw{XDR: readReal(t, realLedgers[0])}, publicNetwork)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var none *ledger.Extractor // which panics
+	var none *ledger.Extractor // a nil extractor panics
 	if _, err := none.Read(raw); err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Errorf("got %v", err)
 	}

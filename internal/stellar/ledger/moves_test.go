@@ -14,7 +14,7 @@ import (
 
 func everyWallet(string) (bool, error) { return true, nil }
 
-// movesOf reads the moves of a ledger as a follower does.
+// movesOf returns the moves in a ledger, read as a follower does.
 func movesOf(
 	t testing.TB, passphrase string, raw []byte, watched func(string) (bool, error),
 ) domain.LedgerMoves {
@@ -32,8 +32,8 @@ func movesOf(
 	return moves
 }
 
-// checkChain holds that the state before each move is the state after the last one of the same
-// balance, that moves are in order, and that no identifier comes twice.
+// checkChain checks that each move begins where the previous move of the same balance ended, that
+// moves are in order, and that no identifier occurs twice.
 func checkChain(t *testing.T, moves []domain.BalanceMove, last map[string]int64) {
 	t.Helper()
 	ids := map[string]bool{}
@@ -55,7 +55,7 @@ func TestMovesOfRealLedgersChain(t *testing.T) {
 	for _, sequence := range slices.Concat(realLedgers, otherLedgers) {
 		raw := readReal(t, sequence)
 		got := movesOf(t, publicNetwork, raw, everyWallet)
-		// of the oldest ledgers one is empty
+		// one of the oldest ledgers is empty
 		if empty := sequence == otherLedgers[0]; len(got.Unread) > 0 || empty != (len(got.Moves) == 0) {
 			t.Errorf("ledger %d: %d moves, unread: %+v", sequence, len(got.Moves), got.Unread)
 		}
@@ -71,8 +71,8 @@ func TestMovesOfRealLedgersChain(t *testing.T) {
 	}
 }
 
-// Each payment of a real ledger that is income changes a balance of its receiver by its amount,
-// unless the receiver issued the asset: then no balance changes.
+// Each payment in a real ledger that is income must change a balance of its receiver by its
+// amount. If the receiver issued the asset, no balance changes.
 func TestPaymentsOfRealLedgersAreMoves(t *testing.T) {
 	for _, sequence := range realLedgers {
 		raw := readReal(t, sequence)
@@ -109,7 +109,7 @@ func shortMove(m domain.BalanceMove) string {
 		m.BeforeStroops, m.AfterStroops)
 }
 
-// movesBySDK decodes a whole ledger with the SDK, and lists its moves as shortMove does.
+// movesBySDK decodes a whole ledger with the SDK and formats its moves like shortMove.
 func movesBySDK(t *testing.T, raw []byte) (all []string) {
 	t.Helper()
 	var meta xdr.LedgerCloseMeta
@@ -206,7 +206,7 @@ func partsBySDK(
 	return before, all, after
 }
 
-// Each wallet is requested once, and nothing is reported about an unwatched one.
+// Each wallet must be looked up once, and nothing reported about an unwatched one.
 func TestOnlyWatchedWalletsMove(t *testing.T) {
 	raw := readReal(t, realLedgers[2])
 	all := movesOf(t, publicNetwork, raw, everyWallet).Moves
@@ -239,14 +239,13 @@ func TestOnlyWatchedWalletsMove(t *testing.T) {
 	}
 }
 
-// A ledger gives no moves unless its extractor was asked to.
+// A ledger has moves only if its extractor has enabled them.
 func TestMovesAreAskedFor(t *testing.T) {
 	if l := extract(t, publicNetwork, readReal(t, realLedgers[0])); l.Moves != nil {
 		t.Error("a ledger keeps its bytes for moves that nobody wants")
 	}
 }
 
-// accountEntry returns an account with that many stroops.
 func accountEntry(wallet string, stroops int64) xdr.LedgerEntry {
 	return xdr.LedgerEntry{Data: xdr.LedgerEntryData{
 		Type: xdr.LedgerEntryTypeAccount,
@@ -257,7 +256,7 @@ func accountEntry(wallet string, stroops int64) xdr.LedgerEntry {
 	}}
 }
 
-// trustEntry is a trust line for an asset or, without one, for shares in a pool.
+// trustEntry returns a trust line for an asset or, without an asset, for shares in a pool.
 func trustEntry(wallet string, asset *xdr.Asset, stroops int64) xdr.LedgerEntry {
 	trusted := xdr.TrustLineAsset{
 		Type:            xdr.AssetTypeAssetTypePoolShare,
@@ -298,25 +297,26 @@ func removed(t testing.TB, e xdr.LedgerEntry) xdr.LedgerEntryChange {
 	return xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryRemoved, Removed: &key}
 }
 
-// lumens is a change of an account's balance.
+// lumens returns the changes that update an account's balance.
 func lumens(wallet string, before, after int64) xdr.LedgerEntryChanges {
 	return xdr.LedgerEntryChanges{
 		state(accountEntry(wallet, before)), updated(accountEntry(wallet, after)),
 	}
 }
 
-// held returns a change of a trust line's balance; without an asset, of shares in a pool.
+// held returns the changes that update a trust line's balance or, without an asset, its shares in
+// a pool.
 func held(wallet string, asset *xdr.Asset, before, after int64) xdr.LedgerEntryChanges {
 	return xdr.LedgerEntryChanges{
 		state(trustEntry(wallet, asset, before)), updated(trustEntry(wallet, asset, after)),
 	}
 }
 
-// metaOf is a meta of a version whose only operation made these changes.
+// metaOf returns a meta in the given version, in which the only operation made the given changes.
 func metaOf(version int32, changes xdr.LedgerEntryChanges, events ...xdr.ContractEvent,
 ) xdr.TransactionMeta {
 	of := []xdr.OperationMeta{{Changes: changes}}
-	before := lumens(sender, 5, 5) // a sequence number is used: no balance changes
+	before := lumens(sender, 5, 5) // using a sequence number changes no balance
 	switch version {
 	case 0:
 		return xdr.TransactionMeta{V: 0, Operations: &of}
@@ -336,7 +336,6 @@ func metaOf(version int32, changes xdr.LedgerEntryChanges, events ...xdr.Contrac
 	}}
 }
 
-// briefMove is a move in a few words.
 func briefMove(m domain.BalanceMove) string {
 	name := strings.Replace(m.BalanceName(), issuer, "ISSUER", 1)
 	return fmt.Sprintf("%s %s %s %d>%d op%d %v", m.Kind, short(m.Wallet), name, m.BeforeStroops,
@@ -357,7 +356,6 @@ func checkMoves(t *testing.T, got domain.LedgerMoves, want ...string) {
 	}
 }
 
-// moveCase is an operation, its result, the changes that it made, and the moves of that.
 type moveCase struct {
 	operation xdr.Operation
 	result    xdr.OperationResult
@@ -491,8 +489,8 @@ func moveCases(t *testing.T, id, r, s string) map[string]moveCase {
 	}
 }
 
-// Fees of all transactions come first, and refunds after all of them. A list that changes a balance
-// twice makes two moves.
+// The fees of all transactions come first, and refunds come after all transactions. A list that
+// changes a balance twice yields two moves.
 func TestFeesAndRefunds(t *testing.T) {
 	x := testTx{
 		operations: []xdr.Operation{payTo(receiver, native, 5)},
@@ -528,8 +526,8 @@ func TestFeesAndRefunds(t *testing.T) {
 	checkChain(t, got.Moves, map[string]int64{})
 }
 
-// A change without the earlier value is reported, and so is a transaction of an unknown form. All
-// others are read.
+// A change without the earlier value must be reported, and so must a transaction of an unknown
+// form. All other changes are read.
 func TestMovesThatCannotBeReadAreNamed(t *testing.T) {
 	x := payOne(5)
 	x.meta = metaOf(4, append(lumens(receiver, 1, 6), updated(accountEntry(sender, 3))))

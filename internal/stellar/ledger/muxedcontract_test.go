@@ -11,11 +11,11 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Muxed contract addresses (CAP-84, W…) are a form that the SDK does not know. The tests put one
-// in the place of this contract's address, wherever that is.
+// The SDK does not know muxed contract addresses (CAP-84, W…). The tests replace this contract's
+// address with a muxed one wherever it occurs.
 var marker = strkey.MustEncode(strkey.VersionByteContract, bytes.Repeat([]byte{0x57}, 32))
 
-// withW turns each marker in some XDR into a muxed contract: type 5, an id, the contract.
+// withW replaces each marker in raw with a muxed contract: type 5, an id, and the contract.
 func withW(t testing.TB, raw []byte) []byte {
 	t.Helper()
 	address := marshal(t, *addressValue(marker).Address)
@@ -23,7 +23,6 @@ func withW(t testing.TB, raw []byte) []byte {
 	return bytes.ReplaceAll(raw, address, muxed)
 }
 
-// callW is a contract call with the marker among its arguments.
 func callW(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
 	args := &xdr.ScVec{addressValue(sender), addressValue(marker), amountValue(0, 5)}
 	x := call(meta, memo)
@@ -42,8 +41,8 @@ func callW(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
 	return x
 }
 
-// closeWithW closes a ledger in which the markers are muxed contracts. A transaction with one then
-// has another hash.
+// closeWithW closes a ledger in which the markers are muxed contracts, which changes the hashes
+// of their transactions.
 func closeWithW(t testing.TB, version int32, txs ...testTx) []byte {
 	t.Helper()
 	raw := withW(t, closeLedger(t, version, txs...))
@@ -64,8 +63,8 @@ func closeWithW(t testing.TB, version int32, txs ...testTx) []byte {
 	return raw
 }
 
-// A W address among the arguments hides neither the payments of its transaction nor those of
-// others, because the parts that they are read from are known.
+// A W address among the arguments must not hide the payments of its own or other transactions,
+// because the parts that contain the payments are known.
 func TestAMuxedContractAmongTheArguments(t *testing.T) {
 	paysG := metaV4(
 		1,
@@ -99,8 +98,8 @@ func TestAMuxedContractAmongTheArguments(t *testing.T) {
 	}
 }
 
-// The meta is read up to the unknown part: the parts after the events of the operation, such as the
-// arguments again in a diagnostic event, are not needed for payments.
+// The meta is read only up to the unknown part. Parts after the operation's events, such as a
+// diagnostic event that repeats the arguments, are not needed for payments.
 func TestAMuxedContractInTheMeta(t *testing.T) {
 	pays := event(usd, "transfer", amountValue(0, 5), contract, receiver)
 	names := event(usd, "note", amountValue(0, 1), marker)
@@ -153,7 +152,7 @@ func TestAMuxedContractInTheMeta(t *testing.T) {
 	}
 }
 
-// The payments of a classic operation do not need the meta.
+// The payments of a classic operation are read without the meta.
 func TestAnUnknownMetaHidesNoClassicPayment(t *testing.T) {
 	x := payOne(2)
 	x.meta.V4.DiagnosticEvents = []xdr.DiagnosticEvent{

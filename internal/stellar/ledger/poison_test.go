@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// Events of any contract are read without an error, as by the SDK alone, and count as payments only
-// if the contract is the paid asset's.
+// FuzzEvents checks that events of any contract are read without an error and as the SDK reads
+// them, and that they count as payments only if they are from the contract of the paid asset.
 func FuzzEvents(f *testing.F) {
 	amount := amountValue(0, 5)
 	for _, e := range []xdr.ContractEvent{
@@ -57,7 +57,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// ownAsset is the asset that an event names, if it is of that asset's contract.
+// ownAsset returns the asset that an event names, if the event is from that asset's contract.
 func ownAsset(e *xdr.ContractEvent) string {
 	topics := e.Body.MustV0().Topics
 	if len(topics) == 0 || e.ContractId == nil {
@@ -75,13 +75,13 @@ func ownAsset(e *xdr.ContractEvent) string {
 	return ""
 }
 
-// newerLedgers are of an unknown protocol, with unknown forms.
+// newerLedgers returns ledgers of an unknown protocol with unknown forms.
 func newerLedgers(t testing.TB) (all [][]byte) {
 	called := call(metaV4(1, event(usd, "transfer", amountWithID(8, 5), sender, receiver)), xdr.Memo{})
 	withHash(t, &called)
 	every := everyOperation(metaV4(7))
 	every.operations[1] = operation(xdr.OperationTypeBumpSequence,
-		xdr.BumpSequenceOp{BumpTo: 1 << 40}) // which does not look like a result
+		xdr.BumpSequenceOp{BumpTo: 1 << 40}) // does not look like a result
 	txs := []testTx{payOne(1), marked(1), called, every, marked(2), payOne(3)}
 	plain := closeLedger(t, 2, txs...)
 	strange := func(part []byte) []byte {
@@ -104,8 +104,8 @@ func newerLedgers(t testing.TB) (all [][]byte) {
 	}
 }
 
-// A changed ledger, in known or unknown forms, is either refused, or shows no payment that was not
-// in it before.
+// FuzzNewerForms checks that a modified ledger, in known or unknown forms, is either rejected or
+// shows no payment that it did not have before.
 func FuzzNewerForms(f *testing.F) {
 	ledgers := newerLedgers(f)
 	e := newExtractor(f, passphrase)

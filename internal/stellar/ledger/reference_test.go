@@ -14,7 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// ReadBySDK is Extract with payments that the SDK decodes, as an oracle for our own decoding.
+// ReadBySDK is like Extract, but the SDK decodes the payments. It is the reference for our own
+// decoding.
 func ReadBySDK(raw []byte, passphrase string) (domain.Ledger, error) {
 	e, err := NewExtractor(passphrase)
 	if err != nil {
@@ -108,7 +109,6 @@ func sdkResults(result xdr.TransactionResultView) []xdr.OperationResultView {
 	return body.MustResults().MustAll()
 }
 
-// call reads a contract call.
 func (r *sdkReading) call(i int) error {
 	tx := r.tx
 	made := reading{
@@ -124,26 +124,25 @@ func (r *sdkReading) call(i int) error {
 	return err
 }
 
-// body is the part of an envelope that payments are made of: of a fee bump, the
-// transaction inside.
+// sdkBody is the part of an envelope that contains the payments. For a fee bump, it is the inner
+// transaction.
 type sdkBody struct {
 	source     xdr.MuxedAccount
 	memo       domain.Memo
 	operations []xdr.OperationView
 }
 
-// reading is a transaction while its payments are read.
 type sdkReading struct {
 	extractor *Extractor
 	ledger    Header
-	order     int // 1 is the first
+	order     int // beginning at 1
 	tx        transaction
 	body      sdkBody
 	payments  []domain.Payment
 }
 
-// paymentsOf reads the payments of one transaction. order counts from 1 in the
-// order of application.
+// sdkPaymentsOf reads the payments of one transaction. order counts from 1, in the order of
+// application.
 func (e *Extractor) sdkPaymentsOf(l Header, order int, tx transaction) ([]domain.Payment, error) {
 	if tx.failed || tx.fault != nil {
 		return nil, tx.fault
@@ -160,8 +159,7 @@ func (e *Extractor) sdkPaymentsOf(l Header, order int, tx transaction) ([]domain
 	return r.payments, failure
 }
 
-// read collects the payments. Like the SDK's Must functions it may panic with a
-// *xdr.ViewError.
+// read collects the payments. Like the SDK's Must functions, it may panic with a *xdr.ViewError.
 func (r *sdkReading) read() error {
 	if err := r.sdkReadBody(); err != nil {
 		return err
@@ -244,7 +242,6 @@ func sdkReadMemo(view xdr.MemoView) (domain.Memo, error) {
 	return domain.Memo{}, nil
 }
 
-// operation collects the payments of the operation at index i.
 func (r *sdkReading) operation(
 	i int, view xdr.OperationView, result xdr.OperationResultView,
 ) error {
@@ -291,7 +288,7 @@ func (r *sdkReading) operation(
 	return nil
 }
 
-// payment begins the payment of the operation at index i.
+// payment returns a payment of the operation at index i without the amount and the parties.
 func (r *sdkReading) payment(i int, name string) domain.Payment {
 	id := uint64(r.ledger.Sequence)<<32 | uint64(r.order)<<12 | uint64(i+1)
 	return domain.Payment{
@@ -304,7 +301,7 @@ func (r *sdkReading) payment(i int, name string) domain.Payment {
 	}
 }
 
-// movement is the asset and amount that a classic operation moved, and its recipient.
+// movement is the asset, the amount and the recipient of a classic operation.
 type movement struct {
 	name   string
 	to     xdr.MuxedAccount
@@ -312,8 +309,8 @@ type movement struct {
 	amount xdr.Int64
 }
 
-// movementOf reads an operation that succeeded. The amounts of merges and of
-// strict-send path payments are known only from the result.
+// movementOf reads a successful operation. For merges and strict-send path payments, only the
+// result contains the amount.
 func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement, error) {
 	switch op.Type {
 	case xdr.OperationTypeCreateAccount:
@@ -349,7 +346,7 @@ func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement,
 	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, sent}, nil
 }
 
-// sdkAddress returns the G address of an account, and the identifier in an M address.
+// sdkAddress returns the G address of an account, and the id in an M address.
 func sdkAddress(a xdr.MuxedAccount) (account, muxedID string, err error) {
 	key := a.Ed25519
 	if a.Type == xdr.CryptoKeyTypeKeyTypeMuxedEd25519 {
@@ -362,8 +359,8 @@ func sdkAddress(a xdr.MuxedAccount) (account, muxedID string, err error) {
 	return account, muxedID, err
 }
 
-// assetOf names an asset. Codes are padded with NUL on the wire, and made of
-// letters and digits alone.
+// sdkAssetOf returns an asset. On the wire, codes are padded with NUL and otherwise contain only
+// letters and digits.
 func sdkAssetOf(a xdr.Asset) (domain.Asset, error) {
 	if a.Type == xdr.AssetTypeAssetTypeNative {
 		return domain.NativeAsset(), nil
@@ -380,8 +377,8 @@ func sdkAssetOf(a xdr.Asset) (domain.Asset, error) {
 	return domain.Asset{Code: code, Issuer: a.GetIssuer()}, nil
 }
 
-// Renamed gives each result of a ledger the hash of an envelope: those that no result names go to
-// the results that name none, in order.
+// Renamed gives each result of a ledger the hash of an envelope. Envelopes without a result are
+// assigned to the results without an envelope, in order.
 func Renamed(raw []byte, passphrase string) (renamed []byte, err error) {
 	var parts located
 	var views []xdr.TransactionEnvelopeView

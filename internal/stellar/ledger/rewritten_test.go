@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// rewrittenCall is a call with the hash of the events as they were, and the events as they were
-// rewritten. Some contracts signed it.
+// rewrittenCall returns a call that contains rewritten events, but the hash of the original
+// events. The given number of contracts signed it.
 func rewrittenCall(t testing.TB, signers int, were, are []xdr.ContractEvent) testTx {
 	t.Helper()
 	x := call(metaV4(1, were...), xdr.Memo{})
@@ -51,12 +51,12 @@ func signerOf(i int) string {
 	return strkey.MustEncode(strkey.VersionByteContract, id)
 }
 
-// issuedAsset is one of several assets of one issuer.
 func issuedAsset(i int) xdr.Asset {
 	return xdr.MustNewCreditAsset(fmt.Sprintf("A%d", i), issuer)
 }
 
-// The ledger that upgrades the network to protocol 23 names that one, and its calls ran before.
+// The ledger that upgrades the network to protocol 23 already has that version, but its calls ran
+// before the upgrade.
 func TestRewrittenEventsAreProvedUpToTheUpgrade(t *testing.T) {
 	one := amountValue(0, 1)
 	foreign := event(usd, "mint", one, receiver)
@@ -88,7 +88,8 @@ func TestRewrittenEventsAreProvedUpToTheUpgrade(t *testing.T) {
 	}
 }
 
-// Many possible administrators of many assets are not a reason to refuse the issuers' payments.
+// Many possible administrators of many assets must not prevent the proof of the issuers'
+// payments.
 func TestPaymentsOfManyIssuersInOneRewrittenCall(t *testing.T) {
 	var were, are []xdr.ContractEvent
 	for i := range 6 {
@@ -101,11 +102,11 @@ func TestPaymentsOfManyIssuersInOneRewrittenCall(t *testing.T) {
 	}
 }
 
-// A source cannot block the processor with a ledger that needs many attempts: calls up to the
-// network's limits are proved, and four times as much is not.
+// A source must not be able to block the processor with a ledger that takes many attempts to
+// prove. Calls up to the network's limits are proved, and calls of four times that size are not.
 func TestWhatProvingCostsIsBounded(t *testing.T) {
 	var were, are []xdr.ContractEvent
-	for i := range 13 { // 8,192 combinations, of which the last is right
+	for i := range 13 { // 8,192 combinations, and the last one is right
 		were = append(were, event(issuedAsset(i), "transfer", amountValue(0, 1), sender, issuer))
 		are = append(are, event(issuedAsset(i), "burn", amountValue(0, 1), sender))
 	}
@@ -121,8 +122,8 @@ func TestWhatProvingCostsIsBounded(t *testing.T) {
 	}
 }
 
-// The version of the meta of a newer protocol may be newer, too. No hash covers the part before the
-// events, so the call is not proved, and the rest of the ledger is read.
+// In a newer protocol, the meta may have a newer version as well. No hash covers the part before
+// the events, so the call is not proved, but the rest of the ledger is read.
 func TestANewerMetaQuarantinesCallsAlone(t *testing.T) {
 	called := call(metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver)),
 		xdr.Memo{})

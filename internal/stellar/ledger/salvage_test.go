@@ -12,10 +12,9 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// bumpTo marks the operation that becomes one of an unknown kind.
+// bumpTo marks the operation that will become unknown.
 const bumpTo = 0x1122334455667788
 
-// unknownKind is an operation type far beyond the current ones.
 const unknownKind = 99
 
 func marked(n int64) testTx {
@@ -42,8 +41,8 @@ func payOne(stroops int64) testTx {
 	}
 }
 
-// makeUnknown turns the marked operation of a transaction into one of an unknown
-// kind, with more in it than it had, and names the transaction by its new hash.
+// makeUnknown changes the marked operation of a transaction to an unknown kind with a longer
+// body, and gives the transaction its new hash.
 func makeUnknown(t testing.TB, raw []byte, x testTx, n int64) []byte {
 	t.Helper()
 	before := marshal(t, x.envelope())
@@ -55,7 +54,7 @@ func makeUnknown(t testing.TB, raw []byte, x testTx, n int64) []byte {
 	return bytes.ReplaceAll(raw, old[:], hash[:])
 }
 
-// renamed names a marked transaction by its new hash.
+// renamed gives a marked transaction its new hash.
 func renamed(t testing.TB, raw []byte, x testTx) []byte {
 	t.Helper()
 	_, old, hash := unknownForm(t, x, 0)
@@ -111,7 +110,7 @@ func TestAnUnknownOperationQuarantinesItsTransactionAlone(t *testing.T) {
 
 func TestSeveralUnknownTransactions(t *testing.T) {
 	txs := []testTx{marked(1), marked(2), payOne(1), everyOperation(metaV4(7)), marked(3), marked(4)}
-	txs[4].failed = true // its content does not matter then
+	txs[4].failed = true // its contents do not matter then
 	raw := closeLedger(t, 2, txs...)
 	for i, n := range map[int]int64{0: 1, 1: 2, 4: 3, 5: 4} {
 		raw = makeUnknown(t, raw, txs[i], n)
@@ -122,7 +121,7 @@ func TestSeveralUnknownTransactions(t *testing.T) {
 	checkQuarantined(t, l, "does not know", "does not know", "does not know")
 }
 
-// An unknown form of a result, or of an address in the meta, is in the applied part, while the
+// An unknown form of a result, or of an address in the meta, is in the applied part, and the
 // envelope is unchanged.
 func TestUnknownResultsAndEvents(t *testing.T) {
 	strange := marked(0)
@@ -151,8 +150,8 @@ func TestUnknownResultsAndEvents(t *testing.T) {
 	checkQuarantined(t, l, "discriminant")
 }
 
-// A client that can have the hash of a transaction written elsewhere in the ledger might forge its
-// effects, so nothing of the ledger is accepted.
+// If a client manages to have the hash of a transaction written elsewhere in the ledger, it might
+// forge the transaction's effects, so the whole ledger must be rejected.
 func TestAHashInTwoPlacesLeavesTheLedgerUnread(t *testing.T) {
 	strange, victim := marked(0), payOne(9)
 	hash, err := network.HashTransactionInEnvelope(victim.envelope(), passphrase)

@@ -14,7 +14,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// sameAsSDK compares our reading of a ledger with the SDK's.
 func sameAsSDK(t *testing.T, e *ledger.Extractor, raw []byte, network string) {
 	t.Helper()
 	got, err := e.Extract(raw)
@@ -29,7 +28,6 @@ func sameAsSDK(t *testing.T, e *ledger.Extractor, raw []byte, network string) {
 	}
 }
 
-// withoutReasons removes the reasons why transactions could not be read.
 func withoutReasons(l *domain.Ledger) {
 	for i := range l.Quarantined {
 		l.Quarantined[i].Reason = ""
@@ -43,7 +41,7 @@ func TestRealLedgersAreReadAsBySDK(t *testing.T) {
 	}
 }
 
-// plainLedgers have every form that payments are read from.
+// plainLedgers returns ledgers with every form that payments are read from.
 func plainLedgers(t testing.TB) (all [][]byte) {
 	called := call(metaV4(1, event(usd, "transfer", amountWithID(1, 5), sender, receiver),
 		event(usd, "approve", amountValue(0, 1), sender, receiver)), xdr.Memo{})
@@ -71,7 +69,6 @@ func plainLedgers(t testing.TB) (all [][]byte) {
 	return all
 }
 
-// Changed ledgers are read alike, or refused alike.
 func TestChangedLedgersAreReadAsBySDK(t *testing.T) {
 	random := rand.New(rand.NewPCG(15, 2))
 	e := newExtractor(t, passphrase)
@@ -87,7 +84,6 @@ func TestChangedLedgersAreReadAsBySDK(t *testing.T) {
 	}
 }
 
-// change changes a number, or a byte.
 func change(random *rand.Rand, raw []byte) {
 	at := random.IntN(len(raw)) &^ 3
 	switch random.IntN(3) {
@@ -101,8 +97,8 @@ func change(random *rand.Rand, raw []byte) {
 	}
 }
 
-// renamedAll gives the results the hashes of the envelopes as they are now, so that changed ones
-// are found.
+// renamedAll updates the hashes in the results to the envelopes' new hashes, so that modified
+// envelopes are found.
 func renamedAll(raw []byte) []byte {
 	renamed, err := ledger.Renamed(raw, passphrase)
 	if err != nil {

@@ -27,7 +27,8 @@ func TestRealLedgersAreWhatTheirHashesSay(t *testing.T) {
 		if err := verify(raw, publicNetwork); err != nil {
 			t.Errorf("ledger %d: %v", sequence, err)
 		}
-		// Only transactions are of a network. A ledger without any could be of each.
+		// Only transactions belong to a network. A ledger without any could belong to every
+		// network.
 		if empty := sequence == 6154623; (verify(raw, passphrase) == nil) != empty {
 			t.Errorf("ledger %d passes for one of another network", sequence)
 		}
@@ -37,7 +38,7 @@ func TestRealLedgersAreWhatTheirHashesSay(t *testing.T) {
 // span is a part of a ledger that a hash covers.
 type span struct{ from, to int }
 
-// hashCovered finds, with the SDK's own decoding, the bytes that the hashes of a ledger cover.
+// hashCovered finds the bytes that the hashes of a ledger cover, using the SDK's decoder.
 func hashCovered(t testing.TB, raw []byte) map[string][]span {
 	t.Helper()
 	var whole xdr.LedgerCloseMeta
@@ -58,7 +59,7 @@ func hashCovered(t testing.TB, raw []byte) map[string][]span {
 	}
 	entry := whole.LedgerHeaderHistoryEntry()
 	find("header", xdr.LedgerHeaderHistoryEntry{Hash: entry.Hash, Header: entry.Header})
-	spans["header"][0].to -= 4 // an extension that is not the header's
+	spans["header"][0].to -= 4 // an extension that is not a part of the header
 	find("transaction set", setIn(whole))
 	for i := range whole.CountTransactions() {
 		pair := whole.TransactionResultPair(i)
@@ -99,11 +100,11 @@ func setIn(whole xdr.LedgerCloseMeta) interface{ MarshalBinary() ([]byte, error)
 	return whole.V2.TxSet
 }
 
-// changes is how many bytes are changed, in all ledgers together.
+// changes is the number of changed bytes in all ledgers together.
 const changes = 10_000
 
-// Whichever byte that a hash covers is changed, the ledger is refused. Half of the changes are
-// of one bit.
+// Changing any byte that a hash covers must make verification fail. Half of the changes flip one
+// bit.
 func TestNoChangeOfWhatAHashCoversPasses(t *testing.T) {
 	random := rand.New(rand.NewPCG(16, 1))
 	var kinds []string
@@ -142,8 +143,8 @@ func TestNoChangeOfWhatAHashCoversPasses(t *testing.T) {
 	}
 }
 
-// sealed gives a ledger the hashes that it should have. change may add forms that the SDK cannot
-// encode, in every part alike.
+// sealed gives a ledger the hashes that it should have. In every part, change may add forms that
+// the SDK cannot encode.
 func sealed(
 	t testing.TB, raw []byte, protocol xdr.Uint32, change func(part []byte) []byte,
 ) []byte {
@@ -172,8 +173,8 @@ func sealed(
 	return bytes.Replace(change(raw), marshal(t, was), marshal(t, is), 1)
 }
 
-// Every form of ledger is verified, and is refused when its set, its results or its header are
-// another's.
+// Every form of ledger must be verified, and rejected if its set, its results or its header
+// belong to another ledger.
 func TestLedgersOfEveryForm(t *testing.T) {
 	called := call(metaV4(1, event(usd, "transfer", amountValue(0, 1), sender, receiver)), xdr.Memo{})
 	withHash(t, &called)
@@ -215,7 +216,7 @@ func TestLedgersOfEveryForm(t *testing.T) {
 	}
 }
 
-// withHash gives the result of a call the hash of its events.
+// withHash puts the hash of a call's events into its result.
 func withHash(t testing.TB, x *testTx) {
 	t.Helper()
 	image := xdr.InvokeHostFunctionSuccessPreImage{ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid}}
@@ -231,8 +232,7 @@ func withHash(t testing.TB, x *testTx) {
 		xdr.InvokeHostFunctionResult{Success: &hash})}
 }
 
-// Events that differ from those that the result names are refused, and so is a call without
-// them.
+// A call must be rejected if its events differ from those in the result, or are missing.
 func TestFalseEventsAreRefused(t *testing.T) {
 	amount := func(n uint64) xdr.TransactionMeta {
 		return metaV4(1, event(usd, "transfer", amountValue(0, n), sender, receiver))
@@ -256,7 +256,7 @@ func TestFalseEventsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	right.failed = true // then there are no payments, and no hash covers it
+	right.failed = true // a failed call has no payments, and no hash covers it
 	right.meta = metaV0()
 	raw := sealed(t, closeLedger(t, 2, right), 23, nil)
 	if err := verify(raw, passphrase); err != nil {
@@ -264,13 +264,13 @@ func TestFalseEventsAreRefused(t *testing.T) {
 	}
 }
 
-// A newer protocol may have unknown forms; the parts proved around them are read. In a protocol
-// whose forms are all known there are no unknown forms.
+// A newer protocol may have unknown forms. The proved parts around them are read. A known
+// protocol has no unknown forms.
 func TestUnknownFormsAreProvedOrRefused(t *testing.T) {
 	strange := marked(0)
 	plain := closeLedger(t, 2, payOne(1), strange, payOne(3))
 	makeStrange := func(part []byte) []byte {
-		if !bytes.Contains(part, marshal(t, strange.envelope())) { // results
+		if !bytes.Contains(part, marshal(t, strange.envelope())) { // the results
 			return renamed(t, part, strange)
 		}
 		return makeUnknown(t, part, strange, 0)
@@ -302,7 +302,7 @@ func TestUnknownFormsAreProvedOrRefused(t *testing.T) {
 	}
 }
 
-// A set that the network replaced by an empty one is named by zeros (CAP-83).
+// The hash of a set that the network replaced with an empty one is all zeros (CAP-83).
 func TestEmptySets(t *testing.T) {
 	empty := func(txs ...testTx) []byte {
 		var whole xdr.LedgerCloseMeta
@@ -329,9 +329,9 @@ func TestEmptySets(t *testing.T) {
 	}
 }
 
-// BenchmarkVerify measures the extra cost of verifying over extraction, alternating, so that other
-// work on the machine affects both alike. The figures are processor time. The baseline is SHA-256
-// of the hashed bytes alone.
+// BenchmarkVerify measures how much longer extraction takes with verification. Both alternate, so
+// that other work on the machine affects them equally. The figures are processor time. The
+// baseline is SHA-256 over the covered bytes alone.
 func BenchmarkVerify(b *testing.B) {
 	for _, sequence := range realLedgers {
 		raw := readReal(b, sequence)
@@ -372,8 +372,8 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// Damage is never taken for a newer form, which would not pass: not even in ledgers of newer
-// protocols, and not in headers of any.
+// Damage must never pass for a newer form, because then it would not be requested again: neither
+// in a ledger of a newer protocol nor in any header.
 func TestDamageIsAskedForAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(15, 3))
 	newer := sealed(t, closeLedger(t, 2, payOne(1), everyOperation(metaV4(7)), payOne(3)), 27, nil)
@@ -406,8 +406,8 @@ func TestDamageIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A newer form with a matching hash is reported as such, so that it is not requested again and
-// again.
+// A newer form with a matching hash must be reported as such. Otherwise it would be requested
+// again and again.
 func TestProvedNewerFormsAreNotDamage(t *testing.T) {
 	plain := closeLedger(t, 2, payOne(1), payOne(2))
 	phase := func(part []byte) []byte {

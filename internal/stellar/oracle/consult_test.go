@@ -11,19 +11,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// told is one event of the processor, with its origin.
+// told is an event from the processor, with its origin.
 type told struct {
 	*token_transfer.TokenTransferEvent
 	tx    ingest.LedgerTransaction
 	op    xdr.Operation
-	index int                // of the operation, from 0
-	last  bool               // of the operation's events
-	raw   *xdr.ContractEvent // emitted by a contract
-	n     int                // of the operation's changes of balances, for contracts
+	index int                // of the operation, beginning at 0
+	last  bool               // whether it is the operation's last event
+	raw   *xdr.ContractEvent // the contract event, if a contract emitted it
+	n     int                // for contracts: number of the balance change within the operation
 }
 
-// consult asks the processor about a ledger. The answer leaves out fees, which it
-// counts.
+// consult runs the processor on a ledger. It returns the events without the fees, and the number
+// of fees.
 func consult(lcm xdr.LedgerCloseMeta, passphrase string) (all []told, fees int, err error) {
 	processor := token_transfer.NewEventsProcessor(passphrase)
 	events, err := processor.EventsFromLedger(lcm)
@@ -52,8 +52,8 @@ func consult(lcm xdr.LedgerCloseMeta, passphrase string) (all []told, fees int, 
 	return all, fees, err
 }
 
-// account checks that processing event by event misses nothing that the processor reports for the
-// whole ledger.
+// account checks that processing the events separately yields everything that the processor
+// reports for the whole ledger.
 func account(events []*token_transfer.TokenTransferEvent, all []told) (fees int, err error) {
 	rest := all
 	for _, event := range events {
@@ -104,9 +104,9 @@ func consultOperation(
 	return all, err
 }
 
-// consultContract processes each event of a contract separately, so that it is known which event
-// became what. The processor skips events that it does not consider a token's, and sets the asset
-// for events of an asset's contract.
+// consultContract processes each event of a contract separately, to know what each event became.
+// The processor skips events that it does not consider a token's, and sets the asset for events
+// of an asset's contract.
 func consultContract(
 	processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult,
 ) (all []told, err error) {
@@ -133,7 +133,6 @@ func consultContract(
 	return all, nil
 }
 
-// withEvent is a transaction's meta with one event of an operation alone.
 func withEvent(
 	meta xdr.TransactionMeta, operation int, event xdr.ContractEvent,
 ) xdr.TransactionMeta {

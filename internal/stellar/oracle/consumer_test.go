@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnet/devtraffic"
 )
 
-// consumer reads ledgers in order as an indexer of the network does, by the SDK's own readers, and
-// keeps the state that the changes lead to.
+// consumer reads consecutive ledgers as an indexer of the network does, with the SDK's own
+// readers, and keeps the state that results from the changes.
 type consumer struct {
 	passphrase string
 	state      map[string]*xdr.LedgerEntry
@@ -32,7 +32,7 @@ func newConsumer(passphrase string) *consumer {
 	}
 }
 
-// take reads one ledger, and fails for everything that an indexer would reject.
+// take reads one ledger, and returns an error for everything that an indexer would reject.
 func (c *consumer) take(lcm xdr.LedgerCloseMeta) error {
 	err := errors.Join(
 		token_transfer.VerifyEvents(lcm, c.passphrase, false),
@@ -46,8 +46,8 @@ func (c *consumer) take(lcm xdr.LedgerCloseMeta) error {
 	return nil
 }
 
-// transactions looks for what each transaction's result claims in its changes, and holds its fee
-// and sequence number against them.
+// transactions checks that the changes of each transaction agree with its result, its fee and its
+// sequence number.
 func (c *consumer) transactions(lcm xdr.LedgerCloseMeta) error {
 	reader, err := ingest.NewLedgerTransactionReaderFromLedgerCloseMeta(c.passphrase, lcm)
 	if err != nil {
@@ -85,7 +85,7 @@ func paysItsFee(tx ingest.LedgerTransaction) error {
 	return nil
 }
 
-// usesItsSequenceNumber wants the number to be used before anything is applied, unless the
+// usesItsSequenceNumber checks that the number is used before anything is applied, unless the
 // transaction was overtaken and has no meta.
 func usesItsSequenceNumber(tx ingest.LedgerTransaction) error {
 	source, used := tx.Envelope.SourceAccount().ToAccountId(), int64(0)
@@ -110,8 +110,8 @@ func usesItsSequenceNumber(tx ingest.LedgerTransaction) error {
 	return nil
 }
 
-// tradesWhatItClaims checks that the sellers of the trades that a result claims have as many lumens
-// more or less as the trades say.
+// tradesWhatItClaims checks that the lumens of the sellers change by the amounts of the trades
+// that a result claims.
 func (c *consumer) tradesWhatItClaims(tx ingest.LedgerTransaction) error {
 	if !tx.Result.Successful() {
 		return nil
@@ -160,8 +160,7 @@ func claimed(tr xdr.OperationResultTr) []xdr.ClaimAtom {
 	return nil
 }
 
-// changes follows the entries: the state before a change must be the state that the previous one
-// left.
+// changes checks that each change begins with the state that the previous change left.
 func (c *consumer) changes(lcm xdr.LedgerCloseMeta) error {
 	reader, err := ingest.NewLedgerChangeReaderFromLedgerCloseMeta(c.passphrase, lcm)
 	if err != nil {
@@ -226,7 +225,7 @@ func same(a, b *xdr.LedgerEntry) bool {
 	return errors.Join(errA, errB) == nil && string(rawA) == string(rawB)
 }
 
-// holds checks what must be true of the entries between two ledgers.
+// holds checks the invariants of the entries between two ledgers.
 func (c *consumer) holds() error {
 	owned := map[string]xdr.Uint32{}
 	var faults []error
@@ -265,7 +264,8 @@ func accountHolds(a xdr.AccountEntry, owned map[string]xdr.Uint32) error {
 	return nil
 }
 
-// consumed are the ledgers of a development network with this much traffic of every kind.
+// consumed returns the ledgers of a development network after the given number of steps with
+// traffic of every kind.
 func consumed(t *testing.T, steps int) (passphrase string, all []xdr.LedgerCloseMeta) {
 	t.Helper()
 	n, last := trafficked(t, steps)
@@ -279,7 +279,7 @@ func consumed(t *testing.T, steps int) (passphrase string, all []xdr.LedgerClose
 	return n.Passphrase(), all
 }
 
-// Every ledger of the development network is one that an indexer of the real one takes.
+// An indexer of the real network must accept every ledger of the development network.
 func TestAnIndexerTakesTheDevelopmentNetwork(t *testing.T) {
 	passphrase, ledgers := consumed(t, 12*devtraffic.Kinds)
 	c, refused := newConsumer(passphrase), 0
@@ -308,8 +308,7 @@ func TestAnIndexerTakesTheDevelopmentNetwork(t *testing.T) {
 	)
 }
 
-// The indexer is not blind: it accepts real ledgers, and no ledger with a wrong change, balance,
-// fee or sequence number.
+// The indexer must reject a ledger with a wrong change, balance, fee or sequence number.
 func TestTheIndexerIsNotBlind(t *testing.T) {
 	passphrase, ledgers := consumed(t, devtraffic.Kinds)
 	for name, spoil := range spoilers {
@@ -344,7 +343,7 @@ func copyOf(t *testing.T, lcm xdr.LedgerCloseMeta) (copied xdr.LedgerCloseMeta) 
 	return copied
 }
 
-// spoilers change one thing of a ledger, and report whether it had that thing.
+// spoilers change one thing in a ledger, and report whether the ledger had it.
 var spoilers = map[string]func(*xdr.LedgerCloseMetaV2) bool{
 	"a trade claims another amount": func(v2 *xdr.LedgerCloseMetaV2) bool {
 		for _, tx := range v2.TxProcessing {
@@ -408,7 +407,7 @@ var spoilers = map[string]func(*xdr.LedgerCloseMetaV2) bool{
 	},
 }
 
-// spoilOperations changes the first operation that the function changes.
+// spoilOperations calls spoil for each operation until one changes.
 func spoilOperations(
 	v2 *xdr.LedgerCloseMetaV2,
 	spoil func(xdr.LedgerEntryChanges) xdr.LedgerEntryChanges,

@@ -24,10 +24,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
-// fixtures of the main module: real ledgers of protocols 2 to 26.
+// fixtures are real ledgers of protocols 2 to 26 in the main module.
 const fixtures = "../ledger/testdata/pubnet-*.xdr.gz"
 
-// payments asks the processor for the payments of a ledger, by the rules.
+// payments returns the payments of a ledger according to the processor and the rules.
 func payments(
 	raw []byte, passphrase string, used map[string]int,
 ) (all []domain.Payment, fees int, err error) {
@@ -52,7 +52,6 @@ func payments(
 	return all, fees, nil
 }
 
-// differences lists the differences between the two lists.
 func differences(got, want []domain.Payment) (all []string) {
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -67,7 +66,6 @@ func differences(got, want []domain.Payment) (all []string) {
 	return all
 }
 
-// check compares one ledger.
 func check(t *testing.T, raw []byte, passphrase string, used map[string]int) domain.Ledger {
 	t.Helper()
 	e, err := ledger.NewExtractor(passphrase)
@@ -129,7 +127,7 @@ func TestRealLedgers(t *testing.T) {
 	logRules(t, used)
 }
 
-// Two rounds of every kind that the development network knows.
+// TestDevelopmentNetwork checks two rounds of every kind of traffic on the development network.
 func TestDevelopmentNetwork(t *testing.T) {
 	n, last := trafficked(t, 2*devtraffic.Kinds)
 	used, kinds := map[string]int{}, map[string]int{}
@@ -146,8 +144,8 @@ func TestDevelopmentNetwork(t *testing.T) {
 	logRules(t, used)
 }
 
-// trafficked runs a development network with that many steps of traffic, and returns its last
-// ledger.
+// trafficked runs a development network with the given number of traffic steps. It returns the
+// last ledger.
 func trafficked(t *testing.T, steps int) (n *devnet.Network, last uint32) {
 	t.Helper()
 	ids, err := devnet.NewIdentities()
@@ -186,7 +184,7 @@ func trafficked(t *testing.T, steps int) (n *devnet.Network, last uint32) {
 	return n, last
 }
 
-// follow reads the network's ledgers from the first to the last.
+// follow reads all ledgers of the network up to last.
 func follow(t *testing.T, n *devnet.Network, last uint32) (all []ledger.Raw) {
 	t.Helper()
 	source, err := rpc.New(rpc.Config{
@@ -207,7 +205,7 @@ func follow(t *testing.T, n *devnet.Network, last uint32) (all []ledger.Raw) {
 	return all
 }
 
-// Every rule is needed: a rule that no ledger needs would only hide faults.
+// A rule that no ledger needs would only hide faults.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	used := map[string]int{}
 	for _, raw := range realLedgers(t) {
@@ -229,7 +227,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	logRules(t, used)
 }
 
-// The comparison reports a payment that is lost, added, or wrong in any field.
+// The comparison must report a payment that is missing, added, or wrong in any field.
 func TestTheComparisonIsNotBlind(t *testing.T) {
 	raw := realLedgers(t)["pubnet-58752000.xdr.gz"]
 	want, _, err := payments(raw, network.PublicNetworkPassphrase, map[string]int{})

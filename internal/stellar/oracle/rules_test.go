@@ -12,13 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// noPayment is a kind of event that the processor reports and that is not a payment.
+// noPayment is a kind of event that the processor reports but that is not a payment.
 type noPayment struct {
 	name   string
 	covers func(told) bool
 }
 
-// noPayments are all that may be left out. The first that covers an event counts.
+// noPayments are all events that may be left out. The first rule that covers an event counts.
 var noPayments = []noPayment{
 	{
 		"a trade: an offer was taken",
@@ -58,8 +58,8 @@ var noPayments = []noPayment{
 	},
 }
 
-// retelling is a way in which the processor reports a payment differently. It adds the fields that
-// the processor omitted, or refuses the payment.
+// retelling is a way in which the processor reports a payment differently. It adds the fields
+// that the processor omitted, or rejects the payment.
 type retelling struct {
 	name   string
 	covers func(told) bool
@@ -98,7 +98,7 @@ var retellings = []retelling{
 		}},
 }
 
-// operations are those that pay, as the payments name them.
+// operations are the operations that pay, with their names in payments.
 var operations = map[xdr.OperationType]string{
 	xdr.OperationTypePayment:       "payment",
 	xdr.OperationTypeCreateAccount: "create_account", xdr.OperationTypeAccountMerge: "account_merge",
@@ -107,8 +107,8 @@ var operations = map[xdr.OperationType]string{
 	xdr.OperationTypeInvokeHostFunction:       "invoke_host_function",
 }
 
-// paymentOf returns the payment that an event reports; ok is false if it is not a payment. It
-// counts the rules that it used.
+// paymentOf returns the payment that an event reports. ok is false if the event is not a payment.
+// used counts the rules that were applied.
 func paymentOf(e told, used map[string]int) (p domain.Payment, ok bool, err error) {
 	for _, rule := range noPayments {
 		if rule.covers(e) {
@@ -130,7 +130,6 @@ func paymentOf(e told, used map[string]int) (p domain.Payment, ok bool, err erro
 	return p, true, nil
 }
 
-// literal takes the processor's report literally.
 func literal(e told) (p domain.Payment, err error) {
 	meta := e.GetMeta()
 	name, pays := operations[e.op.Body.Type]
@@ -184,7 +183,6 @@ func isPathPayment(e told) bool {
 	return of(xdr.OperationTypePathPaymentStrictReceive, xdr.OperationTypePathPaymentStrictSend)(e)
 }
 
-// rawName returns the contract's name of its event.
 func rawName(e told) string {
 	if e.raw == nil {
 		return ""
@@ -197,7 +195,6 @@ func toldSender(e told) string { return e.GetTransfer().GetFrom() + e.GetBurn().
 
 func toldReceiver(e told) string { return e.GetTransfer().GetTo() + e.GetMint().GetTo() }
 
-// destination is the account that a classic operation pays.
 func destination(op xdr.Operation) *xdr.MuxedAccount {
 	body := op.Body
 	switch body.Type {

@@ -35,7 +35,6 @@ func muxed(a xdr.AccountId, id uint64) xdr.MuxedAccount {
 	}
 }
 
-// step is an operation with its result.
 type step struct {
 	op      xdr.Operation
 	result  xdr.OperationResult
@@ -43,7 +42,7 @@ type step struct {
 	events  []xdr.ContractEvent
 }
 
-// did is an operation of this kind and its result. Some kinds have no body.
+// did returns an operation of the given kind and its result. Some kinds have no body.
 func did(kind xdr.OperationType, body, result any) step {
 	b, err := xdr.NewOperationBody(kind, body)
 	if err != nil {
@@ -110,7 +109,7 @@ func strictSend(
 			Last: xdr.SimplePaymentResult{Destination: to.ToAccountId(), Asset: asset, Amount: stroops}}})
 }
 
-// took is an offer that was taken, and tookPool a trade with a pool.
+// took returns a trade with an offer, and tookPool a trade with a pool.
 func took(from xdr.AccountId, sold, bought xdr.Asset) xdr.ClaimAtom {
 	return xdr.ClaimAtom{
 		Type: xdr.ClaimAtomTypeClaimAtomTypeOrderBook,
@@ -179,8 +178,8 @@ func gone(id xdr.ClaimableBalanceId) xdr.LedgerEntryChange {
 	return xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryRemoved, Removed: &k}
 }
 
-// classic is every operation but the calls of contracts, in the forms in which
-// token_transfer and Lumenhook might disagree.
+// classic returns every operation except contract calls, in the forms about which token_transfer
+// and Lumenhook might disagree.
 func classic() []step {
 	r, m := receiver.ToMuxedAccount(), muxed(receiver, 1<<63)
 	sell, trades := xdr.ManageSellOfferOp{Selling: native, Buying: usd, Amount: 5},
@@ -192,7 +191,7 @@ func classic() []step {
 		}
 	passive := did(xdr.OperationTypeCreatePassiveSellOffer,
 		xdr.CreatePassiveSellOfferOp{Selling: native, Buying: usd}, xdr.ManageSellOfferResult{})
-	// The network answers a passive offer in the form of one that is not.
+	// The network returns the result of a passive offer in the form of an ordinary one.
 	passive.result = did(xdr.OperationTypeManageSellOffer, sell,
 		xdr.ManageSellOfferResult{Success: &trades}).result
 	cb := balanceID(1)
@@ -267,12 +266,12 @@ func classic() []step {
 	)
 }
 
-// sequence is the sequence number of every transaction's source, which the identifiers of balances
-// depend on.
+// sequence is the sequence number of the source in every transaction. The ids of balances depend
+// on it.
 const sequence = 7
 
-// revoke takes a trustline away, so that a pool pays into claimable balances. The operation is at
-// this index.
+// revoke revokes a trustline, so that a pool pays out into claimable balances. index is the
+// position of the operation.
 func revoke(index uint32) step {
 	id := func(asset xdr.Asset) xdr.ClaimableBalanceId {
 		id, err := token_transfer.ClaimableBalanceIdFromRevocation(xdr.PoolId{5}, asset, sequence, sender,
@@ -289,7 +288,6 @@ func revoke(index uint32) step {
 			native)), isNew(balance(id(usd), usd)))
 }
 
-// call is an operation on contracts that emits these events.
 func call(events ...xdr.ContractEvent) step {
 	invoked := xdr.InvokeContractArgs{ContractAddress: scAddress(contract), FunctionName: "f"}
 	s := did(xdr.OperationTypeInvokeHostFunction,
@@ -316,7 +314,7 @@ func onContracts(layout int) []step {
 			unnamed(event(usd, "transfer", i128(45), contract, g)),
 			event(euro, "transfer", i128(46), contract, g)),
 	}
-	// the administrator comes first, and a return to the issuer is a transfer
+	// layout 3: the administrator comes first, and a return to the issuer is a transfer
 	if layout == 3 {
 		return append(others, call(event(usd, "mint", i128(47), contract, g),
 			event(usd, "clawback", i128(48), i, g), event(usd, "burn", i128(49), g),
@@ -348,13 +346,13 @@ func event(asset xdr.Asset, name string, data xdr.ScVal, parties ...string) xdr.
 	}
 }
 
-// unlike is the event as another contract would forge it.
+// unlike returns an event as another contract would forge it.
 func unlike(e xdr.ContractEvent, other xdr.ContractId) xdr.ContractEvent {
 	e.ContractId = &other
 	return e
 }
 
-// unnamed returns the event of a token that is not an asset's contract.
+// unnamed returns an event of a token that is not an asset's contract.
 func unnamed(e xdr.ContractEvent) xdr.ContractEvent {
 	e.Body.V0.Topics = e.Body.V0.Topics[:3]
 	return unlike(e, xdr.ContractId{8})
@@ -387,8 +385,8 @@ func withID(n, id uint64) xdr.ScVal {
 	return xdr.ScVal{Type: xdr.ScValTypeScvMap, Map: &m}
 }
 
-// synthetic are ledgers with every operation there is, in transaction meta of
-// the versions 2 to 4, with every memo, in plain transactions and fee bumps.
+// synthetic returns ledgers with every existing operation, in versions 2 to 4 of the transaction
+// meta, with every memo, in plain transactions and fee bumps.
 func synthetic(t *testing.T) [][]byte {
 	t.Helper()
 	seen := map[xdr.OperationType]bool{}
@@ -421,7 +419,7 @@ func synthetic(t *testing.T) [][]byte {
 	return ledgers
 }
 
-// applied is a transaction of the sender. fee distinguishes equal ones.
+// applied is a transaction of the sender. fee tells equal transactions apart.
 type applied struct {
 	steps          []step
 	memo           xdr.Memo

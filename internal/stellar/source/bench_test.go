@@ -22,11 +22,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// benchPayments is how many payments the synthetic ledger holds.
 const benchPayments = 1000
 
-// bigLedger is a ledger of the development network with that many payments, as
-// a network would make it: with signatures, fee changes and entry changes.
+// bigLedger returns a ledger of the development network with benchPayments payments. Like a
+// ledger of a real network, it has signatures, fee changes and entry changes.
 func bigLedger(b *testing.B) (raw ledger.Raw, passphrase string) {
 	b.Helper()
 	ids, err := devnet.NewIdentities()
@@ -114,9 +113,8 @@ func cannedRPC(b *testing.B, raw ledger.Raw) http.RoundTripper {
 	}
 }
 
-// measure runs one ledger after the other. The figure is per second of one
-// core's time, garbage collection included, so that a busy machine does not
-// spoil it.
+// measure processes one ledger after another. The figure is per second of one core's time,
+// including garbage collection, so that it is correct even on a busy machine.
 func measure(b *testing.B, one func() (payments int, err error)) {
 	b.Helper()
 	b.ReportAllocs()
@@ -205,8 +203,9 @@ func BenchmarkFromXDR(b *testing.B) {
 	measure(b, func() (int, error) { return follow(e, ledger.Raw{XDR: raw.XDR}, passphrase) })
 }
 
-// BenchmarkFromXDRAlone verifies nothing, and reports in verify-% how much more verifying takes:
-// both alternate, so that other work on the machine affects both alike.
+// BenchmarkFromXDRAlone reads without verifying. It reports in verify-% how much longer reading
+// takes with verification. Both alternate, so that other work on the machine affects them
+// equally.
 func BenchmarkFromXDRAlone(b *testing.B) {
 	raw, passphrase := bigLedger(b)
 	e := newExtractor(b, passphrase)
@@ -228,7 +227,7 @@ func BenchmarkFromXDRAlone(b *testing.B) {
 	b.ReportMetric(100*(float64(verified)/float64(alone)-1), "verify-%")
 }
 
-// The baselines: the SDK's time to decode the same bytes, and the time to hash them all.
+// The floors are the SDK's time to decode the same bytes, and the time to hash all of them.
 
 func BenchmarkFloorFromXDRBySDK(b *testing.B) {
 	raw, _ := bigLedger(b)

@@ -13,7 +13,7 @@ import (
 
 func accountsOf(t *testing.T, address, passphrase string) source.Accounts {
 	t.Helper()
-	// The first server is away: the next is asked.
+	// The first server is unavailable, so the next is used.
 	accounts, err := rpc.NewAccounts(passphrase, "http://127.0.0.1:1", address)
 	if err != nil {
 		t.Fatal(err)
@@ -21,8 +21,8 @@ func accountsOf(t *testing.T, address, passphrase string) source.Accounts {
 	return accounts
 }
 
-// The balances that RPC reports for accounts are where the balance moves up to that ledger end: for
-// every account of ledgers with every kind of operation, including merged accounts.
+// For every account of ledgers with every kind of operation, even for merged accounts, the
+// balances that RPC reports must equal the last balance moves up to that ledger.
 func TestHoldingsAreWhereMovesEnd(t *testing.T) {
 	const last = firstLedger + 100
 	c := open(t, nil)
@@ -69,8 +69,8 @@ func TestHoldingsAreWhereMovesEnd(t *testing.T) {
 	}
 }
 
-// A server of another network is refused. If one answer cannot hold all balances, they are still
-// of one ledger.
+// A server of another network must be rejected. Balances must be complete even if they do not fit
+// into one response.
 func TestHoldingsOfOddServers(t *testing.T) {
 	c := open(t, nil)
 	address, passphrase := c.network.RPCURL(), c.network.Passphrase()

@@ -7,8 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Over consecutive ledgers of every kind of operation, each balance of each account begins where
-// it ended: nothing moves unexplained. RPC and lake give the same moves.
+// Over consecutive ledgers with every kind of operation, each balance must begin where it ended
+// before, so that every move is explained. RPC and the lake must yield the same moves.
 func TestMovesChainAcrossLedgers(t *testing.T) {
 	c := open(t, nil)
 	last := uint32(firstLedger+chainLedgers-1) | 7

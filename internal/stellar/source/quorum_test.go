@@ -22,18 +22,18 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// forgedAt is the first ledger with false variants, and quorumLast the last one of the chain.
+// forgedAt is the first ledger with false variants, and quorumLast the last ledger of the chain.
 const (
 	forgedAt   = 12
-	quorumLast = 23 // the last of a file of the lake
+	quorumLast = 23 // the last ledger in a file of the lake
 )
 
-// history holds the ledgers of honest servers, and those of a lying one.
+// history contains the ledgers of honest servers and those of a lying one.
 type history struct {
 	*chain
 	passphrase   string
 	honest, lies map[uint32]ledger.Raw
-	ledgers      []domain.Ledger // the honest ones, from firstLedger on
+	ledgers      []domain.Ledger // honest ledgers, beginning at firstLedger
 }
 
 func newHistory(t *testing.T) *history {
@@ -47,7 +47,6 @@ func newHistory(t *testing.T) *history {
 	return h
 }
 
-// between are some of a history's ledgers.
 func between(all map[uint32]ledger.Raw, first, last uint32) map[uint32]ledger.Raw {
 	some := maps.Clone(all)
 	maps.DeleteFunc(some, func(sequence uint32, _ ledger.Raw) bool {
@@ -56,7 +55,7 @@ func between(all map[uint32]ledger.Raw, first, last uint32) map[uint32]ledger.Ra
 	return some
 }
 
-// serve has a server return the honest history, up to this ledger.
+// serve returns a server with the honest history up to last.
 func (h *history) serve(t *testing.T, last uint32) *server {
 	t.Helper()
 	s := newServer(t, h.passphrase)
@@ -64,7 +63,7 @@ func (h *history) serve(t *testing.T, last uint32) *server {
 	return s
 }
 
-// panel is several servers that are read as one source, and its reports.
+// panel reads several servers as one source, and records its reports.
 type panel struct {
 	*quorum.Source
 	log testkit.Buffer
@@ -105,7 +104,7 @@ func (p *panel) leftOnes() []string {
 
 func (p *panel) hasLeft(who string) bool { return slices.Contains(p.leftOnes(), who) }
 
-// servers are members of a panel, by name.
+// servers returns the members of a panel, by name.
 func servers(t *testing.T, named ...any) (members []quorum.Member) {
 	t.Helper()
 	for i := 0; i < len(named); i += 2 {
@@ -119,7 +118,7 @@ func servers(t *testing.T, named ...any) (members []quorum.Member) {
 
 const never = time.Hour // late
 
-// begin asks for a ledger without waiting for it.
+// begin requests a ledger without waiting for it.
 func (p *panel) begin(ctx context.Context, sequence uint32) chan given {
 	got := make(chan given, 1)
 	go func() {
@@ -134,8 +133,8 @@ type given struct {
 	err  error
 }
 
-// A server that adds a false payment, in ledgers whose own hashes are right, is detected at the
-// ledger where it begins: nothing of it counts, whichever of the servers it is.
+// A server may add a false payment in ledgers whose own hashes are right. It must be detected at
+// the first such ledger, whichever server it is, and none of its ledgers may count.
 func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 	h := newHistory(t)
 	for liar := range 3 {
@@ -151,7 +150,7 @@ func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 			compare(t, "until then", read(t, p, h.passphrase, firstLedger, forgedAt-1),
 				h.ledgers[:forgedAt-firstLedger])
 
-			// The liar has answered, and one honest server: they cannot be distinguished.
+			// The liar and one honest server have answered, and nobody can tell them apart.
 			last := all[(liar+1)%3]
 			last.silent()
 			for i, s := range all {
@@ -194,7 +193,7 @@ func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 	}
 }
 
-// A source that answers after the others have agreed is checked against their answer.
+// A source that answers after the others have agreed is compared with their answer.
 func TestALateLiarIsFoundOut(t *testing.T) {
 	h := newHistory(t)
 	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
@@ -223,9 +222,9 @@ func TestALateLiarIsFoundOut(t *testing.T) {
 	}
 }
 
-// The state of a source is reported from its lie on: since which ledger, when, why, and how far it
-// is behind. A source that is slower than all others counts again as well, once it agrees with
-// them.
+// From its lie on, the state of a source must show since which ledger and when it is left out,
+// why, and how far it is behind. A source that is slower than all others must also count again
+// once it agrees with them.
 func TestStandingsTellOfALiar(t *testing.T) {
 	h := newHistory(t)
 	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, quorumLast), h.serve(t, quorumLast-1)
@@ -246,7 +245,7 @@ func TestStandingsTellOfALiar(t *testing.T) {
 	})
 	s := p.Standings()
 	left, old := s.Sources[0].Left, s.Sources[3]
-	// When it is queried again it is of another chain, and is still left since its first lie.
+	// When it is queried again, it has another chain, and is still left out since its first lie.
 	if left == nil || !p.hasLeft("liar disagrees") || left.Ledger != forgedAt ||
 		!slices.Contains([]string{"disagrees", "forked"}, left.Reason) ||
 		!strings.Contains(left.Detail, "hash") || left.Since.Before(began) ||
@@ -261,7 +260,7 @@ func TestStandingsTellOfALiar(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	// It is right from now on, and always after the others.
+	// From now on it is right, but always answers after the others.
 	asked := liar.silent()
 	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
 	liar.give(h.honest)
@@ -283,14 +282,15 @@ func TestStandingsTellOfALiar(t *testing.T) {
 	<-got
 }
 
-// A source that was left, and then returns a right ledger followed by a wrong one in one answer,
-// was never right: it is left since its first lie, and not reported again. That holds whenever it
-// answers: after the others, before them, or after they have reported the first of the two.
+// A source that was left out may return a right ledger and a wrong one in a single answer. It
+// must not count as right in between: it is left out since its first lie, and not reported again.
+// This holds whether it answers after the others, before them, or after they have returned the
+// first of the two.
 func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 	h := newHistory(t)
 	const due, last = forgedAt + 1, forgedAt + 4
 	lie := forge(t, h.honest, h.passphrase, due+1, last)
-	// the last ledger that they report
+	// before, after: the last ledgers that they return
 	for name, others := range map[string]struct{ before, after []uint32 }{
 		"after the others":                    {before: []uint32{last}},
 		"after one ledger, before the others": {before: []uint32{due}, after: []uint32{last}},
@@ -347,7 +347,8 @@ func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 				t.Errorf("the log: %s", log)
 			}
 
-			// Once all that it gives is right, it counts again, although it answers first.
+			// Once everything that it returns is right, it counts again, although it answers
+			// first.
 			liar.give(between(h.honest, due, last+3))
 			begun = looks.begun.Load()
 			testkit.Eventually(t, "the truth is told", func() bool { return looks.begun.Load() > begun+1 })
@@ -361,7 +362,7 @@ func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 	}
 }
 
-// A liar that is away for a moment, and then has nothing new, has taken nothing back.
+// A liar that is unavailable for a moment and then has nothing new has not corrected its lie.
 func TestSilenceClearsNoLiar(t *testing.T) {
 	h := newHistory(t)
 	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
@@ -384,8 +385,8 @@ func TestSilenceClearsNoLiar(t *testing.T) {
 	}
 }
 
-// leaveForALie makes the source leave the liar for its ledger forgedAt, and begins to wait for the
-// next ledger, which no source has.
+// leaveForALie makes the panel leave out the liar because of ledger forgedAt. Then it begins to
+// wait for the next ledger, which no source has.
 func (p *panel) leaveForALie(
 	t *testing.T, h *history, looks *watchedLooks, liar, a, b *server,
 ) chan given {
@@ -407,15 +408,13 @@ func (p *panel) leaveForALie(
 	return got
 }
 
-// watchedLooks reports the looks of a source: each begins when the answer of the previous one was
-// processed.
+// watchedLooks records the looks at a source. Each begins when the previous answer was processed.
 type watchedLooks struct {
 	source.Looker
 	begun atomic.Int32
-	due   atomic.Uint32 // of the last one
+	due   atomic.Uint32 // of the last look
 }
 
-// watchLooks watches those of the first member.
 func watchLooks(members []quorum.Member) *watchedLooks {
 	w := &watchedLooks{Looker: members[0].Source}
 	members[0].Source = w
@@ -428,7 +427,7 @@ func (w *watchedLooks) Look(ctx context.Context, due uint32) ([]ledger.Raw, erro
 	return w.Looker.Look(ctx, due)
 }
 
-// hang has the server leave a look for a ledger, which is being waited for, without an answer.
+// hang waits until a look for the due ledger reaches the server, and leaves it unanswered.
 func (w *watchedLooks) hang(t *testing.T, s *server, due uint32) {
 	t.Helper()
 	testkit.Eventually(t, "it is looked for", func() bool { return w.due.Load() == due })
@@ -436,7 +435,6 @@ func (w *watchedLooks) hang(t *testing.T, s *server, due uint32) {
 	testkit.Eventually(t, "the server is asked", func() bool { return s.requests() > asked })
 }
 
-// stands returns the states of sources, in their order.
 func stands(s domain.SourceStatuses) string {
 	var all []string
 	for _, one := range s.Sources {
@@ -445,7 +443,8 @@ func stands(s domain.SourceStatuses) string {
 	return strings.Join(all, ",")
 }
 
-// A source that does not answer delays no other, is reported, and counts again when it answers.
+// A source that does not answer must not delay the others. It is reported, and counts again when
+// it answers.
 func TestASlowServerHoldsNobodyUp(t *testing.T) {
 	h := newHistory(t)
 	slow, a, b := h.serve(t, quorumLast), h.serve(t, quorumLast), h.serve(t, forgedAt)
@@ -463,8 +462,8 @@ func TestASlowServerHoldsNobodyUp(t *testing.T) {
 		h.ledgers[forgedAt+2-firstLedger:])
 }
 
-// A source that does not answer when all are queried for their network and newest ledger is waited
-// for only until enough others have answered. It counts again when it answers, and late answers are
+// When all sources are queried for their network and newest ledger, a silent source is waited for
+// only until enough others have answered. It counts again when it answers, and late answers are
 // ignored.
 func TestASilentServerKeepsNobodyWaiting(t *testing.T) {
 	h := newHistory(t)
@@ -504,11 +503,11 @@ func TestASilentServerKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// muteSource answers for its network and newest ledger only after it is released, even if it was
-// cancelled.
+// muteSource reports its network and newest ledger only after it is released, even if it was
+// canceled.
 type muteSource struct {
 	source.Looker
-	ended chan error // why it was no longer asked
+	ended chan error // why each request ended
 	hold  chan struct{}
 }
 
@@ -521,13 +520,12 @@ func (m *muteSource) Check(ctx context.Context) error {
 
 func (m *muteSource) Latest(ctx context.Context) (uint32, error) { return 0, m.Check(ctx) }
 
-// unchecked is a source whose network is already known.
 type unchecked struct{ source.Source }
 
 func (unchecked) Check(context.Context) error { return nil }
 
-// No ledger of a server that was wrong and is right again is skipped: if all are needed, it is
-// waited for.
+// If all servers are needed and one is wrong, no ledger may be skipped: the panel waits until
+// that server is right again.
 func TestAServerComesBackHonest(t *testing.T) {
 	h := newHistory(t)
 	a, b := h.serve(t, quorumLast), h.serve(t, quorumLast)
@@ -551,8 +549,9 @@ func TestAServerComesBackHonest(t *testing.T) {
 		h.ledgers[forgedAt+1-firstLedger:])
 }
 
-// One of three that has another history is left, and the others continue. Two of three stop
-// following, as for a reset of the network. One of two that are both needed is waited for.
+// If one of three sources has another history, it is left out and the others continue. Two of
+// three stop the reading, as after a reset of the network. If one of two is wrong and both are
+// needed, it is waited for.
 func TestForks(t *testing.T) {
 	h := newHistory(t)
 	const due = forgedAt + 4
@@ -602,7 +601,7 @@ func TestForks(t *testing.T) {
 	}
 }
 
-// Fewer servers than are needed are a clear error, and waited for.
+// If fewer servers are available than needed, the error must be clear, and the panel waits.
 func TestFewerThanAreNeededAreWaitedFor(t *testing.T) {
 	h := newHistory(t)
 	a, b := h.serve(t, quorumLast), h.serve(t, quorumLast)
@@ -633,7 +632,6 @@ func TestFewerThanAreNeededAreWaitedFor(t *testing.T) {
 	}
 }
 
-// The newest ledger is one that enough servers have.
 func TestTheNewestLedgerIsThatOfEnough(t *testing.T) {
 	h := newHistory(t)
 	ahead := h.serve(t, quorumLast)
@@ -645,7 +643,7 @@ func TestTheNewestLedgerIsThatOfEnough(t *testing.T) {
 	}
 }
 
-// Sources of different kinds vote by the same hashes.
+// Sources of different kinds compare the same hashes.
 func TestKindsOfSourcesAgree(t *testing.T) {
 	h := newHistory(t)
 	lake := quorum.Member{Name: "lake", Source: h.lake(t)}
@@ -671,8 +669,8 @@ func TestKindsOfSourcesAgree(t *testing.T) {
 	}
 }
 
-// With a preferred and a second source, a wrong server is left for the other, and a damaged lake
-// for the server.
+// With a preferred source and a second one, the lake replaces a false server, and the server
+// replaces a damaged lake.
 func TestAFalseSourceIsLeftForTheNext(t *testing.T) {
 	h := newHistory(t)
 	damaged := map[uint32]ledger.Raw{}

@@ -29,8 +29,8 @@ type server struct {
 	ledgers map[uint32]ledger.Raw
 	oldest  uint32
 	latest  uint32
-	hang    chan struct{} // while it is there, nothing is answered
-	away    bool          // it answers that it is not available
+	hang    chan struct{} // if not nil, nothing is answered
+	away    bool          // whether it answers that it is unavailable
 	asked   int
 }
 
@@ -45,7 +45,6 @@ func newServer(t *testing.T, passphrase string) *server {
 	return s
 }
 
-// set changes its behaviour.
 func (s *server) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,6 @@ func (s *server) answerAgain() {
 	}
 }
 
-// give adds ledgers to the ones that it serves.
 func (s *server) give(ledgers map[uint32]ledger.Raw) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,13 +70,12 @@ func (s *server) give(ledgers map[uint32]ledger.Raw) {
 	}
 }
 
-// source reads from it alone.
 func (s *server) source(t *testing.T, onRefused func()) *rpc.Source {
 	t.Helper()
 	return s.read(t, s.passphrase, onRefused)
 }
 
-// read returns a source of this server for a network.
+// read returns a source that reads from this server, for a network.
 func (s *server) read(t *testing.T, passphrase string, onRefused func()) *rpc.Source {
 	t.Helper()
 	from, err := rpc.New(rpc.Config{
@@ -154,7 +151,6 @@ func (s *server) answer(method string, ask protocol.GetLedgersRequest) any {
 	return got
 }
 
-// raws are ledgers as a source gives them.
 func raws(t *testing.T, s source.Source, first, last uint32) map[uint32]ledger.Raw {
 	t.Helper()
 	all := map[uint32]ledger.Raw{}
@@ -176,8 +172,8 @@ func raws(t *testing.T, s source.Source, first, last uint32) map[uint32]ledger.R
 	return all
 }
 
-// forge makes another history of ledgers from the one at on, each right in itself: its first
-// ledger has a payment more, made of one that is there, and those behind it follow each other.
+// forge returns another history, beginning at a ledger, in which every ledger is valid in itself.
+// Its first ledger repeats one of its payments, and the following ledgers continue the chain.
 func forge(
 	t *testing.T, honest map[uint32]ledger.Raw, passphrase string, at, last uint32,
 ) map[uint32]ledger.Raw {
@@ -215,7 +211,7 @@ func forge(
 	return forged
 }
 
-// payAgain puts a successful transaction into a ledger once more, with another number.
+// payAgain repeats a successful transaction of a ledger with another sequence number.
 func payAgain(t *testing.T, l *xdr.LedgerCloseMetaV2, passphrase string) {
 	t.Helper()
 	components := *l.TxSet.V1TxSet.Phases[0].V0Components
@@ -252,8 +248,8 @@ func hashXDR(t *testing.T, v any) xdr.Hash {
 	return hash
 }
 
-// silent has a server answer nothing until answerAgain. It returns how many requests came before;
-// later ones hang.
+// silent makes the server hang on every request until answerAgain. It returns the number of
+// requests before that.
 func (s *server) silent() (asked int) {
 	s.set(func() { s.hang, asked = make(chan struct{}), s.asked })
 	return asked

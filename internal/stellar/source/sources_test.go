@@ -19,12 +19,12 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
-// chainLedgers is how long the chain is that all sources are compared over.
+// chainLedgers is the length of the chain on which all sources are compared.
 const chainLedgers = 1000
 
-const firstLedger = 2 // of every network that is served
+const firstLedger = 2 // on every network here
 
-// chain is a network with transactions of every kind, and a lake of its ledgers.
+// chain is a network with transactions of every kind, and a lake with its ledgers.
 type chain struct {
 	network *devnet.Network
 	traffic *devtraffic.Traffic
@@ -72,7 +72,6 @@ func open(t *testing.T, change func(*devnet.Config)) *chain {
 	return c
 }
 
-// grow closes ledgers until the chain ends with this one.
 func (c *chain) grow(t *testing.T, last uint32) {
 	t.Helper()
 	for ; c.last < last; c.last++ {
@@ -130,7 +129,7 @@ func (c *chain) lake(t *testing.T) source.Looker {
 	return s
 }
 
-// read follows a source from the first ledger to the last, as a follower does.
+// read reads the ledgers from first to last, as a follower does.
 func read(
 	t *testing.T, s source.Source, passphrase string, first, last uint32,
 ) (all []domain.Ledger) {
@@ -142,7 +141,7 @@ func read(
 	return readWith(t, e, s, first, last)
 }
 
-// readMoving reads ledgers that give their balance moves.
+// readMoving is like read, for ledgers with balance moves.
 func readMoving(
 	t *testing.T, s source.Source, passphrase string, first, last uint32,
 ) (all []domain.Ledger) {
@@ -196,9 +195,8 @@ func compare(t *testing.T, name string, got, want []domain.Ledger) {
 	}
 }
 
-// All sources give the same ledgers with the same payments under the same
-// identifiers, over a chain with every kind of operation, fee bump, failure,
-// muxed account and memo.
+// All sources must return the same ledgers, with the same payments under the same ids, on a chain
+// with every kind of operation, fee bump, failure, muxed account and memo.
 func TestAllSourcesAgree(t *testing.T) {
 	c := open(t, nil)
 	last := uint32(firstLedger+chainLedgers-1) | 7 // so that the lake's last file is full
@@ -214,7 +212,7 @@ func TestAllSourcesAgree(t *testing.T) {
 
 	kinds, memos, muxed, senders, count := map[string]int{}, map[domain.MemoType]int{}, 0,
 		map[string]bool{}, 0
-	zero := map[string]bool{} // kinds of payment to the muxed id 0
+	zero := map[string]bool{} // operations that paid to the muxed id 0
 	for _, l := range want {
 		for _, p := range l.Payments {
 			kinds[p.Operation]++
@@ -246,8 +244,8 @@ func TestAllSourcesAgree(t *testing.T) {
 	t.Logf("%d ledgers, %d payments: %v, memos %v, %d muxed", len(want), count, kinds, memos, muxed)
 }
 
-// Ledgers that the RPC server no longer has come from the lake, and following switches to the RPC
-// server without a gap.
+// Ledgers that the RPC server no longer has come from the lake. The switch to the RPC server must
+// leave no gap.
 func TestHandoverFromLakeToRPC(t *testing.T) {
 	c := open(t, func(config *devnet.Config) { config.RetentionLedgers = 30 })
 	c.grow(t, 100)
@@ -272,8 +270,7 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 	}
 }
 
-// Staged faults lead to waiting, and to the same ledgers once it is well again;
-// another chain leads to a stop.
+// Faults must make the source wait and then return the same ledgers. Another chain must stop it.
 func TestFaultsLeadToTheSameLedgers(t *testing.T) {
 	calm := open(t, nil)
 	calm.grow(t, 60)
@@ -302,7 +299,7 @@ func TestFaultsLeadToTheSameLedgers(t *testing.T) {
 	}
 }
 
-// shape is a summary that is equal for two networks with the same traffic.
+// shape returns a summary that is equal for two networks with the same traffic.
 func shape(all []domain.Ledger) (s string) {
 	for _, l := range all {
 		for _, p := range l.Payments {
@@ -325,7 +322,7 @@ func TestAnotherChainStopsTheSource(t *testing.T) {
 	}
 }
 
-// A killed server that comes back with its folder is followed on.
+// A source must wait for a killed server that comes back with its folder.
 func TestAKilledNodeIsWaitedFor(t *testing.T) {
 	ids, err := devnet.NewIdentities()
 	if err != nil {

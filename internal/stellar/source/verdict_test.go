@@ -16,24 +16,24 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// behaviour is a source's possible reaction to a request for a ledger.
+// behaviour is a possible reaction of a source to a request for a ledger.
 type behaviour byte
 
 const (
-	honest     behaviour = 'A' // gives the ledger
-	lying      behaviour = 'B' // gives another one that follows the chain
+	honest     behaviour = 'A' // returns the ledger
+	lying      behaviour = 'B' // returns another ledger that continues the chain
 	waiting    behaviour = 'W' // does not have it yet
 	silentOne  behaviour = 'S' // does not answer
 	failing    behaviour = 'E' // answers that it is not available
-	pruned     behaviour = 'P' // no longer keeps it
-	unreadable behaviour = 'U' // gives a ledger of an unknown form
-	forked     behaviour = 'F' // gives a ledger of another chain
+	pruned     behaviour = 'P' // no longer has it
+	unreadable behaviour = 'U' // returns a ledger of an unknown form
+	forked     behaviour = 'F' // returns a ledger of another chain
 )
 
 const behaviours = "ABWSEPUF"
 
-// combinations are all multisets of behaviours of this size, and with Need 1, where the order of
-// the sources matters, all orders.
+// combinations returns all multisets of behaviours of the given size. If need is 1, the order of
+// the sources matters, so it returns all orders.
 func combinations(size, need int) (all []string) {
 	var extend func(begun string)
 	extend = func(begun string) {
@@ -51,7 +51,6 @@ func combinations(size, need int) (all []string) {
 	return all
 }
 
-// counting counts the looks of a source.
 type counting struct {
 	source.Looker
 	looks atomic.Int32
@@ -62,14 +61,14 @@ func (c *counting) Look(ctx context.Context, due uint32) ([]ledger.Raw, error) {
 	return c.Looker.Look(ctx, due)
 }
 
-// verdicts has sources of all combinations asked for one ledger.
+// verdicts requests one ledger from all combinations of sources.
 type verdicts struct {
 	*history
 	due  uint32
-	lies map[uint32]ledger.Raw // that follow the chain
+	lies map[uint32]ledger.Raw // lies that continue the chain
 }
 
-// behave has a server behave so when it is asked for the due ledger.
+// behave returns a server that reacts this way to a request for the due ledger.
 func (v *verdicts) behave(t *testing.T, b behaviour) *server {
 	t.Helper()
 	s := v.serve(t, v.due-1)
@@ -95,10 +94,10 @@ func (v *verdicts) behave(t *testing.T, b behaviour) *server {
 	return s
 }
 
-// For every combination of sources the verdict is right: a ledger that enough report is returned; a
-// fork is reported if enough sources prove it, and a missing ledger if enough sources lack it.
-// Otherwise the sources wait, and once those that waited, were silent or failed answer, the ledger
-// is returned.
+// For every combination of sources, a ledger that enough sources agree on must be returned, a
+// fork must be reported if enough sources prove it, and a missing ledger if enough sources lack
+// it. Otherwise the sources wait. When those that waited, were silent or failed finally answer,
+// the ledger is returned.
 func TestVerdictsOnAllCombinations(t *testing.T) {
 	h := newHistory(t)
 	v := &verdicts{history: h, due: forgedAt + 1}
@@ -149,7 +148,7 @@ func (v *verdicts) try(t *testing.T, all string, need int) {
 		t.Errorf("%d of %s: %s, got %d ledgers, %v", need, all, what, len(g.page), g.err)
 	}
 	switch a, b := count("A"), count("B"); {
-	case a >= need && b >= need: // as many lie as are needed
+	case a >= need && b >= need: // enough sources agree on the lie as well
 		cancel()
 		<-got
 	case need == 1 && a+b > 0 || (a >= need) != (b >= need):
@@ -159,7 +158,7 @@ func (v *verdicts) try(t *testing.T, all string, need int) {
 		}
 	case count("F") > left && count("F") >= need:
 		g := <-got
-		// A source that was late may have been left out of the count.
+		// A source that was late may not have been counted.
 		if !errors.Is(g.err, domain.ErrForked) && (count("PU") == 0 || !source.IsPermanent(g.err)) {
 			fail("want a fork", g)
 		}
@@ -194,8 +193,8 @@ func (v *verdicts) try(t *testing.T, all string, need int) {
 	}
 }
 
-// One of three that reports another network is ignored; two prove that the network is another. If
-// one source is enough, none can outvote it.
+// If one of three sources reports another network, it is ignored. Two of three prove that the
+// network is another. If one source is enough, it cannot be outvoted.
 func TestAWrongNetworkIsOutvoted(t *testing.T) {
 	h := newHistory(t)
 	serves := func(passphrase string) *server {
@@ -231,7 +230,7 @@ func TestAWrongNetworkIsOutvoted(t *testing.T) {
 	}
 }
 
-// That a source cannot be used is said once, and again only when it changes which.
+// An unusable source is logged once, and again only when another source becomes unusable.
 func TestAnUnusableSourceIsSaidOnce(t *testing.T) {
 	h := newHistory(t)
 	away, b := h.serve(t, quorumLast), h.serve(t, quorumLast)

@@ -11,7 +11,9 @@ import java.util.Map;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** The published vectors, and events in the kit's types: java Published FOLDER-OF-VECTORS. */
+/**
+ * Checks the kit against the published vectors and events. Usage: java Published FOLDER-OF-VECTORS.
+ */
 final class Published {
   private static final JsonMapper JSON = new JsonMapper();
 
@@ -50,12 +52,12 @@ final class Published {
     Event event = Event.parse(given.toString().getBytes(StandardCharsets.UTF_8));
     JsonNode data = JSON.valueToTree(typed(event));
     Event again = new Event(event.id(), event.type(), event.apiVersion(), event.createdAt(), data);
-    // As text, in which a number is a number of whatever kind.
+    // Compare via text, because Jackson's number types differ.
     JsonNode encoded = JSON.readTree(JSON.writeValueAsString(again));
     require(encoded.equals(given), given + " came out as " + encoded);
   }
 
-  /** The data of an event, in the type that the event's type asks for. */
+  /** Returns the data of an event in the Java type for the event's type. */
   private static Object typed(Event event) {
     return switch (event.type()) {
       case Event.PAYMENT_RECEIVED, Event.PAYMENT_REJECTED -> event.payment();
@@ -66,7 +68,7 @@ final class Published {
     };
   }
 
-  /** An event of a type that the kit does not know, with data that is of no type of the kit. */
+  /** An event of an unknown type is readable, but its data is not of any type in the kit. */
   private static void isReadableOfATypeOfLater(JsonNode given) {
     String later =
         given.toString().replace("endpoint.failing", "endpoint.moved").replace("Since", "From");
@@ -80,7 +82,7 @@ final class Published {
     }
   }
 
-  /** Anybody can sign with an empty secret: none is held against a signature. */
+  /** An empty or malformed secret must not verify anything, because anyone can sign with it. */
   private static void secretsThatAreNoneAreRefused() throws IOException {
     Path file = Files.createTempFile("secrets", "");
     for (List<String> list :
@@ -116,7 +118,7 @@ final class Published {
     throw new AssertionError(name + " takes what is no secret");
   }
 
-  /** A file of secrets is read again, once a second; what is no secret changes nothing. */
+  /** The secrets file is read again once a second. An invalid file changes nothing. */
   private static void aRotationNeedsNoRestart() throws IOException {
     Path file = Files.createTempFile("secrets", "");
     Files.write(file, List.of("whsec_old"));
@@ -131,7 +133,7 @@ final class Published {
     Files.delete(file);
   }
 
-  /** Something in front of the receiver has read the body. */
+  /** The response must say so if something in front of the receiver has read the body. */
   private static void aBodyThatWasReadBeforeIsSaid() {
     Map<String, String> header =
         Map.of("Content-Type", "application/json", "Content-Length", "7");

@@ -1,4 +1,4 @@
-// The published vectors, and events in the kit's types.
+// Checks the kit against the published vectors and events.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHmac } from "node:crypto";
@@ -36,7 +36,7 @@ test("verify does as the published vectors say", () => {
   }
 });
 
-// Secrets that anybody has, or that are no secrets.
+// Anyone can sign with these secrets, or they are not secrets at all.
 const noSecrets = {
   "no secret": [],
   "an empty one": [""],
@@ -89,7 +89,7 @@ test("a file of secrets is read again, once a second at most", (t) => {
   }
 });
 
-/** An inbox that has nothing, and a webhook to it. */
+/** Returns an empty inbox and a webhook to it. */
 function webhook(secret) {
   const recorded = [];
   const inbox = { record: (id) => recorded.push(id) > 0 };
@@ -155,7 +155,7 @@ test("the examples do not start without a secret, and say so in a line", (t) => 
   }
 });
 
-// The type of the data of each type of event, and what reads it.
+// The data type of each event type, and the function that reads it.
 const types = {
   "payment.received": ["PaymentData", paymentOf],
   "payment.rejected": ["PaymentData", paymentOf],
@@ -164,7 +164,6 @@ const types = {
   "endpoint.disabled": ["DisabledData", disabledOf],
 };
 
-// The compiler refuses a literal that lacks a field of its type, or has one more.
 test("the examples say in a line that their port is taken", async (t) => {
   const folder = newFolder(t);
   const secret = join(folder, "secret");
@@ -184,6 +183,7 @@ test("the examples say in a line that their port is taken", async (t) => {
   }
 });
 
+// The compiler rejects a literal with a missing or an additional field.
 test("types hold every field", () => {
   const events = [...published("events.json"), ...published("notices.json")];
   assert.deepEqual([...new Set(events.map(({ type }) => type))].sort(), Object.keys(types).sort());

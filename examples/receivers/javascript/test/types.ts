@@ -1,11 +1,12 @@
-// A program in TypeScript that uses the kit: it is compiled, and not run. What is to be refused is
-// marked, and the compiler tells of a mark that nothing needs.
+// This TypeScript program uses the kit. It is compiled but not run. The compiler must reject the
+// marked lines, and reports a mark without an error.
 import type BetterSqlite3 from "better-sqlite3";
 import Libsql from "libsql";
 import { Inbox, Receiver, secretsFromFile } from "lumenhook-receiver";
 import type { IncomingHttpHeaders } from "node:http";
 
-// node:sqlite, as @types/node has it since 22.5: the kit is held to the types of Node.js 20.
+// The types of node:sqlite in @types/node since 22.5. The kit is checked with the types of
+// Node.js 20, which lack them.
 type Value = null | number | bigint | string | NodeJS.ArrayBufferView;
 interface StatementSync {
   run(...values: Value[]): { changes: number | bigint; lastInsertRowid: number | bigint };
@@ -22,7 +23,7 @@ export function libraries(better: BetterSqlite3.Database, node: DatabaseSync): v
   const inboxes = [new Inbox(new Libsql("x.db")), new Inbox(better), new Inbox(node)];
   for (const inbox of inboxes) new Receiver(["whsec_1"], inbox);
   new Inbox(better).start((db, event) => {
-    db.pragma("foreign_keys"); // it has its own type
+    db.pragma("foreign_keys"); // db has better-sqlite3's type
     db.prepare("INSERT INTO t VALUES (?)").run(event.id);
   });
 }
@@ -33,9 +34,9 @@ function handle(db: Libsql.Database): void {
 
 export function handlers(inbox: Inbox<Libsql.Database>): void {
   inbox.start(handle);
-  // @ts-expect-error a handler is synchronous
+  // @ts-expect-error a handler must be synchronous
   inbox.start(async () => {});
-  // @ts-expect-error a handler is synchronous
+  // @ts-expect-error a handler must be synchronous
   inbox.start((_db, event) => fetch(`https://shop.example/${event.id}`));
 }
 
@@ -45,8 +46,8 @@ export function receivers(inbox: Inbox, fetched: Headers, http: IncomingHttpHead
   const body = Buffer.alloc(0);
   for (const headers of [fetched, http, { "Webhook-Id": "evt_1" }]) receiver.receive(headers, body);
   receiver.receive((name) => fetched.get(name), body);
-  // @ts-expect-error a string is no list
+  // @ts-expect-error a string is not a list
   new Receiver("whsec_1", inbox);
-  // @ts-expect-error the body is no text
+  // @ts-expect-error the body must be bytes
   receiver.receive(fetched, "{}");
 }

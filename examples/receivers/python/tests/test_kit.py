@@ -1,4 +1,4 @@
-"""The published vectors, and events in the kit's types."""
+"""Tests the kit with the published vectors and events."""
 
 import dataclasses
 import hashlib
@@ -48,7 +48,7 @@ def published(name):
 
 
 def to_json(value):
-    """A value of the kit's types as it was in JSON."""
+    """Converts a value of the kit's types back to JSON."""
     if dataclasses.is_dataclass(value):
         return {
             json_name(field.name): to_json(getattr(value, field.name))
@@ -99,7 +99,7 @@ class Published(unittest.TestCase):
             self.assertRaises(ValueError, read, event)
 
 
-# Secrets that anybody has, or that are no secrets.
+# Anyone can sign with these secrets, or they are not secrets at all.
 NO_SECRETS = {
     "no secret": [],
     "an empty one": [""],
@@ -117,7 +117,7 @@ NO_SECRETS = {
 
 
 def webhook(secret):
-    """The headers and the body of a webhook of now."""
+    """Returns the headers and the body of a webhook that is sent now."""
     event = published("events.json")[0]
     body = json.dumps(event).encode()
     timestamp = str(int(time.time()))
@@ -245,7 +245,7 @@ class Secrets(unittest.TestCase):
 
 
 class LoggingTest(unittest.TestCase):
-    """A shop's own logging stays as it configured it."""
+    """The kit must not change the shop's logging configuration."""
 
     def test_no_root_handler_is_installed(self):
         script = (

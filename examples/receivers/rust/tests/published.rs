@@ -1,4 +1,4 @@
-//! The published vectors, and events in the kit's types.
+//! Tests the kit with the published vectors and events.
 
 use http::{HeaderMap, HeaderValue};
 use lumenhook_receiver::{
@@ -35,7 +35,7 @@ fn verify_does_as_the_published_vectors_say() {
     }
 }
 
-/// The data of an event, in the type that the event's type asks for, as JSON again.
+/// Decodes the data of an event into the Rust type for the event's type, and encodes it again.
 fn typed(event: &Event) -> Value {
     fn json(data: Result<impl Serialize, MalformedEvent>) -> Value {
         serde_json::to_value(data.unwrap()).unwrap()
@@ -49,7 +49,7 @@ fn typed(event: &Event) -> Value {
     }
 }
 
-/// Each published event comes out of the types as it went in.
+/// Each published event must survive decoding into the kit's types and encoding again.
 #[test]
 fn types_hold_every_field() {
     for file in ["events.json", "notices.json"] {
@@ -64,7 +64,7 @@ fn types_hold_every_field() {
     }
 }
 
-/// An event of a type that the kit does not know, with data that is of no type of the kit.
+/// An event of an unknown type is readable, but its data is not of any type in the kit.
 #[test]
 fn a_type_of_later_is_readable_and_no_type_of_today() {
     let mut later = published("notices.json")[0].take();
@@ -75,7 +75,7 @@ fn a_type_of_later_is_readable_and_no_type_of_today() {
     assert!(event.payment().is_err() && event.failing().is_err() && event.disabled().is_err());
 }
 
-/// Anybody can sign with an empty secret: none is held against a signature.
+/// An empty or malformed secret must not verify anything, because anyone can sign with it.
 #[test]
 fn secrets_that_are_none_are_refused() {
     let file = secret_file("none");
@@ -91,7 +91,7 @@ fn secrets_that_are_none_are_refused() {
     assert!(Secrets::from_file("").is_err());
 }
 
-/// A file of secrets is read again, once a second; what is no secret changes nothing.
+/// The secrets file is read again once a second. An invalid file changes nothing.
 #[test]
 fn a_rotation_needs_no_restart() {
     let file = secret_file("rotation");
@@ -110,7 +110,7 @@ fn secret_file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Something in front of the receiver has read the body.
+/// The response must say so if something in front of the receiver has read the body.
 #[test]
 fn a_body_that_was_read_before_is_said() {
     let secrets = Arc::new(Secrets::of(["whsec_1"]).unwrap());

@@ -22,8 +22,7 @@ BenchmarkFromXDR 1 400 ledgers/s
 BenchmarkFloorFromXDRBySDK 1 100 ledgers/s
 `
 
-// TestRowsHaveTheirFloorsAndAims: a median is over all repetitions, a ratio is of one, and each
-// floor is found.
+// A median is over all repetitions, a ratio is within one, and each value finds its floor.
 func TestRowsHaveTheirFloorsAndAims(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "printed.txt")
 	if err := os.WriteFile(file, []byte(printed), 0o600); err != nil {
@@ -61,8 +60,7 @@ func TestRowsHaveTheirFloorsAndAims(t *testing.T) {
 	}
 }
 
-// TestALineIsChosenByName: a name may be a part of a benchmark's name, and the error for an unknown
-// one lists all.
+// A name may be a part of a benchmark's name. The error about an unknown name lists all of them.
 func TestALineIsChosenByName(t *testing.T) {
 	chosen, err := choose("deliver/endpoints=8,api")
 	if err != nil || len(chosen) != 2 || chosen[0].pattern != "^BenchmarkDeliver$/endpoints=8" {

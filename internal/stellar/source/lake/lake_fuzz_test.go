@@ -14,10 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 )
 
-// fuzzLayout is of the files that are tried.
 var fuzzLayout = lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1}
 
-// drawer is a store of one file and a manifest.
+// drawer is a store with one file and a manifest.
 type drawer struct {
 	key string
 	raw []byte
@@ -38,8 +37,8 @@ func (d drawer) First(context.Context, int) ([]string, error) { return []string{
 
 func (d drawer) String() string { return "drawer" }
 
-// Whatever is in a file of a lake, compressed or not, it gives the ledgers that are due, each of
-// them what its hashes say, or none.
+// FuzzFile checks that a file of a lake, whatever it contains and compressed or not, yields
+// either the due ledgers, each with matching hashes, or none.
 func FuzzFile(f *testing.F) {
 	const due = 64
 	key := fuzzLayout.Key(due)

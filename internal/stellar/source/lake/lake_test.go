@@ -33,7 +33,7 @@ import (
 
 const passphrase = "Lumenhook test network"
 
-// fill makes a lake of empty ledgers that follow each other.
+// fill creates a lake with a chain of empty ledgers.
 func fill(t testing.TB, layout lake.Layout, first, last uint32) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -64,7 +64,7 @@ func add(t testing.TB, dir string, layout lake.Layout, first, last uint32) {
 
 var noTransactions = xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}}
 
-// headers are the chain of the empty ledgers, from 0 on.
+// headers are the headers of the empty ledgers, beginning at ledger 0.
 var headers []xdr.LedgerHeaderHistoryEntry
 
 func headerOf(t testing.TB, sequence uint32) xdr.LedgerHeaderHistoryEntry {
@@ -138,7 +138,7 @@ func readAll(t *testing.T, s *lake.Source, first, last uint32) {
 	}
 }
 
-// Names as Galexie gives them (SEP-54).
+// The names must be those that Galexie gives its files (SEP-54).
 func TestNames(t *testing.T) {
 	for _, c := range []struct {
 		layout lake.Layout
@@ -269,7 +269,8 @@ func TestOtherNetworksAndManifests(t *testing.T) {
 	}
 }
 
-// bucket serves a folder over the S3 protocol, which Google Cloud Storage's XML interface uses too.
+// bucket serves a folder over the S3 protocol, which the XML interface of Google Cloud Storage
+// uses as well.
 type bucket struct {
 	t    *testing.T
 	dir  string
@@ -277,7 +278,7 @@ type bucket struct {
 
 	mu     sync.Mutex
 	signed int
-	failed bool // one request was told to retry
+	failed bool // whether a request was already told to retry
 }
 
 func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -394,11 +395,11 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Damage does not end reading: the ledgers before it are returned, the rest is refused, counted and
+// After damage in a file, the ledgers before it must be returned, and the rest rejected, counted,
 // requested again, and read once the file is fixed.
 func TestDamageIsRefusedAndAskedForAgain(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1}
-	const body = 330 // bytes from a ledger's beginning on, into its header
+	const body = 330 // bytes from the beginning of a ledger to a place in its header
 	for name, damage := range map[string]func(plain []byte) []byte{
 		"cut":         func(plain []byte) []byte { return plain[:len(plain)*5/8] },
 		"count":       func(plain []byte) []byte { plain[11]++; return plain },
@@ -471,13 +472,13 @@ func TestDamageIsRefusedAndAskedForAgain(t *testing.T) {
 	}
 }
 
-// A ledger of a lake that is right in itself is refused where it is not the trusted one.
+// A ledger that is valid in itself must be rejected if it is not the trusted one.
 func TestALakeOfAnotherHistory(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}
 	dir := fill(t, layout, 64, 70)
 	headerOf(t, 70)
 	last := headers[70].Header
-	last.ScpValue.CloseTime++ // right in itself, and of another history
+	last.ScpValue.CloseTime++ // valid in itself, but from another history
 	anchor := source.Anchor{Sequence: 70, Hash: hashXDR(t, last).HexString()}
 	refused := make(chan struct{}, 1000)
 	s, err := lake.New(lake.Config{
@@ -503,12 +504,12 @@ func TestALakeOfAnotherHistory(t *testing.T) {
 	}
 }
 
-// Lakes of an earlier Galexie name their files .zstd; one that was upgraded has both names.
+// An earlier Galexie named the files .zstd. A lake that was upgraded has both names.
 func TestFormerNames(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 4, FilesPerPartition: 2}
 	for name, former := range map[string]func(n int) bool{
 		"all":       func(int) bool { return true },
-		"the old":   func(n int) bool { return n >= 3 }, // names are in the order of the newest
+		"the old":   func(n int) bool { return n >= 3 }, // names are sorted from the newest to the oldest
 		"the newer": func(n int) bool { return n < 3 },
 	} {
 		dir := fill(t, layout, 8, 31)
@@ -531,8 +532,8 @@ func TestFormerNames(t *testing.T) {
 	}
 }
 
-// Files with impossible names do not count for the newest ledger. A lake with only such files is
-// reported.
+// Files with impossible names must not count for the newest ledger. A lake with only such files
+// is reported.
 func TestNamesThatCannotBeRight(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}
 	dir := fill(t, layout, 1, 3)
@@ -559,7 +560,7 @@ func TestNamesThatCannotBeRight(t *testing.T) {
 	}
 }
 
-// A file that decompresses to more than the limit is damaged, and takes no more memory.
+// A file that decompresses to more than the limit is damaged, and must not take more memory.
 func TestAFileThatGrowsIsDamage(t *testing.T) {
 	dir := fill(t, lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}, 1, 3)
 	var file bytes.Buffer
@@ -587,12 +588,12 @@ func TestAFileThatGrowsIsDamage(t *testing.T) {
 	}
 }
 
-// A file that is missing, cannot be read or is damaged is an error of its kind. Nothing of it is
-// kept: once the file is right, its ledgers are given.
+// A file that is missing, unreadable or damaged must lead to an error of its kind. Nothing of it
+// may be cached, so that its ledgers are returned once the file is right.
 func TestAFileThatIsPutRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, file string) error
-		is    error // nil: one that only says what happened
+		is    error // nil: any temporary error
 	}{
 		"missing":  {func(*testing.T, string) error { return nil }, domain.ErrBehindRetention},
 		"a folder": {func(_ *testing.T, file string) error { return os.Mkdir(file, 0o700) }, nil},

@@ -1,4 +1,4 @@
 package rpc
 
-// SetPageSizeBytesMax replaces the bound of a page's answer.
+// SetPageSizeBytesMax changes the maximum size of a response with a page.
 func (s *Source) SetPageSizeBytesMax(sizeBytes int64) { s.pageMax = sizeBytes }

@@ -25,9 +25,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
-// The race detector takes several times the memory, so the bounds hold only without it.
+// The race detector takes several times the memory, so the bounds are valid only without it.
 
-// childURL names the server that a process of this test's program reads from.
+// childURL is the environment variable with the URL of the server that a child process of this
+// test reads from.
 const childURL = "LUMENHOOK_TEST_RPC_URL"
 
 func TestMain(m *testing.M) {
@@ -41,10 +42,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readHostile sends as many requests as a follower in minutes, and prints the peak memory and the
-// final one.
+// readHostile sends as many requests as a follower sends in minutes, and prints the peak memory
+// and the memory at the end.
 func readHostile(address string) error {
-	debug.SetGCPercent(300) // as internal/node does
+	debug.SetGCPercent(300) // as in internal/node
 	s, err := rpc.New(rpc.Config{URL: address, Passphrase: passphrase})
 	if err != nil {
 		return err
@@ -78,7 +79,6 @@ func printMemory() error {
 	return nil
 }
 
-// hostile are answers to getLedgers.
 var hostile = map[string]func(w io.Writer, l *largeLedger){
 	"a ledger without an end": func(w io.Writer, _ *largeLedger) {
 		io.WriteString(w, `{"result":{"ledgers":[{"sequence":1,"metadataXdr":"`)
@@ -103,16 +103,16 @@ var hostile = map[string]func(w io.Writer, l *largeLedger){
 	},
 }
 
-// largeSizeBytes is the size of the largest ledger that is read.
+// largeSizeBytes is the size of the largest readable ledger.
 const largeSizeBytes = 23 << 20
 
-// Bounds of the source process's memory, at most and at the end.
+// The child process must not exceed these bounds at its peak and at the end.
 const (
 	memoryPeakBytesMax = 300 << 20
 	memoryLeftBytesMax = 200 << 20
 )
 
-// flood writes until the client has gone.
+// flood writes until the client disconnects.
 func flood(w io.Writer, text string) {
 	text = strings.Repeat(text, 1+(64<<10)/len(text))
 	for {
@@ -122,7 +122,8 @@ func flood(w io.Writer, text string) {
 	}
 }
 
-// Whatever a server answers, reading it takes a bounded amount of memory, which is released.
+// Whatever a server returns, reading it must take a limited amount of memory, which is released
+// afterwards.
 func TestHostileAnswersTakeLittleMemory(t *testing.T) {
 	l := newLargeLedger(t)
 	for name, answer := range hostile {
@@ -181,7 +182,7 @@ func measureChild(t *testing.T, address string) {
 	}
 }
 
-// largeLedger is a ledger that is as its hashes say, with as many transactions as fit.
+// largeLedger is a ledger with valid hashes and as many transactions as fit.
 type largeLedger struct{ hash, encoded string }
 
 func newLargeLedger(t *testing.T) *largeLedger {

@@ -21,7 +21,7 @@ import (
 
 const passphrase = "Lumenhook test network"
 
-// node answers like a Stellar RPC server over a chain of ledgers.
+// node is a Stellar RPC server with a chain of ledgers.
 type node struct {
 	server *httptest.Server
 
@@ -31,14 +31,13 @@ type node struct {
 	latest     uint32
 	ledgers    map[uint32]ledger.Raw
 	entries    map[string]string
-	faults     []fault // one for each request, in order; then none
+	faults     []fault // one per request, in order, and then none
 	requests   map[string]int
 	onRequest  func(method string) // called with mu held
 	onAsk      func(protocol.GetLedgersRequest)
 }
 
-// fault answers a request in place of the node; it reports false to let the node
-// answer.
+// fault may answer a request instead of the node. If it returns false, the node answers.
 type fault func(w http.ResponseWriter, method string) bool
 
 func newNode(t *testing.T) *node {
@@ -54,8 +53,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// grow closes ledgers until the chain ends with this one. The seed makes chains
-// that differ.
+// grow closes the ledgers from first to last. Different seeds lead to different chains.
 func (n *node) grow(t *testing.T, first, last uint32, seed byte) {
 	t.Helper()
 	n.mu.Lock()
@@ -116,7 +114,6 @@ func hashOf(t *testing.T, v any) xdr.Hash {
 	return hash
 }
 
-// addReal gives the node a real ledger.
 func (n *node) addReal(t *testing.T, sequence uint32) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "..", "ledger", "testdata",

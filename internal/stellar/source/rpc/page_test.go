@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// answers returns possible answers of a server, in well-formed JSON or not.
+// answers returns possible responses of a server, including malformed JSON.
 func answers() []string {
 	long := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("a ledger of some length "), 999))
 	one := func(members string) string {
@@ -38,8 +38,8 @@ func answers() []string {
 	}
 }
 
-// sameAsJSON compares the reading of an answer with that of a JSON decoder: they are the same, or
-// the answer is refused for a ledger that is not plain base64.
+// sameAsJSON checks that a response is read as by a JSON decoder, or rejected because of a ledger
+// that is not plain base64.
 func sameAsJSON(t *testing.T, raw []byte) (read bool) {
 	t.Helper()
 	var got, want ledgers
@@ -57,7 +57,7 @@ func sameAsJSON(t *testing.T, raw []byte) (read bool) {
 
 func TestAnswersAreReadAsByTheDecoder(t *testing.T) {
 	read := 0
-	// Escapes and groups of base64 are cut anywhere where the answer is read in pieces.
+	// When a response is read in pieces, escapes and groups of base64 may be cut anywhere.
 	pieces := strings.Replace(answers()[1], `"hash":"ab"`,
 		`"hash":"ab","metadataXdr" : "A`+strings.Repeat(`\/`, pieceSizeBytes)+`AAA"`, 1)
 	pieces = pieces[:strings.LastIndex(pieces, `,"metadataXdr": `)] + "}]}}"

@@ -57,7 +57,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// newSources joins servers, of which the next takes over when one fails.
+// newSources joins servers. When one fails, the next takes over.
 func newSources(
 	t *testing.T, trust source.Trust, nodes ...*node,
 ) (*quorum.Source, *testkit.Buffer) {
@@ -117,7 +117,7 @@ func TestPagesAndTheTip(t *testing.T) {
 	looks := 0
 	n.mu.Lock()
 	n.onRequest = func(string) {
-		if looks++; looks == 3 { // the ledger closes while it is waited for
+		if looks++; looks == 3 { // the ledger closes while the source waits for it
 			n.mu.Unlock()
 			n.grow(t, 18, 18, 0)
 			n.mu.Lock()
@@ -343,7 +343,8 @@ func TestPagesThatAreTooLargeAreHalved(t *testing.T) {
 	}
 }
 
-// After an answer that was too large, pages grow again as far as their ledgers' sizes allow.
+// After a response that was too large, pages must grow again as far as the sizes of their ledgers
+// allow.
 func TestPagesGrowAgain(t *testing.T) {
 	n := newNode(t)
 	n.grow(t, 1, 200, 0)
@@ -380,8 +381,8 @@ func TestPagesGrowAgain(t *testing.T) {
 	}
 }
 
-// Pages are asked for before they are due: a server that answers one only when the two after it are
-// asked for, too, gives all.
+// Pages must be requested in advance. The server answers a request for a page only after the
+// requests for the next two.
 func TestPagesAreFetchedAhead(t *testing.T) {
 	n := newNode(t)
 	n.grow(t, 1, 200, 0)
@@ -427,7 +428,6 @@ func TestPagesAreFetchedAhead(t *testing.T) {
 	}
 }
 
-// A page that was fetched ahead and is wrong is requested again.
 func TestAPageFetchedAheadIsAskedForAgain(t *testing.T) {
 	for name, f := range map[string]fault{
 		"away": unavailable, "garbage": garbage, "hangs up": hangUp,
@@ -448,7 +448,8 @@ func TestAPageFetchedAheadIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A server that asks for patience is not asked before, by seconds or by a date; another one is.
+// A server that sends Retry-After must not be queried earlier, whether it gives seconds or a
+// date. Another server may be.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	inASecond := func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) }
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
@@ -502,7 +503,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// An impossible newest or oldest ledger of a server is an error that may be temporary.
+// An impossible newest or oldest ledger of a server may be temporary.
 func TestImpossibleHealthMayPass(t *testing.T) {
 	for _, says := range []struct{ oldest, latest uint32 }{
 		{1, 1<<32 - 1}, {1, 1 << 31}, {0, 0}, {9, 3}, {1<<32 - 1, 3},
@@ -549,8 +550,8 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// With several servers, one that is down, lags, or is of another chain costs
-// nothing: no ledger is skipped or given twice.
+// If one of several servers is down, lags, or has another chain, no ledger may be skipped or
+// returned twice.
 func TestSeveralServers(t *testing.T) {
 	a, b := newNode(t), newNode(t)
 	a.grow(t, 1, 40, 0)
@@ -570,9 +571,9 @@ func TestSeveralServers(t *testing.T) {
 	b.mu.Lock()
 	b.faults = []fault{none, garbage, unavailable}
 	b.mu.Unlock()
-	read() // b fails once, and there is no other
+	read() // b fails once, and there is no other server
 	b.mu.Lock()
-	b.faults = nil // a page that was fetched ahead may have come without them
+	b.faults = nil // a page that was fetched in advance may have missed them
 	b.mu.Unlock()
 	if _, err := s.Latest(within(t)); err != nil {
 		t.Error(err)
@@ -627,13 +628,13 @@ func TestFinalErrorsNeedEveryServer(t *testing.T) {
 	}
 }
 
-// A chain that is consistent is refused if it does not contain the trusted ledger, and a server
-// that has the right one is used instead.
+// A consistent chain must be rejected if it does not contain the trusted ledger, and a server
+// with the right chain is used instead.
 func TestATrustedLedgerIsTheOne(t *testing.T) {
 	honest, other := newNode(t), newNode(t)
 	honest.grow(t, 1, 6, 0)
 	other.grow(t, 1, 6, 1)
-	for _, trusted := range []uint32{2, 3} { // the one before the first that is read, and that one
+	for _, trusted := range []uint32{2, 3} { // the ledger before the first read one, and that one
 		anchor, err := source.ParseAnchor(fmt.Sprintf("%d:%s", trusted, honest.ledgers[trusted].Hash))
 		if err != nil {
 			t.Fatal(err)
@@ -660,7 +661,8 @@ func TestATrustedLedgerIsTheOne(t *testing.T) {
 	}
 }
 
-// A false ledger counts each time that it is given when it is due, and is logged once.
+// A false ledger must be counted each time a server returns it when it is due, but logged only
+// once.
 func TestRefusalsAreCountedAndLoggedOnce(t *testing.T) {
 	n := newNode(t)
 	n.grow(t, 1, 4, 0)
@@ -691,14 +693,13 @@ func TestRefusalsAreCountedAndLoggedOnce(t *testing.T) {
 	}
 }
 
-// Damage in a header is asked for again, as any.
 func TestADamagedHeaderIsAskedForAgain(t *testing.T) {
 	n := newNode(t)
 	n.grow(t, 1, 2, 0)
 	right := n.ledgers[2]
 	damaged := right
 	damaged.XDR = bytes.Clone(right.XDR)
-	const valueForm = 4 + 4 + 32 + 4 + 32 + 32 + 8 + 4 // of a StellarValue
+	const valueForm = 4 + 4 + 32 + 4 + 32 + 32 + 8 + 4 // of the StellarValue
 	damaged.XDR[valueForm] ^= 1
 	n.ledgers[2] = damaged
 	n.onRequest = func(string) {
@@ -712,8 +713,8 @@ func TestADamagedHeaderIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// One answer that waiting would not help against is a server's mistake: it is asked again. Only a
-// server that says so again and again is believed.
+// A single permanent error may be a mistake of the server, so the request must be repeated. Only
+// if the server keeps returning it is it final.
 func TestOneWrongAnswerIsNotFinal(t *testing.T) {
 	other := newNode(t)
 	other.grow(t, 1, 9, 1)
