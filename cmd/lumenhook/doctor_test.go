@@ -144,8 +144,8 @@ func TestAWrongSettingIsExplained(t *testing.T) {
 		"no-demo sets nothing; it is a setting of `lumenhook run`") {
 		t.Errorf("config check ended with %v: %s", err, out)
 	}
-	code, out, said := examined(t, "--config", file, "--data-dir", dir, "--only", "disk")
-	if code != 0 {
+	if code, out, said := examined(t, "--config", file, "--data-dir", dir, "--only",
+		"disk"); code != 0 {
 		t.Errorf("doctor refuses a file of run with %d: %s%s", code, out, said)
 	}
 }

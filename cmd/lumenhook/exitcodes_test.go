@@ -30,10 +30,11 @@ func TestTheHelpSaysWhatACommandEndsWith(t *testing.T) {
 			t.Errorf("the help of %s says that it may end with 3: %t, and the table says %t", name, said,
 				endsWith3[name])
 		}
-		delete(endsWith3, name)
 	}
 	for name := range endsWith3 {
-		t.Errorf("there is no command %s", name)
+		if leaves[name] == nil {
+			t.Errorf("there is no command %s", name)
+		}
 	}
 }
 

@@ -47,8 +47,8 @@ func TestAskingARunningService(t *testing.T) {
 		"--balance-moves")
 	s.eventually("three delivered events", func() bool {
 		out, _, err := s.command("sql", "--format", "csv",
-			"SELECT count() FROM current_deliveries WHERE state = 'DELIVERED'")
-		return err == nil && out >= "count()\n3"
+			"SELECT count() >= 3 FROM current_deliveries WHERE state = 'DELIVERED'")
+		return err == nil && strings.HasSuffix(out, "\n1\n")
 	})
 
 	// Every question in the documentation must have an answer.

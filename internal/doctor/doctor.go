@@ -234,7 +234,7 @@ type Config struct {
 	DataDir      string
 	LeastFree    uint64 // free bytes that the data folder's disk needs
 	LeastFiles   uint64 // open files that the process needs
-	PID          int    // of the running service; 0: this process has the service's limits
+	PID          int    // of the running service, or 0 if it isn't known
 	Mail         *mailer.SMTP
 	MailServer   string
 	Only         []string // names of checks; empty: all

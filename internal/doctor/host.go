@@ -154,14 +154,17 @@ func (cfg *Config) limits(_ context.Context, f *findings) {
 		f.unknown(fmt.Errorf("reading the limit of open files: %w", err), "check `ulimit -n`")
 		return
 	}
+	whose := "the service"
+	if cfg.PID == 0 {
+		whose = "a process started here"
+	}
 	// At startup, the program raises its soft limit to the hard limit.
 	if files < cfg.LeastFiles {
 		f.add(Warning, fmt.Sprintf("increase it to %d or more with `ulimit -n`, LimitNOFILE= (systemd) "+
 			"or nofile (containers)", cfg.LeastFiles),
-			"the process can open %d files and connections; concurrent attempts may need more",
-			files)
+			"%s can open %d files and connections; concurrent attempts may need more", whose, files)
 	} else {
-		f.ok("the process can open %d files and connections", files)
+		f.ok("%s can open %d files and connections", whose, files)
 	}
 	limit, what := memoryLimit()
 	switch {
