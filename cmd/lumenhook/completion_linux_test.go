@@ -68,7 +68,6 @@ func TestWhatIsCompletedIsDescribed(t *testing.T) {
 		{"endpoints create --url ", ":4\n"},        // no file names
 		{"serve --kafka-password ", ":4\n"},        // its usage ends with "or a file instead"
 		{"backup --to ", ":16\n"},                  // folders
-		{"fixtures record --to ", ":16\n"},         // folders
 		{"install-clickhouse --cache-dir ", ":16"}, // folders
 		{"verify --secret-file ", ":0\n"},          // files
 		{"events receipt --out ", ":0\n"},          // files

@@ -264,7 +264,7 @@ func (sh *shell) end() error {
 	return err
 }
 
-var ofOtherPrograms = regexp.MustCompile(`^ *(docker|helm|kubectl|systemctl|apt-get|--build-arg) `)
+var ofOtherPrograms = regexp.MustCompile("^ *(docker|helm|kubectl|systemctl|apt-get|nft|--build-arg) |`--allow-downgrades`")
 
 // Every flag on an operator's page must belong to a command. Lines that name one of Kafka's scripts
 // or run another program are skipped.

@@ -28,9 +28,9 @@ func newRun() *cobra.Command {
 		signal.Ignore(syscall.SIGPIPE) // a pager that was left does not stop a service
 		return standalone.Run(cmd.Context(), &s, cmd.OutOrStdout())
 	})
-	s.Register(c.Flags())
 	c.Flags().BoolVar(&check, "check", false, "only check the settings, for example before a restart")
 	cli.NoSetting(c.Flags(), "check")
+	s.Register(c.Flags())
 	return c
 }
 

@@ -287,7 +287,7 @@ func (r *role) until(what string, holds func() bool) {
 
 var (
 	saidAPI        = regexp.MustCompile(`the API at (http://[0-9.:]+)`)
-	saidChild      = regexp.MustCompile(`is supervised","pid":([0-9]+)`)
+	saidChild      = regexp.MustCompile(`runs the roles","pid":([0-9]+)`)
 	saidOperations = regexp.MustCompile(`readiness at (http://[0-9.:]+)`)
 )
 

@@ -62,7 +62,7 @@ func TestAMistakeInUsersD(t *testing.T) {
 		t.Errorf("the reason is %q", reason)
 	}
 	out, _, _ := s.command("doctor", "--only", "clickhouse")
-	if !strings.Contains(out, "warning") || !strings.Contains(out, "lumenhook health") {
+	if !strings.Contains(out, "warning") || !strings.Contains(out, "users.d/shop.xml") {
 		t.Errorf("doctor says %s", out)
 	}
 }

@@ -91,7 +91,7 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 			"check", [][]string{{"check"}}, cli.ExitFailure,
 			[]string{"replication of lumenhook.commands, lumenhook.results", "kafka-reassign-partitions.sh"},
 		},
-		{"check, accepted", [][]string{{"check"}, lossy}, 0, []string{"fit to be run on"}},
+		{"check, accepted", [][]string{{"check"}, lossy}, 0, []string{"the cluster has the required settings"}},
 		{
 			"another count", [][]string{{"check", "--partitions", "3"}, lossy},
 			cli.ExitFailure, []string{"partitions of"},

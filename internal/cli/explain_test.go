@@ -119,12 +119,12 @@ func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
 		"opening the account: cannot connect to 127.0.0.1:1: connection refused; is the " +
 			"service running, and is this its address?": fmt.Errorf(
 			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
-				"no answer that counts: unable to dial: %w", refused),
+				"no usable response: unable to dial: %w", refused),
 		"opening the account: the brokers closed the connection: if they require a login, " +
 			"set --kafka-user and --kafka-password-file (and --kafka-sasl for another mechanism); if they require TLS, set " +
 			"--kafka-tls, or --kafka-ca-file for a private certificate authority": fmt.Errorf(
 			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
-				"no answer that counts: %w", &kgo.ErrFirstReadEOF{}),
+				"no usable response: %w", &kgo.ErrFirstReadEOF{}),
 	} {
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
 		flags.StringSlice("kafka-brokers", nil, "")

@@ -248,7 +248,7 @@ func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
 		if err == nil {
 			t.Fatal("it is ready before it knows its first ledger")
 		}
-		return strings.Contains(err.Error(), "from which ledger on")
+		return strings.Contains(err.Error(), "the first reported ledger is not known yet")
 	})
 	close(source.let)
 	testkit.EventuallyNil(t, "it is ready", x.Check)

@@ -401,7 +401,7 @@ func TestAClusterIsMadeOfABackup(t *testing.T) {
 			}
 			s.goesOn(to)
 			_, err = transfer.Restore(t.Context(), dir, to.target(), nil, silent)
-			if err == nil || !strings.Contains(err.Error(), "empty topics") {
+			if err == nil || !strings.Contains(err.Error(), "must be empty") {
 				t.Errorf("it is restored into a deployment that lives: %v", err)
 			}
 		})
