@@ -32,7 +32,7 @@ const (
 	lastWait  = 2 * time.Second
 )
 
-var errBroken = errors.New("the connection was broken on purpose")
+var errBroken = errors.New("no response")
 
 // Forwarder posts events to a receiver. It is not safe for concurrent use.
 type Forwarder struct {
@@ -327,7 +327,7 @@ func (r *Report) attempt(l Line) error {
 	switch {
 	case r.Refusal && l.refused():
 		said = fmt.Sprintf("rejected as expected: %d %s", l.Status, http.StatusText(l.Status))
-	case r.Refusal:
+	case r.Refusal && l.Error == "":
 		said += ": MUST BE REJECTED"
 	}
 	_, err := fmt.Fprintf(r.Out, "%s  %s\n", r.head(l), said)
@@ -353,6 +353,9 @@ func (l Line) outcome() string {
 		return fmt.Sprintf("%d on purpose, not posted", l.Status)
 	case l.accepted():
 		return got
+	}
+	if l.Error != "" {
+		return got + ": NOT ACCEPTED"
 	}
 	return fmt.Sprintf("%s: NOT ACCEPTED: %s", got, cli.OneLine(l.Answer))
 }
