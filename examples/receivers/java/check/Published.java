@@ -110,7 +110,7 @@ final class Published {
     try {
       call.run();
     } catch (IllegalArgumentException e) {
-      require(e.getMessage().contains("starts with whsec_"), e.getMessage());
+      require(e.getMessage().contains("starting with whsec_"), e.getMessage());
       return;
     } catch (Exception e) {
       throw new AssertionError(name, e);
