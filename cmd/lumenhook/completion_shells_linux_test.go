@@ -90,7 +90,7 @@ func installsAsHelpSays(t *testing.T, home, shell string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, example, _ := strings.Cut(string(help), "  # "+shell+",")
+	_, example, _ := strings.Cut(string(help), "  # For every new "+shell+" shell")
 	example, _, _ = strings.Cut(example, "\n\n")
 	ran := 0
 	for line := range strings.Lines(example) {
