@@ -48,7 +48,7 @@ func TestShellsCompleteInFish(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"lumenhook endpoi", "endpoints\tCreate and manage endpoints\n"},
 		{"lumenhook endpoints get ", endpoint + "\tactive " + nobodysURL + "\n"},
-		{"lumenhook events list --state CA", "CANCELLED\tits endpoint was deleted\n"},
+		{"lumenhook events list --state CA", "CANCELLED\tthe endpoint was deleted\n"},
 		{
 			"lumenhook events list --type=endpoint.f",
 			"--type=endpoint.failing\tanother endpoint is failing\n",
