@@ -287,7 +287,7 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-// If the URL changes to another origin, no header is kept, whoever makes the change. Only values
+// If the URL changes to another origin, no header is kept, no matter who makes the change. Only values
 // that are part of the change itself remain.
 func TestHeadersDoNotFollowTheURL(t *testing.T) {
 	const at = "https://a.example/hook"

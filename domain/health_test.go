@@ -38,7 +38,7 @@ func TestHealthIsSaidInAWord(t *testing.T) {
 		"it works again": {last(minute, hour, some(1, 0), some(1, 40)), StatusActive, HealthHealthy},
 		"8 in 10":        {last(minute, second, some(8, 2), some(8, 2)), StatusActive, HealthFailing},
 		"9 in 10":        {last(minute, second, some(9, 1), some(9, 1)), StatusActive, HealthHealthy},
-		// The next attempt is hours away, so the last hour has none.
+		// The next attempt is hours away, so the last hour has no attempts.
 		"down since yesterday":  {last(30*hour, 6*hour, none, some(5, 9)), StatusActive, HealthDown},
 		"quiet since a success": {last(30*hour, 40*hour, none, some(5, 9)), StatusActive, HealthHealthy},
 	} {

@@ -325,8 +325,7 @@ func (sh *shell) followBlocks(p pages.Page, patience time.Duration) {
 	}
 }
 
-// blockMax is the time limit of a block; toolchainMax is that of a block that installs and
-// compiles.
+// blockMax limits the time of a block, and toolchainMax the time of one that installs and compiles.
 const blockMax, toolchainMax = 40 * time.Second, 4 * time.Minute
 
 // awaits waits until the output from position after on shows the lines of a text, in order.

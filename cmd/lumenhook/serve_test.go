@@ -33,7 +33,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// addresses is what a service needs around it: a network and a receiver, and with `serve` also a
+// addresses are the surroundings of a service: a network and a receiver, and with `serve` also a
 // broker and a ClickHouse.
 type addresses struct {
 	t       *testing.T
