@@ -287,8 +287,8 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-// If the URL changes to another origin, no header is kept, no matter who makes the change. Only values
-// that are part of the change itself remain.
+// If the URL changes to another origin, no header is kept, no matter who makes the change. Only
+// values that are part of the change itself remain.
 func TestHeadersDoNotFollowTheURL(t *testing.T) {
 	const at = "https://a.example/hook"
 	held := []domain.Header{{Name: "A", Sealed: []byte("a")}, {Name: "B", Sealed: []byte("b")}}
