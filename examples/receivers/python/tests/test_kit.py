@@ -250,12 +250,11 @@ class LoggingTest(unittest.TestCase):
     def test_no_root_handler_is_installed(self):
         script = (
             "import logging, tempfile, lumenhook_receiver as kit\n"
-            "receiver = kit.Receiver(['whsec_' + 'a' * 40], kit.Inbox(tempfile.mkdtemp() +
-            '/inbox'))\n" "receiver.receive({}, b'{}')\n"
+            "receiver = kit.Receiver(['whsec_' + 'a' * 40], kit.Inbox(tempfile.mkdtemp() + '/inbox'))\n"
+            "receiver.receive({}, b'{}')\n"
             "assert not logging.getLogger().handlers, logging.getLogger().handlers\n"
         )
-        subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH":
-        "src"})
+        subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": "src"})
 
 
 if __name__ == "__main__":
