@@ -112,8 +112,8 @@ type SecretsResealed struct {
 	Headers []Header
 }
 
-// EndpointDisabled stops sending. It includes the last attempt for the mail to the account holder;
-// the attempt is empty if a user disabled the endpoint.
+// EndpointDisabled stops sending. The email to the account holder shows the last attempt, which is
+// empty if a user disabled the endpoint.
 type EndpointDisabled struct {
 	Reason         DisabledReason
 	EventID        string

@@ -11,5 +11,5 @@
 //   - Text written by others (labels, memos, descriptions) is shown without control characters, and
 //     is never inserted into the command line.
 //
-// File map: complete.go (completion), init.bash (part of the script for bash).
+// File map: complete.go (completion), init.bash (part of the bash script).
 package completion

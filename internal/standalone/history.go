@@ -118,7 +118,7 @@ func (v *service) historyLater(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.out.Say("the history is there, and catches up")
+	v.out.Say("the history is ready, and catches up")
 	v.sayClickHouse()
 	v.updateRunFile()
 	<-ctx.Done()

@@ -188,7 +188,7 @@ func (e *Engine) owned() bool {
 	return m != nil && m.Fresh()
 }
 
-// Retained returns the offsets from which the topics of this engine's partitions are needed.
+// Retained returns, for each topic, the first offset that this engine's partitions still need.
 func (e *Engine) Retained() []topology.RetentionStatus { return e.retention.Statuses() }
 
 func (e *Engine) restores() []topology.RetainedPartition {

@@ -30,7 +30,7 @@ func (in *installer) fetch(ctx context.Context, dir string) error {
 		}
 	}
 	// The package's scripts don't run, because only the library is needed.
-	// #nosec G204 -- npm as PATH finds it, with arguments that are written here.
+	// #nosec G204 -- npm from PATH, with fixed arguments.
 	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund",
 		"--no-update-notifier", "--loglevel=error")
 	cmd.Dir = dir
