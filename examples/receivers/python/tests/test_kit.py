@@ -198,8 +198,7 @@ class Secrets(unittest.TestCase):
 
     def test_the_examples_say_in_a_line_that_their_port_is_taken(self):
         examples = pathlib.Path(__file__).parents[1] / "examples"
-        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as
-        taken:
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
             secret = pathlib.Path(folder, "secret")
             secret.write_text("whsec_1\n")
             for name in ("flask_app.py", "django_app.py"):
