@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ func confineByVariable() {
 		return
 	}
 	os.Unsetenv(callsVariable)
+	runtime.LockOSThread() // a filter applies to one thread, which must be the one that executes
 	err := seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Policy: unitPolicy(calls)})
 	if err == nil {
 		err = unix.Exec(os.Args[1], os.Args[1:], os.Environ())
@@ -84,9 +86,9 @@ func allowedCalls(t *testing.T, filters []string) []string {
 	t.Helper()
 	allowed := make(map[string]bool)
 	for _, line := range append([]string{"@default"}, filters...) {
-		names, takes := strings.CutPrefix(line, "~")
+		names, removes := strings.CutPrefix(line, "~")
 		for _, name := range expandCalls(t, strings.Fields(names)) {
-			if takes {
+			if removes {
 				delete(allowed, name)
 			} else {
 				allowed[name] = true
