@@ -160,7 +160,9 @@ func BenchmarkReads(b *testing.B) {
 		dir = b.TempDir()
 	}
 	r := newRigOf(b,
-		clickhousetest.StartWith(b, clickhouse.Config{Program: clickhousetest.Program(b), DataDir: dir}))
+		clickhousetest.StartWith(b, clickhouse.Config{
+			Program: clickhousetest.Program(b), DataDir: dir, Grants: clickhousetest.Grants(),
+		}))
 	must(b, writer.Migrate(b.Context(), r.db))
 	events := *benchAttempts / 2
 	began := time.Now()

@@ -23,6 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/subprocess"
+	"github.com/lumenhook/lumenhook/projections/writer"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -140,6 +141,7 @@ func (l *lab) startClickHouse(dir string) *clickhouse.Engine {
 	e, err := clickhouse.Start(l.Context(), clickhouse.Config{
 		Program:    found,
 		DataDir:    filepath.Join(dir, "clickhouse"),
+		Grants:     writer.Grants("lumenhook"),
 		Logger:     discarded,
 		NativeAddr: "127.0.0.1:0",
 		HTTPAddr:   "127.0.0.1:0",
