@@ -328,11 +328,11 @@ func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	if w.LiveSince == 0 || w.LiveSince > p.Ledger {
 		return []string{reasonWatchedLater}
 	}
-	match, accepts := domain.MatchPayment(w, p)
+	match, matches := domain.MatchPayment(w, p)
 	switch {
-	case accepts && w.UpdatedAtMillis > p.ClosedAtMillis:
+	case matches && w.UpdatedAtMillis > p.ClosedAtMillis:
 		return []string{reasonRulesChanged}
-	case accepts:
+	case matches:
 		return []string{reasonPending}
 	}
 	for _, reason := range match.Verification.Reasons {

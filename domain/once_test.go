@@ -25,17 +25,17 @@ func TestAWatchExpires(t *testing.T) {
 	expiry := domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(1000))}}
 	never := domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(0))}}
 	for name, c := range map[string]struct {
-		watch    domain.Watch
-		at       int64
-		includes bool
+		watch   domain.Watch
+		at      int64
+		matches bool
 	}{
 		"at its end":         {givenWatch(expiry), 1000, true},
 		"after it":           {givenWatch(expiry), 1001, false},
 		"without an end":     {givenWatch(), 1 << 40, true},
 		"its end taken away": {givenWatch(expiry, never), 1001, true},
 	} {
-		if _, includes := domain.MatchPayment(c.watch, paidAt("1", c.at)); includes != c.includes {
-			t.Errorf("%s: taken: %t", name, includes)
+		if _, matches := domain.MatchPayment(c.watch, paidAt("1", c.at)); matches != c.matches {
+			t.Errorf("%s: taken: %t", name, matches)
 		}
 	}
 	pinned := givenWatch(live, expiry, domain.PartBegun{From: 2, To: 9}, never)
@@ -65,7 +65,7 @@ func TestAWatchForOnePayment(t *testing.T) {
 	if stale := claim(w, first, 2); stale.Fulfilled.Is() {
 		t.Error("a payment that was judged by other settings fulfils the watch")
 	}
-	if _, includes := domain.MatchPayment(w, first); !includes || !w.MustClaim() {
+	if _, matches := domain.MatchPayment(w, first); !matches || !w.MustClaim() {
 		t.Error("a payment that fits is not to be claimed")
 	}
 	w = claim(w, first, w.Revision)
@@ -77,10 +77,10 @@ func TestAWatchForOnePayment(t *testing.T) {
 	}
 	w.Rules.Memo.Value.Raw = []byte("y")
 	w.ExpiresAtMillis = 1
-	m, includes := domain.MatchPayment(w, first)
-	if !includes || m.Type != domain.PaymentReceived || len(m.Verification.Reasons) != 0 ||
+	m, matches := domain.MatchPayment(w, first)
+	if !matches || m.Type != domain.PaymentReceived || len(m.Verification.Reasons) != 0 ||
 		m.Verification.Outcome != domain.OutcomeVerified {
-		t.Errorf("the payment that fulfilled it is %+v, %t, when its ledger is read again", m, includes)
+		t.Errorf("the payment that fulfilled it is %+v, %t, when its ledger is read again", m, matches)
 	}
 	if _, matches := domain.MatchPayment(w, second); matches {
 		t.Error("it takes another payment")

@@ -102,8 +102,8 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 		Live:        v.live("/endpoints/" + url.PathEscape(e.ID) + "/live"),
 	}
 	if err := x.lookBack(v, &view); err != nil {
-		errorPage := x.errorPage(v.r, err)
-		view.History = &errorPage
+		failure := x.describeError(v.r, err)
+		view.History = &failure
 	}
 	return page{"endpoint", "Endpoint", "endpoints", view}, nil
 }

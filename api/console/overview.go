@@ -56,8 +56,8 @@ func (x *Console) overview(v *visit) (page, error) {
 		}
 	}
 	if view.Attempts, err = x.rates(v, ""); err != nil {
-		errorPage := x.errorPage(v.r, err)
-		view.History = &errorPage
+		failure := x.describeError(v.r, err)
+		view.History = &failure
 	}
 	return page{"overview", "Overview", "overview", view}, nil
 }

@@ -278,7 +278,7 @@ func (v *visit) answer(p page, err error) {
 			v.console.toSignIn(v.w, v.r, "ended")
 			return
 		}
-		view := v.console.errorPage(v.r, err)
+		view := v.console.describeError(v.r, err)
 		view.Retry = v.r.Method == http.MethodGet && view.Retry
 		if v.backend.retrySeconds != "" {
 			v.w.Header().Set("Retry-After", v.backend.retrySeconds)
@@ -341,8 +341,8 @@ type errorView struct {
 	Retry         bool   // trying again may help
 }
 
-// errorPage describes an error to a user. It logs errors that didn't come from the API.
-func (x *Console) errorPage(r *http.Request, err error) errorView {
+// describeError describes an error to a user. It logs errors that didn't come from the API.
+func (x *Console) describeError(r *http.Request, err error) errorView {
 	var p *client.Problem
 	if !errors.As(err, &p) {
 		x.Log.Error("cannot render a console page", "path", r.Pattern, "error", err)

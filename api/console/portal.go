@@ -67,7 +67,7 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 		x.showEnded(w, r, "The key that created this link no longer exists, or cannot be used from here.")
 		return
 	case err != nil:
-		view := x.errorPage(r, err)
+		view := x.describeError(r, err)
 		view.Again, view.Retry = "", true // the same URL, which contains the link
 		x.write(w, r, view.Status, "trouble", frame{Title: view.Title, Page: view})
 		return

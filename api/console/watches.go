@@ -168,8 +168,8 @@ func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err
 		return page{}, err
 	}
 	if err := x.addRecent(v, &view); err != nil {
-		errorPage := x.errorPage(v.r, err)
-		view.History = &errorPage
+		failure := x.describeError(v.r, err)
+		view.History = &failure
 	}
 	return page{"watch", "Watch", "watches", view}, nil
 }

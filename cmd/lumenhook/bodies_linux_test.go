@@ -89,13 +89,6 @@ func TestLargeBodiesStayInTheirMemory(t *testing.T) {
 		!strings.Contains(string(answer), "nobody") {
 		t.Errorf("after that a list is answered %d, %v: %s", status, err, answer)
 	}
-	peak := peakOf(t, s.file.PID)
-	t.Logf("the service had %d MiB resident at most", peak>>20)
-	if peak > limitBytes {
-		t.Errorf("the service had %d MiB resident", peak>>20)
-	}
-	if group != nil {
-		t.Logf("its cgroup had %d MiB at most", group.peakBytes(t)>>20)
-	}
+	s.stayedWithin(limitBytes, group)
 	s.interrupt()
 }

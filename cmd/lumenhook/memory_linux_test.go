@@ -60,7 +60,7 @@ func newMemoryGroup(t *testing.T, limitBytes int) (*memoryGroup, error) {
 	return g, os.WriteFile(filepath.Join(g.dir, g.limit), limit, 0)
 }
 
-func (g *memoryGroup) peakBytes(t *testing.T) int {
+func (g *memoryGroup) peakBytes(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.dir, g.peak))
 	if err != nil {
@@ -73,7 +73,7 @@ func (g *memoryGroup) peakBytes(t *testing.T) int {
 	return n
 }
 
-func peakOf(t *testing.T, pid int) (bytes int) {
+func peakOf(t testing.TB, pid int) (bytes int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -195,15 +195,21 @@ func TestParallelListsStayInTheirMemory(t *testing.T) {
 	if status, answer, err := s.tryCall("GET", "/v1/endpoints", nil); status != http.StatusOK {
 		t.Errorf("after that a list is answered %d, %v: %s", status, err, answer)
 	}
-	peak := peakOf(t, s.file.PID)
-	t.Logf("the service had %d MiB resident at most", peak>>20)
+	s.stayedWithin(limitBytes, group)
+	s.interrupt()
+}
+
+// stayedWithin checks the peak of the service's memory. group may be nil.
+func (s *testService) stayedWithin(limitBytes int, group *memoryGroup) {
+	s.t.Helper()
+	peak := peakOf(s.t, s.file.PID)
+	s.t.Logf("the service had %d MiB resident at most", peak>>20)
 	if peak > limitBytes {
-		t.Errorf("the service had %d MiB resident", peak>>20)
+		s.t.Errorf("the service had %d MiB resident", peak>>20)
 	}
 	if group != nil {
-		t.Logf("its cgroup had %d MiB at most", group.peakBytes(t)>>20)
+		s.t.Logf("its cgroup had %d MiB at most", group.peakBytes(s.t)>>20)
 	}
-	s.interrupt()
 }
 
 // attackConsole requests a page and the scripts of the API's reference 300 times each, and never

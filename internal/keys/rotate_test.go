@@ -113,7 +113,7 @@ func TestASealerFollowsItsFile(t *testing.T) {
 	// If the file is missing or broken, the known keys stay in use. A value with an unknown key makes
 	// the sealer read the file at once.
 	unknown := seal(t, newSealer(t, filepath.Join(t.TempDir(), "key")), "z")
-	reloadIfChanged := func() {
+	wantsPath := func() {
 		_, err := running.Open(unknown, "ep_1")
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("an unknown key gave %v, and not why the file cannot be read", err)
@@ -122,12 +122,12 @@ func TestASealerFollowsItsFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reloadIfChanged()
+	wantsPath()
 	wantOpens(t, running, before, "x")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	reloadIfChanged()
+	wantsPath()
 	wantOpens(t, running, before, "x")
 }
 

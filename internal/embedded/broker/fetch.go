@@ -21,10 +21,10 @@ const (
 	maxBatchBytes      = 4 << 20
 	maxFetchBytes      = 64 << 20
 	maxFetchPartitions = 400
-	fetchMaxBytes      = math.MaxInt32
+	responseLimitBytes = math.MaxInt32
 )
 
-const _ = uint(fetchMaxBytes - (maxFetchBytes + maxFetchPartitions +
+const _ = uint(responseLimitBytes - (maxFetchBytes + maxFetchPartitions +
 	(maxFetchPartitions+1)*maxBatchBytes))
 
 // hookRequests is the number of requests after which a hook is replaced, because every hook in
@@ -88,7 +88,7 @@ func (b *Broker) boundFetch(r kmsg.Request) kmsg.Response {
 			p.PartitionMaxBytes = max(min(p.PartitionMaxBytes, share), 1)
 		}
 	}
-	req.MaxBytes = fetchMaxBytes
+	req.MaxBytes = responseLimitBytes
 	return nil
 }
 
